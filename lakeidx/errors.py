@@ -1,0 +1,114 @@
+"""The few kinds of error lakeidx raises. A kind exists because a caller would act differently on it.
+
+=================  ==========================================================================
+kind               what the caller should do
+=================  ==========================================================================
+InvalidInput       mend the input (schema, option, landing file, argument) and call again
+NotFound           name a table, snapshot, tag or file that exists
+CorruptFile        the bytes are damaged: restore the file, or rebuild what can be rebuilt
+Unsupported        a newer format version or a feature lakeidx does not have
+CommitConflict     plan the batch again from the newest snapshot
+CommitUnknown      the outcome of a put is not known: read the table before trying again
+Unavailable        the store or service did not answer: back off and try again
+Internal           a bug in lakeidx
+=================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LakeIdxError(Exception):
+    """Root of all errors lakeidx raises.
+
+    path         file, table or option the error speaks of, when there is one
+    offset       byte position inside the file, when known
+    snapshot_id  snapshot the error speaks of, when there is one
+    """
+
+    kind: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        snapshot_id: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.offset = offset
+        self.snapshot_id = snapshot_id
+
+    def __str__(self) -> str:
+        where = ""
+        if self.path is not None:
+            where = self.path if self.offset is None else f"{self.path} at byte {self.offset}"
+        elif self.offset is not None:
+            where = f"byte {self.offset}"
+        return f"{where}: {self.message}" if where else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders (Spark tasks, Dagster steps); keyword-only fields need a helper to be rebuilt.
+        return _rebuild, (type(self), self.message, self.path, self.offset, self.snapshot_id)
+
+
+def _rebuild(
+    cls: type[LakeIdxError], message: str, path: str | None, offset: int | None, snapshot_id: int | None
+) -> LakeIdxError:
+    return cls(message, path=path, offset=offset, snapshot_id=snapshot_id)
+
+
+class InvalidInputError(LakeIdxError):
+    """The input cannot be accepted; the message says what is wrong and what to write instead."""
+
+    kind = "invalid_input"
+
+
+class NotFoundError(LakeIdxError):
+    """A table, snapshot, tag or file that was named does not exist."""
+
+    kind = "not_found"
+
+
+class CorruptFileError(LakeIdxError):
+    """Bytes that cannot be what they should be: names the file, the offset, what was expected and what was found."""
+
+    kind = "corrupt_file"
+
+
+class UnsupportedError(LakeIdxError):
+    """A format version, type or feature that this release of lakeidx does not handle."""
+
+    kind = "unsupported"
+
+
+class CommitConflictError(LakeIdxError):
+    """Another writer changed what this commit was planned on; plan again from the newest snapshot."""
+
+    kind = "commit_conflict"
+    retryable = True
+
+
+class CommitUnknownError(LakeIdxError):
+    """The store did not say whether the snapshot was put, and reading back did not tell either."""
+
+    kind = "commit_unknown"
+    retryable = True
+
+
+class UnavailableError(LakeIdxError):
+    """The store or a service did not answer, or asked to slow down."""
+
+    kind = "unavailable"
+    retryable = True
+
+
+class InternalError(LakeIdxError):
+    """A bug in lakeidx: a state that its own code should have made impossible."""
+
+    kind = "internal"

@@ -1,0 +1,332 @@
+"""Paimon's data types: as values, as schema-JSON text, and as Arrow types.
+
+source   org.apache.paimon.types.DataTypeJsonParser / DataType.asSQLString, release 1.4.2
+
+*Internal values* (what scalar codecs take and give): BOOLEAN bool; integers int; FLOAT/DOUBLE float; DECIMAL
+``decimal.Decimal`` with the type's scale; CHAR/VARCHAR str; BINARY/VARBINARY bytes; DATE int (epoch days); TIME int (ms of
+day); TIMESTAMP and TIMESTAMP_LTZ ``(epoch_millis, nanos_of_milli)``; ARRAY list; MAP and MULTISET list of ``(key, value)``
+pairs; ROW tuple; VARIANT ``(value, metadata)`` bytes; null is ``None``.
+
+Arrow types: TIMESTAMP p<=3 ``timestamp[ms]``, p<=6 ``[us]``, else ``[ns]``; LTZ the same with ``tz=UTC``; TIME ``time32[ms]``;
+VARIANT ``struct<value: binary, metadata: binary>``; MULTISET ``map<element, int32>``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from lakeidx.errors import InvalidInputError
+
+MAX_LENGTH = 2147483647
+
+
+class Root(str, Enum):
+    """Type roots, by the word that schema JSON uses."""
+
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    BOOLEAN = "BOOLEAN"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
+    VARIANT = "VARIANT"
+    ARRAY = "ARRAY"
+    MULTISET = "MULTISET"
+    MAP = "MAP"
+    ROW = "ROW"
+
+
+STRING_ROOTS = frozenset({Root.CHAR, Root.VARCHAR})
+BYTES_ROOTS = frozenset({Root.BINARY, Root.VARBINARY})
+INT_ROOTS = frozenset({Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT})
+NESTED_ROOTS = frozenset({Root.ARRAY, Root.MULTISET, Root.MAP, Root.ROW})
+TIMESTAMP_ROOTS = frozenset({Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named column or a field of a ROW; `id` is stable over renames."""
+
+    id: int
+    name: str
+    type: DataType
+    description: str | None = None
+    default_value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """One Paimon type.
+
+    length     CHAR, VARCHAR, BINARY, VARBINARY (characters or bytes)
+    precision  DECIMAL (digits), TIME, TIMESTAMP, TIMESTAMP_LTZ (fraction digits)
+    scale      DECIMAL
+    element    ARRAY and MULTISET element, MAP value
+    key        MAP key
+    fields     ROW fields
+    """
+
+    root: Root
+    nullable: bool = True
+    length: int = 0
+    precision: int = 0
+    scale: int = 0
+    element: DataType | None = None
+    key: DataType | None = None
+    fields: tuple[Field, ...] = field(default=())
+
+    def with_nullable(self, nullable: bool) -> DataType:
+        """The same type with the given nullability."""
+        return replace(self, nullable=nullable)
+
+    @property
+    def is_nested(self) -> bool:
+        """True for ARRAY, MULTISET, MAP and ROW."""
+        return self.root in NESTED_ROOTS
+
+    @property
+    def is_compact(self) -> bool:
+        """True when a DECIMAL or TIMESTAMP fits the fixed 8-byte slot of a row (p <= 18, p <= 3)."""
+        if self.root is Root.DECIMAL:
+            return self.precision <= 18
+        return self.root in TIMESTAMP_ROOTS and self.precision <= 3
+
+    def __str__(self) -> str:
+        return sql_name(self)
+
+
+_SIMPLE = {r.value: r for r in (Root.BOOLEAN, Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT, Root.FLOAT,
+                                Root.DOUBLE, Root.DATE, Root.VARIANT)}  # fmt: skip
+_SIMPLE["INTEGER"] = Root.INT
+_SIMPLE["DOUBLE PRECISION"] = Root.DOUBLE
+_PATTERN = re.compile(r"^\s*(?P<word>[A-Z_]+(?:\s+PRECISION)?)\s*(?:\(\s*(?P<args>\d+\s*(?:,\s*\d+\s*)?)\))?\s*(?P<rest>.*?)\s*$")
+_LENGTH_ROOTS = {"CHAR": Root.CHAR, "VARCHAR": Root.VARCHAR, "BINARY": Root.BINARY, "VARBINARY": Root.VARBINARY}
+_NOT_OURS = frozenset({"VECTOR", "BLOB", "GEOMETRY", "GEOGRAPHY"})
+
+
+def parse_type(value: str | Mapping[str, Any], *, where: str = "type") -> DataType:
+    """Read a type as schema JSON writes it.
+
+    value    text (``"DECIMAL(10, 2) NOT NULL"``) or an object (``{"type": "ARRAY", "element": ...}``)
+    where    what the error message names, e.g. ``column 'amt'``
+    errors   InvalidInputError for an unknown word or arguments out of range
+    """
+    if isinstance(value, str):
+        return _parse_text(value, where)
+    if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
+        raise InvalidInputError(f"{where}: a type is text or an object with 'type', not {value!r}")
+    words = value["type"].strip().upper().split()
+    nullable = words[1:] != ["NOT", "NULL"]
+    word = words[0] if words else ""
+    if word == "ROW":
+        fields = []
+        for i, f in enumerate(value.get("fields", ())):
+            inner = parse_type(f["type"], where=f"{where}.{f['name']}")
+            fields.append(Field(int(f.get("id", i)), f["name"], inner, f.get("description"), f.get("defaultValue")))
+        return DataType(Root.ROW, nullable, fields=tuple(fields))
+    if word in ("ARRAY", "MULTISET"):
+        if "element" not in value:
+            raise InvalidInputError(f"{where}: {word} needs 'element'")
+        return DataType(Root(word), nullable, element=parse_type(value["element"], where=f"{where}.element"))
+    if word == "MAP":
+        if "key" not in value or "value" not in value:
+            raise InvalidInputError(f"{where}: MAP needs 'key' and 'value'")
+        key = parse_type(value["key"], where=f"{where}.key")
+        return DataType(Root.MAP, nullable, key=key, element=parse_type(value["value"], where=f"{where}.value"))
+    raise InvalidInputError(f"{where}: unknown nested type {value['type']!r}; use ARRAY, MAP, MULTISET or ROW")
+
+
+def _parse_text(text: str, where: str) -> DataType:
+    m = _PATTERN.match(text.upper())
+    if m is None:
+        raise InvalidInputError(f"{where}: cannot read the type {text!r}")
+    word, rest = " ".join(m["word"].split()), " ".join(m["rest"].split())
+    args = [int(a) for a in m["args"].split(",")] if m["args"] else []
+    ltz = word == "TIMESTAMP_LTZ"
+    for suffix, is_ltz in (("WITH LOCAL TIME ZONE", True), ("WITHOUT TIME ZONE", False)):
+        if word in ("TIME", "TIMESTAMP") and rest.startswith(suffix):
+            ltz, rest = is_ltz, rest[len(suffix) :].strip()
+    if rest not in ("", "NULL", "NOT NULL"):
+        raise InvalidInputError(f"{where}: cannot read the type {text!r} (at {rest!r})")
+    nullable = rest != "NOT NULL"
+    if word in _NOT_OURS:
+        raise InvalidInputError(f"{where}: type {word} is not supported by lakeidx")
+    if word in _SIMPLE and not args:
+        return DataType(_SIMPLE[word], nullable)
+    if word in ("STRING", "BYTES") and not args:
+        return DataType(Root.VARCHAR if word == "STRING" else Root.VARBINARY, nullable, length=MAX_LENGTH)
+    if word in _LENGTH_ROOTS and len(args) <= 1:
+        length = args[0] if args else 1
+        if not 1 <= length <= MAX_LENGTH:
+            raise InvalidInputError(f"{where}: the length of {word} must be 1 to {MAX_LENGTH}, not {length}")
+        return DataType(_LENGTH_ROOTS[word], nullable, length=length)
+    if word in ("DECIMAL", "NUMERIC", "DEC"):
+        precision, scale = (args[0] if args else 10), (args[1] if len(args) > 1 else 0)
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            raise InvalidInputError(f"{where}: DECIMAL needs 1 <= precision <= 38 and scale <= precision, not {text!r}")
+        return DataType(Root.DECIMAL, nullable, precision=precision, scale=scale)
+    if word in ("TIME", "TIMESTAMP", "TIMESTAMP_LTZ") and len(args) <= 1:
+        precision = args[0] if args else (0 if word == "TIME" else 6)
+        if precision > 9:
+            raise InvalidInputError(f"{where}: the precision of {word} must be 0 to 9, not {precision}")
+        root = Root.TIME if word == "TIME" else (Root.TIMESTAMP_LTZ if ltz else Root.TIMESTAMP)
+        return DataType(root, nullable, precision=precision)
+    raise InvalidInputError(f"{where}: unknown type {text!r}")
+
+
+def format_type(t: DataType) -> str | dict[str, Any]:
+    """Write a type as schema JSON does: text for atomic types, an object for nested ones."""
+    suffix = "" if t.nullable else " NOT NULL"
+    if t.root in (Root.ARRAY, Root.MULTISET):
+        assert t.element is not None
+        return {"type": t.root.value + suffix, "element": format_type(t.element)}
+    if t.root is Root.MAP:
+        assert t.key is not None and t.element is not None
+        return {"type": "MAP" + suffix, "key": format_type(t.key), "value": format_type(t.element)}
+    if t.root is Root.ROW:
+        return {"type": "ROW" + suffix, "fields": [format_field(f) for f in t.fields]}
+    return _atomic_name(t) + suffix
+
+
+def format_field(f: Field) -> dict[str, Any]:
+    """A column or ROW field as schema JSON writes it."""
+    out: dict[str, Any] = {"id": f.id, "name": f.name, "type": format_type(f.type)}
+    if f.description is not None:
+        out["description"] = f.description
+    if f.default_value is not None:
+        out["defaultValue"] = f.default_value
+    return out
+
+
+def _atomic_name(t: DataType) -> str:
+    if t.root in (Root.VARCHAR, Root.VARBINARY) and t.length == MAX_LENGTH:
+        return "STRING" if t.root is Root.VARCHAR else "BYTES"
+    if t.root in STRING_ROOTS or t.root in BYTES_ROOTS:
+        return f"{t.root.value}({t.length})"
+    if t.root is Root.DECIMAL:
+        return f"DECIMAL({t.precision}, {t.scale})"
+    if t.root in (Root.TIME, Root.TIMESTAMP):
+        return f"{t.root.value}({t.precision})"
+    if t.root is Root.TIMESTAMP_LTZ:
+        return f"TIMESTAMP({t.precision}) WITH LOCAL TIME ZONE"
+    return t.root.value
+
+
+def sql_name(t: DataType) -> str:
+    """The type in one line of SQL-like text, for messages."""
+    suffix = "" if t.nullable else " NOT NULL"
+    if t.root in (Root.ARRAY, Root.MULTISET):
+        return f"{t.root.value}<{t.element}>{suffix}"
+    if t.root is Root.MAP:
+        return f"MAP<{t.key}, {t.element}>{suffix}"
+    if t.root is Root.ROW:
+        return f"ROW<{', '.join(f'{f.name} {f.type}' for f in t.fields)}>{suffix}"
+    return _atomic_name(t) + suffix
+
+
+_ARROW_SIMPLE = {
+    Root.CHAR: pa.string(),
+    Root.VARCHAR: pa.string(),
+    Root.BINARY: pa.binary(),
+    Root.VARBINARY: pa.binary(),
+    Root.BOOLEAN: pa.bool_(),
+    Root.TINYINT: pa.int8(),
+    Root.SMALLINT: pa.int16(),
+    Root.INT: pa.int32(),
+    Root.BIGINT: pa.int64(),
+    Root.FLOAT: pa.float32(),
+    Root.DOUBLE: pa.float64(),
+    Root.DATE: pa.date32(),
+    Root.TIME: pa.time32("ms"),
+    Root.VARIANT: pa.struct([pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False)]),
+}
+
+
+def timestamp_unit(precision: int) -> str:
+    """Arrow's unit for a TIMESTAMP of this precision: ms, us or ns."""
+    return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
+
+
+def to_arrow(t: DataType) -> pa.DataType:
+    """The Arrow type that columns of this type have everywhere in lakeidx."""
+    simple = _ARROW_SIMPLE.get(t.root)
+    if simple is not None:
+        return simple
+    if t.root is Root.DECIMAL:
+        return pa.decimal128(t.precision, t.scale)
+    if t.root in TIMESTAMP_ROOTS:
+        return pa.timestamp(timestamp_unit(t.precision), tz="UTC" if t.root is Root.TIMESTAMP_LTZ else None)
+    if t.root is Root.ARRAY:
+        assert t.element is not None
+        return pa.list_(pa.field("element", to_arrow(t.element), t.element.nullable))
+    if t.root is Root.MULTISET:
+        assert t.element is not None
+        return pa.map_(to_arrow(t.element.with_nullable(False)), pa.field("value", pa.int32(), False))
+    if t.root is Root.MAP:
+        assert t.key is not None and t.element is not None
+        return pa.map_(to_arrow(t.key), pa.field("value", to_arrow(t.element), t.element.nullable))
+    return pa.struct([to_arrow_field(f) for f in t.fields])
+
+
+def to_arrow_field(f: Field) -> pa.Field:
+    """A column as an Arrow field."""
+    return pa.field(f.name, to_arrow(f.type), f.type.nullable)
+
+
+def to_arrow_schema(fields: Sequence[Field]) -> pa.Schema:
+    """Columns as an Arrow schema, in order."""
+    return pa.schema([to_arrow_field(f) for f in fields])
+
+
+def walk_field_ids(t: DataType) -> Iterator[int]:
+    """Ids of all nested ROW fields below a type, depth first."""
+    for child in (t.key, t.element):
+        if child is not None:
+            yield from walk_field_ids(child)
+    for f in t.fields:
+        yield f.id
+        yield from walk_field_ids(f.type)
+
+
+def assign_field_ids(columns: Sequence[tuple[str, DataType, str | None]], *, start: int = 0) -> tuple[Field, ...]:
+    """Number columns as Paimon does: a column first, then its nested ROW fields, children before their parent field.
+
+    columns  (name, type, description); ids inside ROW types are replaced
+    source   org.apache.paimon.types.ReassignFieldId, release 1.4.2
+    """
+    counter = [start]
+
+    def take() -> int:
+        counter[0] += 1
+        return counter[0] - 1
+
+    def renumber(t: DataType) -> DataType:
+        key = renumber(t.key) if t.key is not None else None
+        element = renumber(t.element) if t.element is not None else None
+        fields = []
+        for f in t.fields:
+            inner = renumber(f.type)
+            fields.append(Field(take(), f.name, inner, f.description, f.default_value))
+        return replace(t, key=key, element=element, fields=tuple(fields))
+
+    out = []
+    for name, t, description in columns:
+        column_id = take()
+        out.append(Field(column_id, name, renumber(t), description))
+    return tuple(out)
