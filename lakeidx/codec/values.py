@@ -1,0 +1,240 @@
+"""Internal values (see ``lakeidx.types``) to and from Arrow columns and JSON: the slow, plain side of the codecs.
+
+Nothing here is for a data path; columns go through the vectorised codecs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, timestamp_unit, to_arrow
+
+# Wide enough for 38 digits shifted by any scale; the default context would round at 28.
+_EXACT = Context(prec=120)
+_PER_MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_INT64 = range(-(2**63), 2**63)
+
+
+def unscaled_of(value: Decimal, t: DataType) -> int:
+    """The unscaled integer of a DECIMAL value.
+
+    errors   InvalidInputError for NaN/infinity, more fraction digits than the scale or more digits than the precision
+    """
+    if not isinstance(value, Decimal) or not value.is_finite():
+        raise InvalidInputError(f"{value!r} is not a value of {t}")
+    try:
+        scaled = value.scaleb(t.scale, _EXACT)
+    except InvalidOperation as e:
+        raise InvalidInputError(f"{value!r} is not a value of {t}") from e
+    unscaled = int(scaled)
+    if unscaled != scaled or abs(unscaled) >= 10**t.precision:
+        raise InvalidInputError(f"{value} does not fit {t}")
+    return unscaled
+
+
+def decimal_of(unscaled: int, t: DataType) -> Decimal:
+    """The DECIMAL value of an unscaled integer, with the type's full scale."""
+    return Decimal(unscaled).scaleb(-t.scale, _EXACT)
+
+
+def timestamp_to_arrow_int(value: tuple[int, int], precision: int) -> int:
+    """``(epoch millis, nanos of the milli)`` as the integer Arrow keeps for this precision.
+
+    errors   InvalidInputError when digits would be lost or the instant does not fit 64 bits
+    """
+    millis, nanos = value
+    per_milli = _PER_MILLI[timestamp_unit(precision)]
+    rest, lost = divmod(nanos, 1_000_000 // per_milli)
+    out = millis * per_milli + rest
+    if lost or not 0 <= nanos < 1_000_000 or out not in _INT64:
+        raise InvalidInputError(f"the instant {value} does not fit a timestamp of precision {precision}")
+    return out
+
+
+def arrow_int_to_timestamp(value: int, precision: int) -> tuple[int, int]:
+    """The inverse of `timestamp_to_arrow_int`."""
+    per_milli = _PER_MILLI[timestamp_unit(precision)]
+    millis, rest = divmod(value, per_milli)
+    return millis, rest * (1_000_000 // per_milli)
+
+
+def arrow_to_internal(column: pa.Array | pa.ChunkedArray, t: DataType) -> list[Any]:
+    """All values of an Arrow column as internal values.
+
+    column   of ``to_arrow(t)`` or anything Arrow casts to it without loss
+    errors   InvalidInputError when it does not cast
+    """
+    if isinstance(column, pa.ChunkedArray):
+        return [v for chunk in column.chunks for v in arrow_to_internal(chunk, t)]
+    if column.type != to_arrow(t) and not t.is_nested:
+        try:
+            column = column.cast(to_arrow(t))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+            raise InvalidInputError(f"a column of {column.type} is not {t}: {e}") from e
+    if t.root in TIMESTAMP_ROOTS:
+        ints = column.cast(pa.int64()).to_pylist()
+        return [None if v is None else arrow_int_to_timestamp(v, t.precision) for v in ints]
+    if t.root in (Root.DATE, Root.TIME):
+        return column.cast(pa.int32()).to_pylist()
+    if t.root is Root.VARIANT:
+        return [None if v is None else (v["value"], v["metadata"]) for v in column.to_pylist()]
+    if t.root is Root.ROW:
+        return _structs(column, t)
+    if t.is_nested:
+        return _lists(column, t)
+    return column.to_pylist()
+
+
+def _structs(column: pa.Array, t: DataType) -> list[Any]:
+    if not pa.types.is_struct(column.type) or column.type.num_fields != len(t.fields):
+        raise InvalidInputError(f"a column of {column.type} is not {t}")
+    children = [arrow_to_internal(column.field(i), f.type) for i, f in enumerate(t.fields)]
+    valid = column.is_valid().to_pylist()
+    rows: list[Any] = list(zip(*children, strict=True)) if children else [()] * len(column)
+    return [row if ok else None for row, ok in zip(rows, valid, strict=True)]
+
+
+def _lists(column: pa.Array, t: DataType) -> list[Any]:
+    assert t.element is not None
+    is_map = pa.types.is_map(column.type)
+    if is_map != (t.root is not Root.ARRAY) or not (
+        is_map or pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    ):
+        raise InvalidInputError(f"a column of {column.type} is not {t}")
+    bounds = column.offsets.to_pylist()
+    valid = column.is_valid().to_pylist()
+    lo, hi = (bounds[0], bounds[-1]) if bounds else (0, 0)
+    if is_map:
+        key_type, item_type = map_types(t)
+        keys = arrow_to_internal(column.keys.slice(lo, hi - lo), key_type)
+        flat: list[Any] = list(zip(keys, arrow_to_internal(column.items.slice(lo, hi - lo), item_type), strict=True))
+    else:
+        flat = arrow_to_internal(column.values.slice(lo, hi - lo), t.element)
+    return [flat[bounds[i] - lo : bounds[i + 1] - lo] if ok else None for i, ok in enumerate(valid)]
+
+
+def map_types(t: DataType) -> tuple[DataType, DataType]:
+    """Key and value type of a MAP, or of the MAP (element to INT NOT NULL) that a MULTISET is."""
+    assert t.element is not None
+    if t.root is Root.MULTISET:
+        return t.element.with_nullable(False), DataType(Root.INT, nullable=False)
+    assert t.key is not None
+    return t.key, t.element
+
+
+def internal_to_arrow(values: Sequence[Any], t: DataType) -> pa.Array:
+    """Internal values as one Arrow array of ``to_arrow(t)``.
+
+    errors   InvalidInputError for a value that is not of the type
+    """
+    convert = _python_form(t)
+    try:
+        return pa.array([None if v is None else convert(v) for v in values], to_arrow(t))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as e:
+        raise InvalidInputError(f"values are not of {t}: {e}") from e
+
+
+def _python_form(t: DataType) -> Callable[[Any], Any]:
+    """Function from an internal value to what ``pa.array(..., to_arrow(t))`` takes."""
+    if t.root in TIMESTAMP_ROOTS:
+        return lambda v: timestamp_to_arrow_int(v, t.precision)
+    if t.root is Root.DECIMAL:
+        return lambda v: decimal_of(unscaled_of(v, t), t)
+    if t.root is Root.VARIANT:
+        return lambda v: {"value": v[0], "metadata": v[1]}
+    if t.root is Root.ARRAY:
+        assert t.element is not None
+        element = _or_none(_python_form(t.element))
+        return lambda v: [element(e) for e in v]
+    if t.root in (Root.MAP, Root.MULTISET):
+        key, item = (_or_none(_python_form(x)) for x in map_types(t))
+        return lambda v: [(key(k), item(e)) for k, e in v]
+    if t.root is Root.ROW:
+        fields = [(f.name, _or_none(_python_form(f.type))) for f in t.fields]
+        return lambda v: {name: convert(x) for (name, convert), x in zip(fields, v, strict=True)}
+    return lambda v: v
+
+
+def _or_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda v: None if v is None else convert(v)
+
+
+def json_to_internal(value: Any, t: DataType) -> Any:
+    """An internal value from the JSON forms of the golden data (README there, "Values in JSON").
+
+    value    BINARY as hex, DECIMAL as text, TIMESTAMP as [millis, nanos], FLOAT/DOUBLE as number or "NaN"/"Infinity",
+             ARRAY as list, MAP and MULTISET as list of [key, value], ROW as list, VARIANT as [value hex, metadata hex]
+    errors   InvalidInputError when the form is not that of the type
+    """
+    if value is None:
+        return None
+    try:
+        return _from_json(value, t)
+    except (TypeError, ValueError, InvalidOperation, OverflowError) as e:
+        raise InvalidInputError(f"{value!r} is not a JSON value of {t}: {e}") from e
+
+
+def _from_json(value: Any, t: DataType) -> Any:
+    if t.root in BYTES_ROOTS:
+        return bytes.fromhex(value)
+    if t.root is Root.DECIMAL:
+        return decimal_of(unscaled_of(Decimal(value), t), t)
+    if t.root in (Root.FLOAT, Root.DOUBLE):
+        return _as_float(float(value), t)
+    if t.root in TIMESTAMP_ROOTS:
+        millis, nanos = value
+        return int(millis), int(nanos)
+    if t.root is Root.VARIANT:
+        return bytes.fromhex(value[0]), bytes.fromhex(value[1])
+    if t.root is Root.ARRAY:
+        assert t.element is not None
+        return [json_to_internal(v, t.element) for v in value]
+    if t.root in (Root.MAP, Root.MULTISET):
+        key, item = map_types(t)
+        return [(json_to_internal(k, key), json_to_internal(v, item)) for k, v in value]
+    if t.root is Root.ROW:
+        return tuple(json_to_internal(v, f.type) for v, f in zip(value, t.fields, strict=True))
+    wanted: type = str if t.root in STRING_ROOTS else bool if t.root is Root.BOOLEAN else int
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise TypeError(f"expected {wanted.__name__}")
+    return value
+
+
+def _as_float(value: float, t: DataType) -> float:
+    return float(np.float32(value)) if t.root is Root.FLOAT else value
+
+
+def internal_to_json(value: Any, t: DataType) -> Any:
+    """The inverse of `json_to_internal` (a FLOAT is the shortest number that reads back as the same 32-bit value)."""
+    if value is None:
+        return None
+    if t.root in BYTES_ROOTS:
+        return value.hex()
+    if t.root is Root.DECIMAL:
+        return f"{value:f}"
+    if t.root in (Root.FLOAT, Root.DOUBLE):
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        return float(str(np.float32(value))) if t.root is Root.FLOAT else value
+    if t.root in TIMESTAMP_ROOTS:
+        return list(value)
+    if t.root is Root.VARIANT:
+        return [value[0].hex(), value[1].hex()]
+    if t.root is Root.ARRAY:
+        assert t.element is not None
+        return [internal_to_json(v, t.element) for v in value]
+    if t.root in (Root.MAP, Root.MULTISET):
+        key, item = map_types(t)
+        return [[internal_to_json(k, key), internal_to_json(v, item)] for k, v in value]
+    if t.root is Root.ROW:
+        return [internal_to_json(v, f.type) for v, f in zip(value, t.fields, strict=True)]
+    return value
