@@ -1,1 +1,1 @@
-"""."""
+"""File kinds of the Paimon format, one module per kind: bytes <-> dataclasses, no I/O."""

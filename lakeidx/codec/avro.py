@@ -1,0 +1,302 @@
+"""Avro object container files, as Paimon writes its manifests.
+
+=======  =============================================================================================
+bytes    content
+=======  =============================================================================================
+4        ``Obj`` 01
+varies   map of metadata (long count, then string key + bytes value each, closed by count 0)
+16       sync marker, random per file
+then     blocks: long record count, long byte length, the (compressed) records, the sync marker again
+=======  =============================================================================================
+
+Longs are zigzag varints; there is no checksum beyond the sync markers. Records are decoded by fastavro, a whole block per call
+(a block is an Avro array without its count and end mark); by the *writer's* schema, so that callers pick fields by name, skip
+those they do not know and take ``None`` for those that are missing.
+
+source   Avro 1.11 specification; org.apache.paimon.format.avro.AvroFileFormat, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import zstandard
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.schema import SchemaParseException
+
+from lakeidx.codec.cursor import Cursor
+from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
+
+MAGIC = b"Obj\x01"
+SYNC_SIZE = 16
+# The Java writer closes a block once this many uncompressed bytes are in it.
+BLOCK_BYTES = 64_000
+# No honest block comes near; a damaged length must not make the reader allocate without bound.
+MAX_BLOCK_BYTES = 1 << 29
+_MAX_SCHEMA_DEPTH = 32
+_PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
+# Errors that fastavro's decoder raises on damaged bytes; anything else is a bug and must be seen.
+_DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, StopIteration, MemoryError)
+
+Record = dict[str, Any]
+
+
+class RecordSchema:
+    """A record schema, parsed once: its exact text for file headers, and fastavro's form of "array of these records"."""
+
+    __slots__ = ("array", "text")
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.text = json.dumps(schema, separators=(",", ":"))
+        self.array: Any = parse_schema({"type": "array", "items": schema})
+
+
+def encode_container(
+    records: Sequence[Record],
+    schema: RecordSchema,
+    *,
+    codec: str = "zstandard",
+    level: int = 1,
+    sync: bytes | None = None,
+) -> bytes:
+    """Write records as an Avro object container file.
+
+    codec    ``zstandard`` (or ``zstd``), ``null``, ``deflate`` or ``snappy``
+    level    for zstandard and deflate
+    sync     16 bytes; random when left out
+    errors   InvalidInputError for another codec
+    """
+    codec = "zstandard" if codec == "zstd" else codec
+    marker = secrets.token_bytes(SYNC_SIZE) if sync is None else sync
+    out = [
+        MAGIC,
+        b"\x04",
+        _string("avro.schema"),
+        _string(schema.text),
+        _string("avro.codec"),
+        _string(codec),
+        b"\x00",
+        marker,
+    ]
+    compress = _compressor(codec, level)
+    start, step = 0, len(records) if len(records) < 64 else 64
+    while start < len(records):
+        chunk = records[start : start + step]
+        buffer = io.BytesIO()
+        schemaless_writer(buffer, schema.array, chunk)
+        raw = buffer.getbuffer()
+        count = _long(len(chunk))
+        # An array is its count, its items and a closing 0; a block wants the items alone.
+        body = compress(raw[len(count) : -1])
+        out += [count, _long(len(body)), body, marker]
+        start += step
+        step = max(1, BLOCK_BYTES * len(chunk) // len(raw))
+    return b"".join(out)
+
+
+def decode_container(data: bytes, path: str | None = None) -> list[Record]:
+    """Read all records of an Avro object container file, by the schema in its header.
+
+    returns  one dict per record, keys and value shapes as the writer's schema says; timestamps as plain integers
+    errors   CorruptFileError; UnsupportedError for a codec or schema that Paimon never writes
+    """
+    cursor = Cursor(data, path)
+    if len(data) < 4 or data[:4] != MAGIC:
+        raise cursor.error(f"not an Avro file: expected {MAGIC!r}, found {bytes(data[:4])!r}")
+    cursor.skip(4)
+    meta = _read_meta(cursor)
+    sync = cursor.bytes(SYNC_SIZE)
+    schema = _read_schema(meta.get("avro.schema", b""), cursor)
+    decompress = _decompressor(meta.get("avro.codec", b"null"), cursor)
+    records: list[Record] = []
+    while cursor.remaining:
+        at = cursor.pos
+        count, size = cursor.zigzag(), cursor.zigzag()
+        if count < 0 or size < 0:
+            raise cursor.error(f"a block cannot have {count} records in {size} bytes", at=at)
+        body = decompress(cursor, size)
+        if count > len(body):
+            raise cursor.error(f"a block of {len(body)} bytes cannot hold {count} records", at=at)
+        if cursor.bytes(SYNC_SIZE) != sync:
+            raise cursor.error(
+                "the sync marker after the block is not the one of the header", at=cursor.pos - SYNC_SIZE
+            )
+        if count:
+            records += _decode_block(schema, count, body, cursor, at)
+    return records
+
+
+def header_schema(data: bytes, path: str | None = None) -> dict[str, Any]:
+    """The writer's schema of an Avro file, as JSON, without reading a record.
+
+    errors   CorruptFileError
+    """
+    cursor = Cursor(data, path)
+    if bytes(cursor.view(min(4, len(data)))) != MAGIC:
+        raise cursor.error("not an Avro file", at=0)
+    text = _read_meta(cursor).get("avro.schema", b"")
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise cursor.error("avro.schema is not JSON") from e
+    if not isinstance(schema, dict):
+        raise cursor.error("avro.schema is not a record")
+    return schema
+
+
+def _decode_block(schema: Any, count: int, body: bytes, cursor: Cursor, at: int) -> list[Record]:
+    stream = io.BytesIO(b"".join((_long(count), body, b"\x00")))
+    try:
+        records = schemaless_reader(stream, schema, None)
+    except _DECODE_ERRORS as e:
+        raise cursor.error(f"the block's {count} records do not follow the schema: {e!r}", at=at) from e
+    if not isinstance(records, list) or len(records) != count or stream.read(1):
+        raise cursor.error(f"the block does not hold exactly {count} records", at=at)
+    return records
+
+
+def _read_meta(cursor: Cursor) -> dict[str, bytes]:
+    meta: dict[str, bytes] = {}
+    while (count := cursor.zigzag()) != 0:
+        if count < 0:
+            count = -count
+            cursor.zigzag()
+        for _ in range(count):
+            key = cursor.bytes(cursor.zigzag())
+            meta[key.decode("utf-8", "replace")] = cursor.bytes(cursor.zigzag())
+    return meta
+
+
+def _read_schema(text: bytes, cursor: Cursor) -> Any:
+    cached = _PARSED.get(text)
+    if cached is not None:
+        return cached
+    try:
+        plain = _plain(json.loads(text), 0)
+        if not isinstance(plain, dict) or plain["type"] != "record":
+            raise ValueError("the top type is not a record")
+        schema = parse_schema({"type": "array", "items": plain})
+    except (*_DECODE_ERRORS, RecursionError, AttributeError, SchemaParseException) as e:
+        raise cursor.error(f"the header's avro.schema cannot be read: {e}", at=4) from e
+    if len(_PARSED) < 64:
+        _PARSED[text] = schema
+    return schema
+
+
+# Manifests of one table repeat one schema text; parsing it costs more than decoding a small file.
+_PARSED: dict[bytes, Any] = {}
+
+
+def _plain(node: Any, depth: int) -> Any:
+    """The schema without logical types and names that could clash, every array checked to have items of at least one byte.
+
+    Items that take no bytes (null, an empty record) would let a damaged count loop for ever.
+    """
+    if depth > _MAX_SCHEMA_DEPTH:
+        raise ValueError("nested too deeply")
+    if isinstance(node, list):
+        return [branch if branch == "null" else _plain(branch, depth + 1) for branch in node]
+    kind = node["type"] if isinstance(node, dict) else node
+    if isinstance(kind, (dict, list)):
+        return _plain(kind, depth + 1)
+    if kind in _PRIMITIVES:
+        return kind
+    if kind == "array":
+        return {"type": "array", "items": _plain(node["items"], depth + 1)}
+    if kind == "map":
+        return {"type": "map", "values": _plain(node["values"], depth + 1)}
+    if kind == "record" and node["fields"]:
+        fields = [{"name": f["name"], "type": _plain(f["type"], depth + 1)} for f in node["fields"]]
+        return {"type": "record", "name": node["name"], "fields": fields}
+    raise ValueError(f"type {kind!r} is none that a Paimon file has")
+
+
+def _compressor(codec: str, level: int) -> Callable[[bytes | memoryview], bytes]:
+    if codec == "null":
+        return bytes
+    if codec == "zstandard":
+        return zstandard.ZstdCompressor(level=level).compress
+    if codec == "deflate":
+        return lambda raw: zlib.compress(raw, level, -15)
+    if codec == "snappy":
+        return lambda raw: pa.compress(bytes(raw), "snappy", asbytes=True) + struct.pack(">I", zlib.crc32(raw))
+    raise InvalidInputError(f"Avro codec {codec!r} is not one of zstd, null, deflate, snappy")
+
+
+def _decompressor(codec: bytes, cursor: Cursor) -> Callable[[Cursor, int], bytes]:
+    inflate = _INFLATE.get(codec)
+    if inflate is None:
+        name = codec.decode("utf-8", "replace")
+        if codec in (b"bzip2", b"xz"):
+            raise UnsupportedError(f"Avro codec {name}", path=cursor.path)
+        raise cursor.error(f"unknown Avro codec {name!r}", at=4)
+
+    def read(cursor: Cursor, size: int) -> bytes:
+        at = cursor.pos
+        body = cursor.bytes(size)
+        try:
+            return inflate(body)
+        except (zstandard.ZstdError, zlib.error, pa.ArrowException, OSError, *_DECODE_ERRORS) as e:
+            raise cursor.error(f"the block does not decompress: {e}", at=at) from e
+
+    return read
+
+
+def _unzstd(body: bytes) -> bytes:
+    # Java's stream writer leaves the content size out of the frame, so this must be a streaming read.
+    with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(body, read_across_frames=True) as reader:
+        raw = reader.read(MAX_BLOCK_BYTES + 1)
+    if len(raw) > MAX_BLOCK_BYTES:
+        raise ValueError(f"more than {MAX_BLOCK_BYTES} bytes")
+    return raw
+
+
+def _undeflate(body: bytes) -> bytes:
+    inflater = zlib.decompressobj(-15)
+    raw = inflater.decompress(body, MAX_BLOCK_BYTES)
+    if not inflater.eof:
+        raise ValueError("the deflate stream does not end")
+    return raw
+
+
+def _unsnappy(body: bytes) -> bytes:
+    if len(body) < 5:
+        raise ValueError("too short for snappy")
+    size = Cursor(body).varint()
+    if size > MAX_BLOCK_BYTES:
+        raise ValueError(f"more than {MAX_BLOCK_BYTES} bytes")
+    raw: bytes = pa.decompress(body[:-4], size, "snappy", asbytes=True)
+    if struct.unpack(">I", body[-4:])[0] != zlib.crc32(raw):
+        raise ValueError("the CRC-32 after the snappy block does not match")
+    return raw
+
+
+_INFLATE: dict[bytes, Callable[[bytes], bytes]] = {
+    b"null": bytes,
+    b"zstandard": _unzstd,
+    b"deflate": _undeflate,
+    b"snappy": _unsnappy,
+}
+
+
+def _long(value: int) -> bytes:
+    """A long as Avro writes it."""
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode()
+    return _long(len(raw)) + raw

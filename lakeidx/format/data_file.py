@@ -1,0 +1,238 @@
+"""DataFileMeta and SimpleStats: what manifests say about one data file.
+
+Both are records inside Avro manifests (record ``record__FILE`` and ``record__FILE__KEY_STATS`` / ``__VALUE_STATS``):
+
+================================  ==========================================================================================
+field                             Avro type
+================================  ==========================================================================================
+_FILE_NAME                        string
+_FILE_SIZE, _ROW_COUNT            long; rows include deletes
+_MIN_KEY, _MAX_KEY                bytes: i32 **big**-endian arity + BinaryRow (**little**-endian) of the trimmed primary key
+_KEY_STATS, _VALUE_STATS          record of _MIN_VALUES bytes, _MAX_VALUES bytes, _NULL_COUNTS null/array of null/long
+_MIN_/_MAX_SEQUENCE_NUMBER        long
+_SCHEMA_ID                        long
+_LEVEL                            int
+_EXTRA_FILES                      array of string
+_CREATION_TIME                    null/long: local wall clock of the writer taken as if it were UTC, milliseconds
+_DELETE_ROW_COUNT                 null/long: rows of kind -U or -D
+_EMBEDDED_FILE_INDEX              null/bytes
+_FILE_SOURCE                      null/int: 0 written by a flush, 1 by a compaction
+_VALUE_STATS_COLS                 null/array of string: columns of _VALUE_STATS; null = all columns of the file's schema
+_EXTERNAL_PATH                    null/string
+_FIRST_ROW_ID                     null/long
+_WRITE_COLS                       null/array of string
+================================  ==========================================================================================
+
+source   org.apache.paimon.io.DataFileMeta, org.apache.paimon.stats.SimpleStats, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from enum import IntEnum
+from typing import Any
+
+from lakeidx.codec.avro import Record
+
+EMPTY_ROW = bytes(12)
+"""A prefixed BinaryRow without fields: arity 0 and the 8 header bytes. Partition of an unpartitioned table, keys of append tables."""
+
+
+class FileSource(IntEnum):
+    """Who wrote a data file (`DataFileMeta.file_source`). Changelog files always carry APPEND."""
+
+    APPEND = 0
+    COMPACT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStats:
+    """Minima, maxima and null counts of some columns.
+
+    min_values   prefixed BinaryRow, one nullable field per covered column
+    max_values   the same
+    null_counts  one per covered column (None: not known); None when the writer left the array out
+    """
+
+    min_values: bytes
+    max_values: bytes
+    null_counts: tuple[int | None, ...] | None
+
+
+EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
+"""Statistics over no column, e.g. key statistics of an append table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileMeta:
+    """One data file as manifests describe it; field meanings in the module's table.
+
+    creation_time_ms   as stored, i.e. the writer's local wall clock as if it were UTC; see `creation_epoch_ms`
+    """
+
+    file_name: str
+    file_size: int
+    row_count: int
+    min_key: bytes
+    max_key: bytes
+    key_stats: SimpleStats
+    value_stats: SimpleStats
+    min_sequence_number: int
+    max_sequence_number: int
+    schema_id: int
+    level: int
+    extra_files: tuple[str, ...] = ()
+    creation_time_ms: int | None = None
+    delete_row_count: int | None = None
+    embedded_index: bytes | None = None
+    file_source: int | None = None
+    value_stats_cols: tuple[str, ...] | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+
+    @property
+    def creation_epoch_ms(self) -> int | None:
+        """When the file was made, as epoch milliseconds, if the writer's time zone is the one of this process."""
+        return None if self.creation_time_ms is None else epoch_ms_of_local(self.creation_time_ms)
+
+    @property
+    def add_row_count(self) -> int | None:
+        """Rows that are not deletes; None in old files that do not say."""
+        return None if self.delete_row_count is None else self.row_count - self.delete_row_count
+
+
+def local_ms_of_epoch(epoch_ms: int) -> int:
+    """The local wall clock at an instant, taken as if it were UTC: what `DataFileMeta.creation_time_ms` holds."""
+    offset = datetime.fromtimestamp(epoch_ms // 1000, timezone.utc).astimezone().utcoffset()
+    assert offset is not None
+    return epoch_ms + int(offset.total_seconds()) * 1000
+
+
+def epoch_ms_of_local(local_ms: int) -> int:
+    """The instant at which this process's wall clock shows `local_ms`; inverse of `local_ms_of_epoch` outside clock changes."""
+    try:
+        naive = datetime.fromtimestamp(local_ms // 1000, timezone.utc).replace(tzinfo=None)
+        return int(naive.timestamp()) * 1000 + local_ms % 1000
+    except (OverflowError, ValueError, OSError):
+        return local_ms
+
+
+def now_local_ms() -> int:
+    """`creation_time_ms` for a file made now."""
+    return local_ms_of_epoch(time.time_ns() // 1_000_000)
+
+
+_STATS_FIELDS = [
+    {"name": "_MIN_VALUES", "type": "bytes"},
+    {"name": "_MAX_VALUES", "type": "bytes"},
+    {"name": "_NULL_COUNTS", "type": ["null", {"type": "array", "items": ["null", "long"]}], "default": None},
+]
+
+
+def stats_schema(name: str) -> dict[str, Any]:
+    """The Avro schema of SimpleStats as a record of the given name."""
+    return {"type": "record", "name": name, "fields": _STATS_FIELDS}
+
+
+def _nullable(name: str, of: Any) -> dict[str, Any]:
+    # Paimon's Java reader takes branch 1 as "has a value" without looking, so null must be branch 0.
+    return {"name": name, "type": ["null", of], "default": None}
+
+
+_STRINGS = {"type": "array", "items": "string"}
+
+FILE_FIELDS: list[dict[str, Any]] = [
+    {"name": "_FILE_NAME", "type": "string"},
+    {"name": "_FILE_SIZE", "type": "long"},
+    {"name": "_ROW_COUNT", "type": "long"},
+    {"name": "_MIN_KEY", "type": "bytes"},
+    {"name": "_MAX_KEY", "type": "bytes"},
+    {"name": "_KEY_STATS", "type": stats_schema("record__FILE__KEY_STATS")},
+    {"name": "_VALUE_STATS", "type": stats_schema("record__FILE__VALUE_STATS")},
+    {"name": "_MIN_SEQUENCE_NUMBER", "type": "long"},
+    {"name": "_MAX_SEQUENCE_NUMBER", "type": "long"},
+    {"name": "_SCHEMA_ID", "type": "long"},
+    {"name": "_LEVEL", "type": "int"},
+    {"name": "_EXTRA_FILES", "type": _STRINGS},
+    _nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+    _nullable("_DELETE_ROW_COUNT", "long"),
+    _nullable("_EMBEDDED_FILE_INDEX", "bytes"),
+    _nullable("_FILE_SOURCE", "int"),
+    _nullable("_VALUE_STATS_COLS", _STRINGS),
+    _nullable("_EXTERNAL_PATH", "string"),
+    _nullable("_FIRST_ROW_ID", "long"),
+    _nullable("_WRITE_COLS", _STRINGS),
+]
+
+
+def stats_to_record(stats: SimpleStats) -> Record:
+    """SimpleStats as an Avro record."""
+    counts = stats.null_counts
+    return {
+        "_MIN_VALUES": stats.min_values,
+        "_MAX_VALUES": stats.max_values,
+        "_NULL_COUNTS": None if counts is None else list(counts),
+    }
+
+
+def stats_from_record(record: Record) -> SimpleStats:
+    """SimpleStats from an Avro record; KeyError or TypeError when it is not one."""
+    counts = record.get("_NULL_COUNTS")
+    return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], None if counts is None else tuple(counts))
+
+
+def file_to_record(file: DataFileMeta) -> Record:
+    """DataFileMeta as an Avro record."""
+    return {
+        "_FILE_NAME": file.file_name,
+        "_FILE_SIZE": file.file_size,
+        "_ROW_COUNT": file.row_count,
+        "_MIN_KEY": file.min_key,
+        "_MAX_KEY": file.max_key,
+        "_KEY_STATS": stats_to_record(file.key_stats),
+        "_VALUE_STATS": stats_to_record(file.value_stats),
+        "_MIN_SEQUENCE_NUMBER": file.min_sequence_number,
+        "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
+        "_SCHEMA_ID": file.schema_id,
+        "_LEVEL": file.level,
+        "_EXTRA_FILES": file.extra_files,
+        "_CREATION_TIME": file.creation_time_ms,
+        "_DELETE_ROW_COUNT": file.delete_row_count,
+        "_EMBEDDED_FILE_INDEX": file.embedded_index,
+        "_FILE_SOURCE": file.file_source,
+        "_VALUE_STATS_COLS": file.value_stats_cols,
+        "_EXTERNAL_PATH": file.external_path,
+        "_FIRST_ROW_ID": file.first_row_id,
+        "_WRITE_COLS": file.write_cols,
+    }
+
+
+def file_from_record(record: Record) -> DataFileMeta:
+    """DataFileMeta from an Avro record; KeyError or TypeError when it is not one."""
+    get = record.get
+    extra, stats_cols, write_cols = get("_EXTRA_FILES"), get("_VALUE_STATS_COLS"), get("_WRITE_COLS")
+    return DataFileMeta(
+        file_name=record["_FILE_NAME"],
+        file_size=record["_FILE_SIZE"],
+        row_count=record["_ROW_COUNT"],
+        min_key=record["_MIN_KEY"],
+        max_key=record["_MAX_KEY"],
+        key_stats=stats_from_record(record["_KEY_STATS"]),
+        value_stats=stats_from_record(record["_VALUE_STATS"]),
+        min_sequence_number=record["_MIN_SEQUENCE_NUMBER"],
+        max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
+        schema_id=record["_SCHEMA_ID"],
+        level=record["_LEVEL"],
+        extra_files=tuple(extra) if extra else (),
+        creation_time_ms=get("_CREATION_TIME"),
+        delete_row_count=get("_DELETE_ROW_COUNT"),
+        embedded_index=get("_EMBEDDED_FILE_INDEX"),
+        file_source=get("_FILE_SOURCE"),
+        value_stats_cols=None if stats_cols is None else tuple(stats_cols),
+        external_path=get("_EXTERNAL_PATH"),
+        first_row_id=get("_FIRST_ROW_ID"),
+        write_cols=None if write_cols is None else tuple(write_cols),
+    )

@@ -1,0 +1,37 @@
+"""HASH index files of dynamic-bucket tables: ``index/index-<uuid>-<n>``.
+
+========  =======================================================
+bytes     content
+========  =======================================================
+4 * n     i32 **big**-endian key hashes, in no particular order
+========  =======================================================
+
+One file holds all hashes of one (partition, bucket); n is also ``_ROW_COUNT`` of the index manifest entry. There is no header and
+no checksum: any file whose length is a multiple of 4 decodes.
+
+source   org.apache.paimon.index.HashIndexFile, IntHashSet, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.errors import CorruptFileError
+
+
+def decode_hash_index(data: bytes, path: str | None = None) -> npt.NDArray[np.int32]:
+    """The hashes of a file, in file order; int32[n], native byte order, writable.
+
+    errors   CorruptFileError when the length is not a multiple of 4
+    """
+    if len(data) % 4:
+        raise CorruptFileError(
+            f"a HASH index is a multiple of 4 bytes long, not {len(data)}", path=path, offset=len(data) - len(data) % 4
+        )
+    return np.frombuffer(data, dtype=">i4").astype(np.int32)
+
+
+def encode_hash_index(hashes: npt.NDArray[np.int32]) -> bytes:
+    """The file of these hashes; int32[n], kept in the given order."""
+    return np.asarray(hashes, dtype=np.int32).astype(">i4").tobytes()

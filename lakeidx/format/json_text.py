@@ -1,0 +1,162 @@
+"""JSON metadata files: Paimon's pretty printing, and reading any layout with clear errors.
+
+Paimon prints with Jackson's default pretty printer: two-space indent, ``"key" : value``, arrays on one line with their elements
+separated by ``, `` (objects inside arrays as ``[ {`` ... ``}, {`` ... ``} ]``), empty ones as ``[ ]`` and ``{ }``, no newline at
+the end.
+
+source   org.apache.paimon.utils.JsonSerdeUtil, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from lakeidx.errors import CorruptFileError
+
+_LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
+
+
+def format_json(value: Any) -> bytes:
+    """Pretty print as Paimon does."""
+    out: list[str] = []
+    _format(value, 0, out)
+    return "".join(out).encode()
+
+
+def _format(value: Any, depth: int, out: list[str]) -> None:
+    if isinstance(value, Mapping):
+        if not value:
+            out.append("{ }")
+            return
+        pad = "  " * (depth + 1)
+        mark = "{\n"
+        for key, item in value.items():
+            out.append(f"{mark}{pad}{json.dumps(key, ensure_ascii=False)} : ")
+            _format(item, depth + 1, out)
+            mark = ",\n"
+        out.append("\n" + "  " * depth + "}")
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        mark = "[ "
+        for item in value:
+            out.append(mark)
+            _format(item, depth, out)
+            mark = ", "
+        out.append(" ]" if value else "[ ]")
+    elif isinstance(value, Decimal):
+        out.append(format(value, "f"))
+    else:
+        out.append(json.dumps(value, ensure_ascii=False))
+
+
+def _reject_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+class JsonObject:
+    """A parsed JSON object whose getters name the file and the key when something is missing or of the wrong type."""
+
+    __slots__ = ("path", "value", "where")
+
+    def __init__(self, value: Mapping[str, Any], path: str | None, where: str = "") -> None:
+        self.value = value
+        self.path = path
+        self.where = where
+
+    @classmethod
+    def parse(cls, data: bytes, path: str | None) -> JsonObject:
+        """Parse a file's bytes; its top value must be an object."""
+        try:
+            text = bytes(data).decode("utf-8")
+        except UnicodeDecodeError as e:
+            raise CorruptFileError(f"not UTF-8: {e.reason}", path=path, offset=e.start) from e
+        try:
+            value = json.loads(text, parse_float=Decimal, parse_constant=_reject_constant)
+        except json.JSONDecodeError as e:
+            at = len(text[: e.pos].encode())
+            raise CorruptFileError(f"not JSON: {e.msg}", path=path, offset=at) from e
+        except (ValueError, RecursionError, ArithmeticError) as e:
+            raise CorruptFileError(f"not JSON: {e}", path=path) from e
+        if not isinstance(value, dict):
+            raise CorruptFileError(f"expected a JSON object, found {type(value).__name__}", path=path, offset=0)
+        return cls(value, path)
+
+    def error(self, key: str, expected: str) -> CorruptFileError:
+        """The error of a key that is missing or not what it should be."""
+        found = repr(self.value[key])[:80] if self.value.get(key) is not None else "nothing"
+        return CorruptFileError(f"{self.where}{key}: expected {expected}, found {found}", path=self.path)
+
+    def has(self, key: str) -> bool:
+        """True when the key is there and not null."""
+        return self.value.get(key) is not None
+
+    def get_int(self, key: str) -> int | None:
+        """A 64-bit integer, or None when absent or null."""
+        value = self.value.get(key)
+        if value is None:
+            return None
+        if type(value) is not int or not _LONG_MIN <= value <= _LONG_MAX:
+            raise self.error(key, "a 64-bit integer")
+        return value
+
+    def need_int(self, key: str, default: int | None = None) -> int:
+        """A 64-bit integer that must be there, unless a default is given."""
+        value = self.get_int(key)
+        if value is None:
+            value = default
+        if value is None:
+            raise self.error(key, "a 64-bit integer")
+        return value
+
+    def get_text(self, key: str) -> str | None:
+        """Text, or None when absent or null."""
+        value = self.value.get(key)
+        if value is not None and (not isinstance(value, str) or not _encodable(value)):
+            raise self.error(key, "text")
+        return value
+
+    def need_text(self, key: str) -> str:
+        """Text that must be there."""
+        value = self.get_text(key)
+        if value is None:
+            raise self.error(key, "text")
+        return value
+
+    def strings(self, key: str) -> tuple[str, ...]:
+        """An array of texts; empty when absent."""
+        value = self.value.get(key)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(v, str) and _encodable(v) for v in value):
+            raise self.error(key, "an array of texts")
+        return tuple(value)
+
+    def string_map(self, key: str) -> dict[str, str]:
+        """An object whose values are texts; empty when absent. Numbers and booleans are taken as their JSON text."""
+        value = self.value.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self.error(key, "an object of texts")
+        out: dict[str, str] = {}
+        for name, item in value.items():
+            if isinstance(item, (bool, Decimal)) or type(item) is int:
+                item = json.dumps(item) if isinstance(item, bool) else format(item)
+            if not isinstance(item, str) or not _encodable(item) or not _encodable(name):
+                raise self.error(key, "an object of texts")
+            out[name] = item
+        return out
+
+    def objects(self, key: str) -> list[JsonObject]:
+        """An array of objects that must be there."""
+        value = self.value.get(key)
+        if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
+            raise self.error(key, "an array of objects")
+        return [JsonObject(v, self.path, f"{self.where}{key}[{i}].") for i, v in enumerate(value)]
+
+
+def _encodable(text: str) -> bool:
+    """False for text with lone surrogates, which JSON can spell but UTF-8 cannot."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)

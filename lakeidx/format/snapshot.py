@@ -1,0 +1,150 @@
+"""Snapshot files ``snapshot/snapshot-<id>``: JSON, keys in the order of `Snapshot`'s fields in camelCase, null keys left out.
+
+Version 3 is written. Version 1 files name no ``deltaRecordCount``/``totalRecordCount`` (both read as 0 then). Unknown keys are
+ignored; long-lived changelogs (``changelog/changelog-<id>``) have the same keys.
+
+source   org.apache.paimon.Snapshot, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from lakeidx.errors import UnsupportedError
+from lakeidx.format.json_text import JsonObject, format_json
+
+SNAPSHOT_VERSION = 3
+BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
+"""`Snapshot.commit_identifier` of Paimon's batch writers."""
+
+
+class CommitKind(StrEnum):
+    """What a snapshot did."""
+
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One committed state of a table.
+
+    base_manifest_list, delta_manifest_list, changelog_manifest_list, index_manifest, statistics   file names without directory
+    time_millis           when it was committed, epoch milliseconds
+    total_record_count    physical rows of all data files, deletes and superseded versions included
+    delta_record_count    rows added minus rows of deleted files
+    """
+
+    version: int = SNAPSHOT_VERSION
+    uuid: str | None = None
+    id: int
+    schema_id: int
+    base_manifest_list: str
+    base_manifest_list_size: int | None = None
+    delta_manifest_list: str
+    delta_manifest_list_size: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    index_manifest: str | None = None
+    commit_user: str
+    writer_version: str | None = None
+    commit_identifier: int
+    commit_kind: CommitKind
+    time_millis: int
+    total_record_count: int
+    delta_record_count: int
+    changelog_record_count: int | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    next_row_id: int | None = None
+    operation: str | None = None
+
+
+def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot's keys and values in written order, null ones left out."""
+    s = snapshot
+    pairs: list[tuple[str, Any]] = [
+        ("version", s.version),
+        ("uuid", s.uuid),
+        ("id", s.id),
+        ("schemaId", s.schema_id),
+        ("baseManifestList", s.base_manifest_list),
+        ("baseManifestListSize", s.base_manifest_list_size),
+        ("deltaManifestList", s.delta_manifest_list),
+        ("deltaManifestListSize", s.delta_manifest_list_size),
+        ("changelogManifestList", s.changelog_manifest_list),
+        ("changelogManifestListSize", s.changelog_manifest_list_size),
+        ("indexManifest", s.index_manifest),
+        ("commitUser", s.commit_user),
+        ("writerVersion", s.writer_version),
+        ("commitIdentifier", s.commit_identifier),
+        ("commitKind", s.commit_kind.value),
+        ("timeMillis", s.time_millis),
+        ("totalRecordCount", s.total_record_count),
+        ("deltaRecordCount", s.delta_record_count),
+        ("changelogRecordCount", s.changelog_record_count),
+        ("watermark", s.watermark),
+        ("statistics", s.statistics),
+        ("properties", dict(s.properties) or None),
+        ("nextRowId", s.next_row_id),
+        ("operation", s.operation),
+    ]
+    return {key: value for key, value in pairs if value is not None}
+
+
+def snapshot_from_json(o: JsonObject) -> Snapshot:
+    """The snapshot in a parsed file.
+
+    errors   CorruptFileError; UnsupportedError for a version after 3
+    """
+    version = o.need_int("version", 1)
+    if version > SNAPSHOT_VERSION:
+        raise UnsupportedError(f"snapshot version {version} is newer than {SNAPSHOT_VERSION}", path=o.path)
+    kind = o.need_text("commitKind")
+    if kind not in CommitKind.__members__:
+        raise o.error("commitKind", f"one of {', '.join(CommitKind.__members__)}")
+    return Snapshot(
+        version=version,
+        uuid=o.get_text("uuid"),
+        id=o.need_int("id"),
+        schema_id=o.need_int("schemaId"),
+        base_manifest_list=o.need_text("baseManifestList"),
+        base_manifest_list_size=o.get_int("baseManifestListSize"),
+        delta_manifest_list=o.need_text("deltaManifestList"),
+        delta_manifest_list_size=o.get_int("deltaManifestListSize"),
+        changelog_manifest_list=o.get_text("changelogManifestList"),
+        changelog_manifest_list_size=o.get_int("changelogManifestListSize"),
+        index_manifest=o.get_text("indexManifest"),
+        commit_user=o.need_text("commitUser"),
+        writer_version=o.get_text("writerVersion"),
+        commit_identifier=o.need_int("commitIdentifier"),
+        commit_kind=CommitKind(kind),
+        time_millis=o.need_int("timeMillis"),
+        total_record_count=o.need_int("totalRecordCount", 0),
+        delta_record_count=o.need_int("deltaRecordCount", 0),
+        changelog_record_count=o.get_int("changelogRecordCount"),
+        watermark=o.get_int("watermark"),
+        statistics=o.get_text("statistics"),
+        properties=o.string_map("properties"),
+        next_row_id=o.get_int("nextRowId"),
+        operation=o.get_text("operation"),
+    )
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """The snapshot file's bytes."""
+    return format_json(snapshot_to_json(snapshot))
+
+
+def decode_snapshot(data: bytes, path: str | None = None) -> Snapshot:
+    """Read a snapshot, a tag's snapshot part or a long-lived changelog.
+
+    errors   CorruptFileError; UnsupportedError for a version after 3
+    """
+    return snapshot_from_json(JsonObject.parse(data, path))
