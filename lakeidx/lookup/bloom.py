@@ -1,0 +1,162 @@
+"""The Bloom filter of lookup stores: sizing as in Paimon, kernels that fill and ask it.
+
+For n expected entries and a false positive rate p: ``bits = int(-n ln p / ln(2)^2)``, stored as ``ceil(bits / 8)`` bytes, with
+``k = max(1, round(8 * bytes / n * ln 2))`` probes. Probe i = 1..k of a key with byte-string hash h looks at bit
+``c mod (8 * bytes)``, lowest bit of a byte first, where ``c = h + i * (h >>> 16)`` in 32 bits and is complemented when negative.
+
+source   org.apache.paimon.utils.BloomFilter, releases 0.9.0 and 1.4.2
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.codec.memory import load_i64, load_u8, load_u32, store_u8
+from lakeidx.codec.murmur import finish, hash_bytes, mix
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.errors import InvalidInputError
+from lakeidx.lookup.packed import addresses_of, plain
+
+_MAX_INT = 2147483647
+
+
+@dataclass(frozen=True, slots=True)
+class BloomShape:
+    """Size of a filter.
+
+    entries     expected entries, > 0
+    byte_size   bytes of the bit set
+    """
+
+    entries: int
+    byte_size: int
+
+    @classmethod
+    def for_rate(cls, entries: int, fpp: float) -> BloomShape:
+        """The shape Paimon picks for an expected number of entries and a false positive rate.
+
+        errors   InvalidInputError unless entries > 0 and 0 < fpp < 1
+        """
+        if entries <= 0:
+            raise InvalidInputError(f"a bloom filter expects at least one entry, not {entries}")
+        if not 0 < fpp < 1:
+            raise InvalidInputError(f"the false positive rate lies between 0 and 1, not {fpp}")
+        bits = int(-entries * math.log(fpp) / (math.log(2) * math.log(2)))
+        return cls(entries, -(-min(bits, _MAX_INT) // 8))
+
+    @property
+    def bits(self) -> int:
+        """Bits that probes can hit."""
+        return 8 * self.byte_size
+
+    @property
+    def probes(self) -> int:
+        """k. Java rounds halves up, in double."""
+        return max(1, math.floor(self.bits / self.entries * math.log(2) + 0.5))
+
+
+class BloomFilter:
+    """A filter being filled or asked.
+
+    bits   uint8[shape.byte_size], owned by this object or a view of a file
+    """
+
+    def __init__(self, shape: BloomShape, bits: npt.NDArray[np.uint8] | None = None) -> None:
+        self.shape = shape
+        self.bits = np.zeros(shape.byte_size, np.uint8) if bits is None else bits
+        if self.bits.shape != (shape.byte_size,):
+            raise InvalidInputError(f"a filter of this shape has {shape.byte_size} bytes, not {self.bits.shape}")
+
+    def add(self, keys: RowBytes) -> None:
+        """Put keys in; one pass."""
+        data, offsets = addresses_of(plain(keys))
+        _add_many(data, offsets, len(keys), self.bits.ctypes.data, self.shape.bits, self.shape.probes)
+
+    def might_contain(self, key: bytes) -> bool:
+        """False only for a key that was never put in. Scalar twin of the kernels."""
+        if not self.shape.byte_size:
+            return True
+        h = hash_bytes(key)
+        return all(self.bits[at >> 3] >> (at & 7) & 1 for at in probe_bits(h, self.shape))
+
+    def might_contain_many(self, keys: RowBytes) -> npt.NDArray[np.bool_]:
+        """`might_contain` of each key.
+
+        returns  bool[n]
+        """
+        out = np.empty(len(keys), np.bool_)
+        data, offsets = addresses_of(plain(keys))
+        _ask_many(data, offsets, len(keys), self.bits.ctypes.data, self.shape.bits, self.shape.probes, out)
+        return out
+
+
+def probe_bits(h: int, shape: BloomShape) -> list[int]:
+    """The bit numbers that a key of hash `h` (signed 32 bits) sets."""
+    step = (h & 0xFFFFFFFF) >> 16
+    out = []
+    for i in range(1, shape.probes + 1):
+        combined = (h + i * step) & 0xFFFFFFFF
+        out.append((combined if combined < 1 << 31 else combined ^ 0xFFFFFFFF) % shape.bits)
+    return out
+
+
+@numba.njit(inline="always")
+def hash_at(address, length):  # type: ignore[no-untyped-def]
+    """uint32 byte-string hash of the bytes at an address, for kernels."""
+    h = np.uint32(42)
+    at = 0
+    while at + 4 <= length:
+        h = mix(h, load_u32(address + at))
+        at += 4
+    while at < length:
+        h = mix(h, np.uint32(np.int32(np.int8(load_u8(address + at)))))
+        at += 1
+    return finish(h, length)
+
+
+@numba.njit(inline="always")
+def _bit(h, i, bits):  # type: ignore[no-untyped-def]
+    combined = np.uint32(h + np.uint32(i) * (h >> np.uint32(16)))
+    # Complement when the sign bit is set, without a branch.
+    combined ^= np.uint32(np.int32(combined) >> np.int32(31))
+    return np.int64(combined % np.uint32(bits))
+
+
+@numba.njit(inline="always")
+def bloom_add(h, filter_address, bits, probes):  # type: ignore[no-untyped-def]
+    """Set the bits of a hash, for kernels."""
+    for i in range(1, probes + 1):
+        bit = _bit(h, i, bits)
+        at = filter_address + (bit >> 3)
+        store_u8(at, load_u8(at) | (1 << (bit & 7)))
+
+
+@numba.njit(inline="always")
+def bloom_has(h, filter_address, bits, probes):  # type: ignore[no-untyped-def]
+    """False when a bit of the hash is not set, for kernels."""
+    for i in range(1, probes + 1):
+        bit = _bit(h, i, bits)
+        if not load_u8(filter_address + (bit >> 3)) >> (bit & 7) & 1:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_many(data, offsets, n, filter_address, bits, probes):  # type: ignore[no-untyped-def]
+    if bits == 0:
+        return
+    for i in range(n):
+        start, end = load_i64(offsets + 8 * i), load_i64(offsets + 8 * i + 8)
+        bloom_add(hash_at(data + start, end - start), filter_address, bits, probes)
+
+
+@numba.njit(cache=True, nogil=True)
+def _ask_many(data, offsets, n, filter_address, bits, probes, out):  # type: ignore[no-untyped-def]
+    for i in range(n):
+        start, end = load_i64(offsets + 8 * i), load_i64(offsets + 8 * i + 8)
+        out[i] = bits == 0 or bloom_has(hash_at(data + start, end - start), filter_address, bits, probes)

@@ -1,0 +1,45 @@
+"""Packed byte strings as kernels see them: the addresses of a `RowBytes`, checked so that no kernel reads outside."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from lakeidx.codec.memory import load_i64
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.errors import InvalidInputError
+
+
+@numba.njit(cache=True, nogil=True)
+def _offsets_fit(offsets, n, size):  # type: ignore[no-untyped-def]
+    last = load_i64(offsets)
+    if last < 0:
+        return False
+    for i in range(1, n + 1):
+        now = load_i64(offsets + 8 * i)
+        if now < last:
+            return False
+        last = now
+    return last <= size
+
+
+def plain(rows: RowBytes) -> RowBytes:
+    """The same strings in contiguous arrays of the promised dtypes, copied only when they are not.
+
+    errors   InvalidInputError when the argument is no RowBytes or its offsets decrease or leave the data
+    """
+    if not isinstance(rows, RowBytes):
+        raise InvalidInputError(f"expected a column of byte strings (RowBytes), not {type(rows).__name__}")
+    data, offsets = rows.data, rows.offsets
+    if data.dtype != np.uint8 or offsets.dtype != np.int64 or len(offsets) == 0:
+        raise InvalidInputError(f"RowBytes holds uint8 data and int64 offsets, not {data.dtype} and {offsets.dtype}")
+    if not (data.flags.c_contiguous and offsets.flags.c_contiguous):
+        rows = RowBytes(np.ascontiguousarray(data), np.ascontiguousarray(offsets))
+    if not _offsets_fit(rows.offsets.ctypes.data, len(rows), len(rows.data)):
+        raise InvalidInputError("the offsets of a RowBytes decrease or lie outside its data")
+    return rows
+
+
+def addresses_of(rows: RowBytes) -> tuple[int, int]:
+    """Addresses of the data and of the offsets of a `plain` RowBytes; valid while the caller holds it."""
+    return rows.data.ctypes.data, rows.offsets.ctypes.data
