@@ -1,0 +1,274 @@
+"""Column statistics of a data file: from the Parquet footer to the BinaryRow bytes in the manifest.
+
+Modes (`metadata.stats-mode`, `metadata.stats-mode.per.level`, `fields.<column>.stats-mode`):
+
+===============  ============================================================================================
+mode             what is kept
+===============  ============================================================================================
+none             nothing: minimum, maximum and null count are all null
+counts           the null count
+truncate(n)      everything; strings cut to n code points: the minimum is cut, the maximum is cut and its last
+                 code point that can be is raised by one. If none can be raised both bounds are left out
+full             everything, uncut
+===============  ============================================================================================
+
+System columns, and in thin mode the value columns that are keys, use truncate(128) whatever the mode of the table; an
+explicit `fields.<column>.stats-mode` beats both. Columns with nothing at all (nested types, mode none) are left out of
+dense statistics.
+
+Bounds are missing, and only the null count is there, for BINARY, VARBINARY and INT96 timestamps, for a FLOAT or DOUBLE
+column that holds a NaN, for values of more than 4 kB, and for columns that are all null. ARRAY, MAP, MULTISET, ROW and
+VARIANT have nothing.
+
+source   org.apache.paimon.statistics.*ColStatsCollector, org.apache.paimon.utils.StatsCollectorFactories,
+         org.apache.paimon.format.parquet.ParquetSimpleStatsExtractor, org.apache.paimon.stats.SimpleStatsConverter;
+         release 1.4.2
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from lakeidx.codec.binary_row import encode_row, with_arity
+from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of
+from lakeidx.data.parquet_schema import KEY_PREFIX, SYSTEM_COLUMNS, is_int96
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.data_file import SimpleStats
+from lakeidx.types import NESTED_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root
+
+SYSTEM_TRUNCATE_LENGTH = 128
+_TRUNCATE = re.compile(r"TRUNCATE\((\d+)\)")
+_NO_STATS_ROOTS = NESTED_ROOTS | {Root.VARIANT}
+_COUNT_ONLY_ROOTS = frozenset({Root.BINARY, Root.VARBINARY})
+_SURROGATES = range(0xD800, 0xE000)
+_LAST_CODE_POINT = 0x10FFFF
+
+
+class ModeKind(StrEnum):
+    """What statistics keep of a column."""
+
+    NONE = "none"
+    COUNTS = "counts"
+    TRUNCATE = "truncate"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class StatsMode:
+    """A statistics mode; `length` in code points, for TRUNCATE only."""
+
+    kind: ModeKind
+    length: int = 0
+
+
+_SYSTEM_MODE = StatsMode(ModeKind.TRUNCATE, SYSTEM_TRUNCATE_LENGTH)
+_NONE_MODE = StatsMode(ModeKind.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """Statistics of one column over one file.
+
+    minimum, maximum  internal values (see ``lakeidx.types``); None: not known, or all values are null
+    null_count        None: not known
+    """
+
+    minimum: Any = None
+    maximum: Any = None
+    null_count: int | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """True when nothing is known: dense statistics leave the column out."""
+        return self.minimum is None and self.maximum is None and self.null_count is None
+
+
+NO_STATS = ColumnStats()
+
+
+def parse_stats_mode(text: str) -> StatsMode:
+    """A mode as options spell it, upper or lower case.
+
+    errors   InvalidInputError
+    """
+    upper = text.strip().upper()
+    if upper in ("NONE", "COUNTS", "FULL"):
+        return StatsMode(ModeKind[upper])
+    m = _TRUNCATE.fullmatch(upper)
+    if m is not None and int(m[1]) > 0:
+        return StatsMode(ModeKind.TRUNCATE, int(m[1]))
+    raise InvalidInputError(f"stats mode {text!r} is not none, counts, full or truncate(N) with N > 0")
+
+
+def stats_modes(
+    columns: Sequence[str],
+    *,
+    default: StatsMode,
+    options: Mapping[str, str],
+    thin_keys: Sequence[str] = (),
+    keep_first_columns: int = -1,
+) -> dict[str, StatsMode]:
+    """The mode of every column of a data file.
+
+    columns             all columns of the file in file order, system columns included
+    default             the table's mode at this level
+    options             table options, for `fields.<column>.stats-mode`
+    thin_keys           in thin mode the trimmed primary key, else empty
+    keep_first_columns  `metadata.stats-keep-first-n-columns`: ordinary columns beyond it have none; -1 keeps all
+    errors              InvalidInputError naming the option
+    """
+    modes: dict[str, StatsMode] = {}
+    counted = 0
+    for name in columns:
+        option = f"fields.{name}.stats-mode"
+        explicit = options.get(option)
+        if explicit is not None:
+            try:
+                modes[name] = parse_stats_mode(explicit)
+            except InvalidInputError as e:
+                raise InvalidInputError(f"{option}: {e.message}") from e
+            counted += 1
+        elif name.startswith(KEY_PREFIX) or name in SYSTEM_COLUMNS or name in thin_keys:
+            modes[name] = _SYSTEM_MODE
+        else:
+            modes[name] = _NONE_MODE if 0 <= keep_first_columns <= counted else default
+            counted += 1
+    return modes
+
+
+def footer_stats(
+    footer: pq.FileMetaData, fields: Sequence[Field], *, nan_columns: frozenset[str] = frozenset()
+) -> dict[str, ColumnStats]:
+    """Full statistics of the top-level columns of a Parquet file, merged over its row groups.
+
+    nan_columns  FLOAT and DOUBLE columns that hold a NaN. The footer's bounds say nothing of NaN, which Paimon orders
+                 above all numbers, so these columns keep the null count only
+    cost         O(columns x row groups); reads no data
+    """
+    positions = {footer.schema.column(i).path: i for i in range(footer.num_columns)}
+    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
+    out: dict[str, ColumnStats] = {}
+    for field in fields:
+        at = positions.get(field.name)
+        if at is None or field.type.root in _NO_STATS_ROOTS:
+            out[field.name] = NO_STATS
+        else:
+            chunks = [g.column(at) for g in groups]
+            out[field.name] = _merge_chunks(chunks, field.type, has_nan=field.name in nan_columns)
+    return out
+
+
+def _merge_chunks(chunks: Sequence[pq.ColumnChunkMetaData], t: DataType, *, has_nan: bool) -> ColumnStats:
+    null_count, rows = 0, 0
+    low: Any = None
+    high: Any = None
+    known = t.root not in _COUNT_ONLY_ROOTS and not is_int96(t) and not has_nan
+    for chunk in chunks:
+        stats = chunk.statistics
+        if stats is None or not stats.has_null_count:
+            return NO_STATS
+        rows += chunk.num_values
+        null_count += stats.null_count
+        if not known or stats.null_count == chunk.num_values:
+            continue
+        if not stats.has_min_max:
+            # A value too long for the footer: what the other row groups say would not bound the file.
+            known = False
+            continue
+        chunk_low, chunk_high = _internal(stats.min_raw, t), _internal(stats.max_raw, t)
+        low = chunk_low if low is None else _lower(low, chunk_low)
+        high = chunk_high if high is None else _higher(high, chunk_high)
+    return ColumnStats(low, high, null_count) if known and null_count < rows else ColumnStats(null_count=null_count)
+
+
+def _lower(a: Any, b: Any) -> Any:
+    if a == b == 0.0 and isinstance(a, float):
+        return a if math.copysign(1.0, a) < 0 else b
+    return min(a, b)
+
+
+def _higher(a: Any, b: Any) -> Any:
+    if a == b == 0.0 and isinstance(a, float):
+        return b if math.copysign(1.0, a) < 0 else a
+    return max(a, b)
+
+
+def _internal(raw: Any, t: DataType) -> Any:
+    """A footer bound in its physical form as an internal value; strings stay UTF-8 bytes, whose order is theirs."""
+    if t.root is Root.DECIMAL:
+        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
+        return decimal_of(unscaled, t)
+    if t.root in TIMESTAMP_ROOTS:
+        return arrow_int_to_timestamp(int(raw), t.precision)
+    if t.root in STRING_ROOTS:
+        return raw if isinstance(raw, bytes) else str(raw).encode()
+    if t.root is Root.BOOLEAN:
+        return bool(raw)
+    if t.root in (Root.FLOAT, Root.DOUBLE):
+        return float(raw)
+    return int(raw)
+
+
+def apply_mode(stats: ColumnStats, mode: StatsMode, t: DataType) -> ColumnStats:
+    """What a mode keeps of full statistics; string bounds come in as UTF-8 bytes and leave as text."""
+    if mode.kind is ModeKind.NONE:
+        return NO_STATS
+    if mode.kind is ModeKind.COUNTS:
+        return ColumnStats(null_count=stats.null_count)
+    low, high = stats.minimum, stats.maximum
+    if low is None or t.root not in STRING_ROOTS:
+        return stats
+    low, high = low.decode("utf-8", "replace"), high.decode("utf-8", "replace")
+    if mode.kind is ModeKind.TRUNCATE:
+        low, high = low[: mode.length], truncate_upper(high, mode.length)
+        if high is None:
+            return ColumnStats(null_count=stats.null_count)
+    return ColumnStats(low, high, stats.null_count)
+
+
+def truncate_upper(text: str, length: int) -> str | None:
+    """A text of at most `length` code points that is not below `text`: cut, then the last code point that can be is raised.
+
+    returns  None when no code point can be raised
+    A code point is raised past the surrogates, which are no characters (Paimon's Java raises U+D7FF to U+D800, whose
+    UTF-8 form is "?": a bound below the value).
+    """
+    if len(text) <= length:
+        return text
+    for i in range(length - 1, -1, -1):
+        code = ord(text[i]) + 1
+        if code in _SURROGATES:
+            code = _SURROGATES.stop
+        if code <= _LAST_CODE_POINT:
+            return text[:i] + chr(code)
+    return None
+
+
+def simple_stats(stats: Sequence[ColumnStats], types: Sequence[DataType]) -> SimpleStats:
+    """The manifest form, one slot per column."""
+    nullable = [t.with_nullable(True) for t in types]
+    arity = len(nullable)
+    return SimpleStats(
+        with_arity(encode_row([s.minimum for s in stats], nullable), arity),
+        with_arity(encode_row([s.maximum for s in stats], nullable), arity),
+        tuple(s.null_count for s in stats),
+    )
+
+
+def dense_stats(
+    stats: Mapping[str, ColumnStats], fields: Sequence[Field]
+) -> tuple[SimpleStats, tuple[str, ...] | None]:
+    """The manifest form without the columns that have nothing.
+
+    returns  the statistics and the names of the covered columns (`DataFileMeta.value_stats_cols`), None for all columns
+    """
+    kept = [f for f in fields if not stats[f.name].is_none]
+    encoded = simple_stats([stats[f.name] for f in kept], [f.type for f in kept])
+    return encoded, None if len(kept) == len(fields) else tuple(f.name for f in kept)
