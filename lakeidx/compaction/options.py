@@ -1,0 +1,105 @@
+"""The table options that steer compaction, by meaning.
+
+source   org.apache.paimon.CoreOptions, org.apache.paimon.lookup.LookupStrategy, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakeidx.compaction.pick import OffPeak, PickOptions
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema import TableSchema
+
+DEFAULT_TARGET_FILE_BYTES = 128 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOptions:
+    """Options of one table.
+
+    num_levels                levels of the tree, 0 included
+    target_file_bytes         where a rewrite starts the next file
+    small_file_bytes          a file below this is rewritten with its neighbours rather than upgraded
+    changelog_producer        none, input, lookup or full-compaction
+    needs_lookup              level 0 must be compacted for its rows to be seen (lookup, deletion vectors, first-row)
+    must_empty_level_0        needs_lookup, or compaction.force-up-level-0
+    last_record_wins          deduplicate without sequence field: merging never changes a newer row
+    file_format, file_format_per_level   names of formats
+    """
+
+    pick: PickOptions
+    num_levels: int
+    target_file_bytes: int
+    small_file_bytes: int
+    force_rewrite_all_files: bool
+    changelog_producer: str
+    deletion_vectors: bool
+    needs_lookup: bool
+    must_empty_level_0: bool
+    last_record_wins: bool
+    file_format: str = "parquet"
+    file_format_per_level: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def produces_changelog(self) -> bool:
+        """True when compactions write changelog files."""
+        return self.changelog_producer in ("lookup", "full-compaction")
+
+    def file_format_of(self, level: int) -> str:
+        """Format of the files of a level."""
+        return self.file_format_per_level.get(level, self.file_format)
+
+
+def compaction_options(schema: TableSchema) -> CompactionOptions:
+    """The compaction options of a table.
+
+    errors   InvalidInputError naming the option
+    """
+    o = schema.table_options
+    target = o.target_file_size if o.target_file_size is not None else DEFAULT_TARGET_FILE_BYTES
+    lookup_producer = o.changelog_producer == "lookup"
+    needs_lookup = lookup_producer or o.deletion_vectors_enabled or o.merge_engine == "first-row" or o.force_lookup
+    return CompactionOptions(
+        pick=PickOptions(
+            max_size_amplification_percent=o.compaction_max_size_amplification_percent,
+            size_ratio_percent=o.compaction_size_ratio,
+            run_trigger=o.num_sorted_run_compaction_trigger,
+            full_interval_ms=o.compaction_optimization_interval,
+            total_size_threshold=o.compaction_total_size_threshold,
+            incremental_size_threshold=o.compaction_incremental_size_threshold,
+            off_peak=_off_peak(
+                o.compaction_offpeak_start_hour, o.compaction_offpeak_end_hour, o.compaction_offpeak_ratio
+            ),
+        ),
+        num_levels=o.max_levels,
+        target_file_bytes=target,
+        small_file_bytes=target // 10 * 7,
+        force_rewrite_all_files=o.compaction_force_rewrite_all_files,
+        changelog_producer=o.changelog_producer,
+        deletion_vectors=o.deletion_vectors_enabled,
+        needs_lookup=needs_lookup,
+        must_empty_level_0=needs_lookup or o.compaction_force_up_level_0,
+        last_record_wins=o.merge_engine == "deduplicate" and not o.sequence_field,
+        file_format=o.file_format,
+        file_format_per_level=_by_level(o.file_format_per_level),
+    )
+
+
+def _off_peak(start: int, end: int, ratio: int) -> OffPeak | None:
+    # Equal hours mean no off-peak time, not a whole day.
+    if start == -1 or end == -1 or start == end:
+        return None
+    return OffPeak(start_hour=start, end_hour=end, ratio_percent=ratio)
+
+
+def _by_level(texts: Mapping[str, str]) -> dict[int, str]:
+    out: dict[int, str] = {}
+    for level, name in texts.items():
+        if not level.isdecimal():
+            raise InvalidInputError(
+                f"option 'file.format.per.level': {level!r} is not a level; write '0:avro,5:parquet'"
+            )
+        out[int(level)] = name
+    return out

@@ -1,0 +1,275 @@
+"""What a compaction of one bucket has to do, as data: pick, sections, rewrites and upgrades.
+
+source   org.apache.paimon.mergetree.compact.{MergeTreeCompactManager, MergeTreeCompactTask, FileRewriteCompactTask,
+         ChangelogMergeTreeRewriter, LookupMergeTreeCompactRewriter, FullChangelogMergeTreeCompactRewriter}, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lakeidx.compaction.intervals import Section, sections_of
+from lakeidx.compaction.levels import Levels, build_levels
+from lakeidx.compaction.options import CompactionOptions, compaction_options
+from lakeidx.compaction.pick import (
+    CompactUnit,
+    PickMoment,
+    PickReason,
+    pick_full,
+    pick_universal,
+    pick_up_level_0,
+)
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Merge the sections, one after another, into new files of the output level.
+
+    sections      in key order; each section's runs are merged, sections do not overlap
+    drop_delete   leave rows of kind -U and -D out
+    changelog     also produce changelog rows (changelog-producer lookup or full-compaction)
+    """
+
+    sections: tuple[Section, ...]
+    drop_delete: bool
+    changelog: bool = False
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        """All inputs."""
+        return tuple(f for section in self.sections for run in section for f in run)
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """Keep the file as it is and change only its level.
+
+    changelog    its rows must be read to produce changelog
+    """
+
+    file: DataFileMeta
+    changelog: bool = False
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        """The one input."""
+        return (self.file,)
+
+
+Step = Rewrite | Upgrade
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionTask:
+    """One bucket's compaction.
+
+    steps          in key order; the output of each precedes that of the next
+    output_level   level of all outputs
+    max_level      highest level of the tree
+    reason         why it was picked
+    is_full        every file of the bucket was picked
+    """
+
+    steps: tuple[Step, ...]
+    output_level: int
+    max_level: int
+    reason: PickReason
+    is_full: bool
+
+    @property
+    def files(self) -> tuple[DataFileMeta, ...]:
+        """Files that the steps replace (files left as they are, at the output level already, are not among them)."""
+        return tuple(f for step in self.steps for f in step.files)
+
+    @property
+    def rewrite_bytes(self) -> int:
+        """Bytes of the files that have to be read."""
+        return sum(f.file_size for step in self.steps if isinstance(step, Rewrite) for f in step.files)
+
+
+def plan_compaction(
+    files: Sequence[DataFileMeta],
+    schema: TableSchema,
+    *,
+    full: bool,
+    now_ms: int | None = None,
+    hour: int | None = None,
+    last_full_compaction_ms: int | None = None,
+    must_rewrite: Collection[str] = (),
+) -> CompactionTask | None:
+    """Plan the compaction of one bucket, or None when there is nothing to do.
+
+    files                     live data files of the (partition, bucket), any order
+    full                      merge everything into the top level
+    now_ms                    epoch ms, for compaction.optimization-interval
+    hour                      hour of the day, for off-peak hours
+    last_full_compaction_ms   epoch ms; None = the newest creation time in the top level, if any
+    must_rewrite              files with deletion vectors or expired records: never just upgraded
+    errors                    CorruptFileError naming overlapping or unreadable files; InvalidInputError for bad options
+    """
+    options = compaction_options(schema)
+    levels = build_levels(files, schema.key_types, num_levels=options.num_levels)
+    if full:
+        unit = pick_full(
+            levels.num_levels, levels.runs, force_rewrite=options.force_rewrite_all_files, must_rewrite=must_rewrite
+        )
+    else:
+        if last_full_compaction_ms is None:
+            last_full_compaction_ms = _newest_in_top_level(levels)
+        moment = PickMoment(hour=hour, now_ms=now_ms, last_full_compaction_ms=last_full_compaction_ms)
+        unit = pick_next(levels, options, moment)
+    if unit is None:
+        return None
+    task = plan_unit(unit, levels, schema, options, must_rewrite=must_rewrite)
+    return task if task.steps else None
+
+
+def needs_compaction(files: Sequence[DataFileMeta], schema: TableSchema, *, now_ms: int | None = None) -> bool:
+    """True when universal compaction would pick something."""
+    return plan_compaction(files, schema, full=False, now_ms=now_ms) is not None
+
+
+def pick_next(levels: Levels, options: CompactionOptions, moment: PickMoment) -> CompactUnit | None:
+    """The next unit of a bucket, without those that would change nothing.
+
+    order   a gentle table (lookup-compact=gentle) forces level 0 up here at every call: calls come once per batch, not
+            once per flush, so there is nothing to wait for
+    """
+    if options.must_empty_level_0:
+        unit, _ = pick_up_level_0(levels.num_levels, levels.runs, options.pick, moment=moment)
+    else:
+        unit = pick_universal(levels.num_levels, levels.runs, options.pick, moment=moment)
+    if unit is None or not unit.files:
+        return None
+    if len(unit.files) == 1 and unit.files[0].level == unit.output_level:
+        return None
+    return unit
+
+
+def plan_unit(
+    unit: CompactUnit,
+    levels: Levels,
+    schema: TableSchema,
+    options: CompactionOptions,
+    *,
+    must_rewrite: Collection[str] = (),
+) -> CompactionTask:
+    """The steps of a picked unit.
+
+    order   key order; a large file is never passed over by the rewrite of its neighbours, so outputs stay in key order
+    """
+    drop_delete = unit.output_level != 0 and (
+        unit.output_level >= levels.non_empty_highest_level or options.deletion_vectors
+    )
+    planner = _StepPlanner(unit.output_level, levels.max_level, drop_delete, options, frozenset(must_rewrite))
+    if unit.file_rewrite:
+        for file in unit.files:
+            planner.rewrite([((file,),)])
+    else:
+        for section in sections_of(unit.files, schema.key_types):
+            planner.add_section(section)
+        planner.flush()
+    return CompactionTask(
+        tuple(planner.steps),
+        unit.output_level,
+        levels.max_level,
+        unit.reason,
+        unit.includes_all and not unit.file_rewrite,
+    )
+
+
+def _newest_in_top_level(levels: Levels) -> int | None:
+    top = [f for r in levels.runs if r.level == levels.max_level for f in r.files]
+    return max((t for t in (f.creation_epoch_ms for f in top) if t is not None), default=None)
+
+
+class _StepPlanner:
+    """Walks sections in key order, holding back what will be rewritten together."""
+
+    def __init__(
+        self,
+        output_level: int,
+        max_level: int,
+        drop_delete: bool,
+        options: CompactionOptions,
+        must_rewrite: frozenset[str],
+    ) -> None:
+        self.steps: list[Step] = []
+        self._pending: list[Section] = []
+        self._output_level = output_level
+        self._max_level = max_level
+        self._drop_delete = drop_delete
+        self._options = options
+        self._must_rewrite = must_rewrite
+
+    def add_section(self, section: Section) -> None:
+        """Take the next section in key order."""
+        if len(section) > 1:
+            self._pending.append(section)
+            return
+        for file in section[0]:
+            if file.file_size < self._options.small_file_bytes:
+                self._pending.append(((file,),))
+            else:
+                self.flush()
+                self.upgrade(file)
+
+    def flush(self) -> None:
+        """Rewrite what was held back; a single file is upgraded instead."""
+        pending, self._pending = self._pending, []
+        if len(pending) == 1 and len(pending[0]) == 1:
+            for file in pending[0][0]:
+                self.upgrade(file)
+        elif pending:
+            self.rewrite(pending)
+
+    def rewrite(self, sections: list[Section]) -> None:
+        """Add a rewrite step."""
+        changelog = self._changelog_of_rewrite([f for section in sections for run in section for f in run])
+        self.steps.append(Rewrite(tuple(sections), self._drop_delete, changelog))
+
+    def upgrade(self, file: DataFileMeta) -> None:
+        """Add an upgrade step, or a rewrite of the file alone where the level may not just be changed."""
+        alone: Section = ((file,),)
+        has_deletes = file.delete_row_count is None or file.delete_row_count > 0
+        if (
+            (self._output_level == self._max_level and has_deletes)
+            or self._options.force_rewrite_all_files
+            or file.file_name in self._must_rewrite
+        ):
+            self.rewrite([alone])
+            return
+        if file.level == self._output_level:
+            return
+        how = self._upgrade_strategy(file, has_deletes)
+        if how == "rewrite":
+            # What a lookup upgrade rewrites drops deletes only for deletion vectors, whatever the level.
+            self.steps.append(Rewrite((alone,), self._options.deletion_vectors, self._options.produces_changelog))
+        else:
+            self.steps.append(Upgrade(file, how == "changelog" and self._options.produces_changelog))
+
+    def _changelog_of_rewrite(self, files: list[DataFileMeta]) -> bool:
+        if self._options.changelog_producer == "full-compaction":
+            return self._output_level == self._max_level
+        if self._options.changelog_producer == "lookup":
+            return self._output_level > 0 and any(f.level == 0 for f in files)
+        return False
+
+    def _upgrade_strategy(self, file: DataFileMeta, has_deletes: bool) -> Literal["plain", "changelog", "rewrite"]:
+        options = self._options
+        if options.changelog_producer == "full-compaction":
+            return "changelog" if self._output_level == self._max_level else "plain"
+        if not options.needs_lookup or file.level != 0:
+            return "plain"
+        if options.file_format_of(0) != options.file_format_of(self._output_level):
+            return "rewrite"
+        if options.deletion_vectors and has_deletes:
+            return "rewrite"
+        if self._output_level == self._max_level or options.last_record_wins:
+            return "changelog"
+        # Rows of higher levels may have to be merged in, and only a rewrite returns merged rows.
+        return "rewrite"
