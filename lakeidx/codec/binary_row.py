@@ -138,7 +138,7 @@ def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
         elif t.root in TIMESTAMP_ROOTS:
             _put_timestamp(out, at, value, t)
         else:
-            raw = _piece(value, t)
+            raw = encode_piece(value, t)
             if len(raw) <= 7 and (t.root in STRING_ROOTS or t.root in BYTES_ROOTS):
                 out[at : at + 8] = raw.ljust(7, b"\0") + bytes((0x80 + len(raw),))
             else:
@@ -159,7 +159,7 @@ def _put_timestamp(out: bytearray, at: int, value: tuple[int, int], t: DataType)
     out += _I64.pack(millis)
 
 
-def _piece(value: Any, t: DataType) -> bytes:
+def encode_piece(value: Any, t: DataType) -> bytes:
     """The bytes of a string, binary, VARIANT or nested value."""
     if t.root in STRING_ROOTS:
         return str.encode(value, "utf-8")

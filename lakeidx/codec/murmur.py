@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import struct
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.jit import frozen
+from lakeidx.codec.kernels import finalize, mix_strings
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 
@@ -68,55 +69,16 @@ def hash_bytes(data: bytes) -> int:
     return _finish(h, len(data))
 
 
-@numba.njit(inline="always")
-def mix(h, k):  # type: ignore[no-untyped-def]
-    """One word step over uint32 state, for kernels."""
-    k = np.uint32(k * np.uint32(0xCC9E2D51))
-    k = np.uint32((k << np.uint32(15)) | (k >> np.uint32(17)))
-    k = np.uint32(k * np.uint32(0x1B873593))
-    h = np.uint32(h ^ k)
-    h = np.uint32((h << np.uint32(13)) | (h >> np.uint32(19)))
-    return np.uint32(h * np.uint32(5) + np.uint32(0xE6546B64))
-
-
-@numba.njit(inline="always")
-def finish(h, length):  # type: ignore[no-untyped-def]
-    """The closing steps over uint32 state, for kernels."""
-    h = np.uint32(h ^ np.uint32(length))
-    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B))
-    h = np.uint32((h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35))
-    return np.uint32(h ^ (h >> np.uint32(16)))
-
-
-@numba.njit(cache=True, nogil=True)
-def _hash_many(data, offsets, out):  # type: ignore[no-untyped-def]
-    for i in range(len(out)):
-        at, end = offsets[i], offsets[i + 1]
-        length = end - at
-        h = np.uint32(42)
-        while at + 4 <= end:
-            word = (
-                np.uint32(data[at])
-                | np.uint32(data[at + 1]) << np.uint32(8)
-                | np.uint32(data[at + 2]) << np.uint32(16)
-                | np.uint32(data[at + 3]) << np.uint32(24)
-            )
-            h = mix(h, np.uint32(word))
-            at += 4
-        while at < end:
-            h = mix(h, np.uint32(np.int32(np.int8(data[at]))))
-            at += 1
-        out[i] = np.int32(finish(h, length))
-
-
 def hash_bytes_many(rows: RowBytes) -> npt.NDArray[np.int32]:
     """`hash_bytes` of each string.
 
     returns  int32[n]
     """
-    out = np.empty(len(rows), np.int32)
-    _hash_many(rows.data, rows.offsets, out)
-    return out
+    state = np.full(len(rows), SEED, np.uint32)
+    mix_strings(state, frozen(rows.data), frozen(rows.offsets))
+    state ^= rows.lengths.astype(np.uint32)
+    finalize(state)
+    return state.view(np.int32)
 
 
 def hash_words_many(rows: RowBytes) -> npt.NDArray[np.int32]:

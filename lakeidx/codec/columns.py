@@ -1,0 +1,244 @@
+"""Arrow columns in the three shapes the row kernels know.
+
+==============  =====================================================================================================
+shape           Paimon types
+==============  =====================================================================================================
+FixedColumn     value fits a row slot: BOOLEAN .. DOUBLE, DATE, TIME, DECIMAL p <= 18, TIMESTAMP p <= 3
+TailColumn      half a slot plus a tail of fixed size: DECIMAL p > 18 (16 bytes), TIMESTAMP p > 3 (8 bytes)
+BytesColumn     bytes of any length: strings, binary, VARIANT and nested values (those two encoded value by value)
+==============  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.codec.jit import frozen
+from lakeidx.codec.kernels import split_decimals
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.values import arrow_to_internal
+from lakeidx.errors import InvalidInputError
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, to_arrow
+
+Column: TypeAlias = "pa.Array | pa.ChunkedArray"
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+# Bits of a value as an unsigned integer of its own width.
+_UNSIGNED = {
+    Root.TINYINT: np.uint8,
+    Root.SMALLINT: np.uint16,
+    Root.INT: np.uint32,
+    Root.DATE: np.uint32,
+    Root.TIME: np.uint32,
+    Root.FLOAT: np.uint32,
+    Root.BIGINT: np.uint64,
+    Root.DOUBLE: np.uint64,
+}
+INLINE_BYTES = 7
+NEVER_INLINE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FixedColumn:
+    """words uint32[n] or uint64[n], zero where null; width = bytes of the value itself; valid bool[n] or None (no null)."""
+
+    words: npt.NDArray[Any]
+    width: int
+    valid: Mask | None
+
+
+@dataclass(frozen=True, slots=True)
+class TailColumn:
+    """low uint32[n] (nanos, or number of bytes) and one or two uint64[n] of tail; all zero where null."""
+
+    low: npt.NDArray[np.uint32]
+    tails: tuple[npt.NDArray[np.uint64], ...]
+    valid: Mask | None
+
+    @property
+    def tail_size(self) -> int:
+        """Bytes the tail takes in a BinaryRow, null or not."""
+        return 8 * len(self.tails)
+
+
+@dataclass(frozen=True, slots=True)
+class BytesColumn:
+    """Value i is ``data[starts[i]:][:lengths[i]]``; length -1 = null; up to `inline_max` bytes fit a slot."""
+
+    data: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    inline_max: int
+    valid: Mask | None
+
+
+AnyColumn: TypeAlias = FixedColumn | TailColumn | BytesColumn
+
+
+def one_array(column: Column, t: DataType) -> pa.Array:
+    """One contiguous Arrow array of ``to_arrow(t)``; bytes and text may stay large_ or of the other kind (same bytes).
+
+    errors   InvalidInputError when the column does not cast to the type without loss
+    """
+    wanted = to_arrow(t)
+    is_bytes = t.root in STRING_ROOTS or t.root in BYTES_ROOTS
+    try:
+        if column.type != wanted and not (is_bytes and _is_plain_bytes(column.type)):
+            column = column.cast(pa.large_binary() if is_bytes and _is_view(column.type) else wanted)
+        if isinstance(column, pa.ChunkedArray):
+            column = _combine(column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
+        raise InvalidInputError(f"a column of {column.type} is not {t}: {e}") from e
+    return column
+
+
+def _is_plain_bytes(t: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
+    )
+
+
+def _is_view(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(t) or pa.types.is_binary_view(t))
+
+
+def _combine(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if _is_plain_bytes(column.type) and column.nbytes > np.iinfo(np.int32).max:
+        column = column.cast(pa.large_binary())
+    return column.combine_chunks()
+
+
+def null_mask(array: pa.Array) -> Mask | None:
+    """bool[n], True where a value is; None when nothing is null."""
+    if array.null_count == 0:
+        return None
+    return np.asarray(array.is_valid())
+
+
+def values_of(array: pa.Array, dtype: Any, per_value: int = 1) -> npt.NDArray[Any]:
+    """The value buffer of a fixed-width array: dtype[n * per_value], whatever lies under nulls included, not copied."""
+    if len(array) == 0:
+        return np.zeros(0, dtype)
+    raw = np.frombuffer(array.buffers()[1], dtype)
+    return raw[array.offset * per_value : (array.offset + len(array)) * per_value]
+
+
+def _zero_nulls(words: npt.NDArray[Any], valid: Mask | None) -> npt.NDArray[Any]:
+    if valid is not None:
+        words = np.where(valid, words, words.dtype.type(0))
+    return frozen(words)
+
+
+def fixed_words(array: pa.Array, t: DataType) -> npt.NDArray[Any]:
+    """The bits of values that fit a slot: uint32[n] or uint64[n], upper bytes zero; nulls hold anything."""
+    if t.root is Root.BOOLEAN:
+        return np.asarray(array.fill_null(False)).astype(np.uint32)
+    if t.root is Root.DECIMAL:
+        return values_of(array, np.uint64, 2)[::2]
+    if t.root in TIMESTAMP_ROOTS:
+        return values_of(array, np.uint64)
+    words = values_of(array, _UNSIGNED[t.root])
+    return words.astype(np.uint32) if words.itemsize < 4 else words
+
+
+def fixed_width(t: DataType) -> int:
+    """Bytes of a value that fits a slot."""
+    if t.root is Root.BOOLEAN:
+        return 1
+    unsigned = _UNSIGNED.get(t.root)
+    return np.dtype(unsigned).itemsize if unsigned is not None else 8
+
+
+def is_fixed(t: DataType) -> bool:
+    """True for types of `FixedColumn`."""
+    return t.root is Root.BOOLEAN or t.root in _UNSIGNED or t.is_compact
+
+
+def split_timestamps(array: pa.Array, t: DataType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+    """TIMESTAMP p > 3 as epoch millis int64[n] and nanos of the milli uint32[n]; nulls hold anything."""
+    ticks = values_of(array, np.int64)
+    per_milli = 1_000 if t.precision <= 6 else 1_000_000
+    millis = ticks // per_milli
+    nanos = (ticks - millis * per_milli) * (1_000_000 // per_milli)
+    return millis, nanos.astype(np.uint32)
+
+
+def bytes_column(array: pa.Array, inline_max: int = INLINE_BYTES) -> BytesColumn:
+    """An Arrow (large_)string or (large_)binary array, sharing its bytes."""
+    valid = null_mask(array)
+    n = len(array)
+    _, offset_buffer, data_buffer = array.buffers()
+    if n == 0 or offset_buffer is None:
+        nothing = frozen(np.zeros(0, np.int64))
+        return BytesColumn(frozen(np.zeros(0, np.uint8)), nothing, nothing, inline_max, valid)
+    wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    raw = np.frombuffer(offset_buffer, np.int64 if wide else np.int32)
+    offsets = raw[array.offset : array.offset + n + 1].astype(np.int64, copy=False)
+    lengths = np.diff(offsets)
+    if valid is not None:
+        lengths[~valid] = -1
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
+    return BytesColumn(frozen(data), frozen(offsets[:-1]), frozen(lengths), inline_max, valid)
+
+
+def _tail_column(array: pa.Array, t: DataType) -> TailColumn:
+    valid = null_mask(array)
+    if t.root is Root.DECIMAL:
+        pairs = values_of(array, np.uint64, 2)
+        lengths = np.empty(len(array), np.int64)
+        tails = np.empty((2, len(array)), np.uint64)
+        split_decimals(frozen(pairs[::2]), frozen(pairs[1::2]), lengths, tails)
+        words = tuple(_zero_nulls(tail, valid) for tail in tails)
+        return TailColumn(_zero_nulls(lengths.astype(np.uint32), valid), words, valid)
+    millis, nanos = split_timestamps(array, t)
+    return TailColumn(_zero_nulls(nanos, valid), (_zero_nulls(millis.view(np.uint64), valid),), valid)
+
+
+def _encoded_column(array: pa.Array, t: DataType, encode: Callable[[Any, DataType], bytes]) -> BytesColumn:
+    values = arrow_to_internal(array, t)
+    pieces = RowBytes.from_list([b"" if v is None else encode(v, t) for v in values])
+    lengths = pieces.lengths
+    valid = null_mask(array)
+    if valid is not None:
+        lengths[~valid] = -1
+    return BytesColumn(frozen(pieces.data), frozen(pieces.offsets[:-1]), frozen(lengths), NEVER_INLINE, valid)
+
+
+def split_columns(
+    columns: Sequence[Column],
+    types: Sequence[DataType],
+    num_rows: int | None,
+    encode_nested: Callable[[Any, DataType], bytes],
+) -> tuple[list[AnyColumn], int]:
+    """Columns in the shapes of this module, and the number of rows.
+
+    num_rows       only needed when there is no column to tell it
+    encode_nested  bytes of one VARIANT, ARRAY, MAP, MULTISET or ROW value
+    errors         InvalidInputError for columns of unequal length or of other types
+    """
+    if len(columns) != len(types):
+        raise InvalidInputError(f"{len(columns)} columns for {len(types)} types")
+    lengths = {len(c) for c in columns} | ({num_rows} if num_rows is not None else set())
+    if len(lengths) > 1:
+        raise InvalidInputError(f"columns of unequal length: {sorted(lengths)}")
+    out: list[AnyColumn] = []
+    for column, t in zip(columns, types, strict=True):
+        array = one_array(column, t)
+        if is_fixed(t):
+            valid = null_mask(array)
+            out.append(FixedColumn(_zero_nulls(fixed_words(array, t), valid), fixed_width(t), valid))
+        elif t.root is Root.DECIMAL or t.root in TIMESTAMP_ROOTS:
+            out.append(_tail_column(array, t))
+        elif t.root in STRING_ROOTS or t.root in BYTES_ROOTS:
+            out.append(bytes_column(array))
+        else:
+            out.append(_encoded_column(array, t, encode_nested))
+    return out, lengths.pop() if lengths else 0

@@ -1,0 +1,75 @@
+"""How kernels are compiled, and unaligned access to byte arrays for them.
+
+Kernels compile at their first call (seconds at most) and are kept on disk beside the source, so that a later process loads
+them in milliseconds. Several processes may compile the same kernel at once: the cache files are replaced whole.
+
+Inputs of kernels are always *frozen* (read-only, aligned, contiguous): Arrow's buffers are read-only arrays, ours are not,
+and Numba would compile each kernel once for every mixture of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile on first call, keep on disk, release the interpreter lock while running."""
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        # No folder to keep the compiled code in (read-only install without a home): compile in every process.
+        return numba.njit(nogil=True)(function)
+
+
+def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array as kernels take their inputs; copies only when it is strided or unaligned."""
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        array = np.array(array, order="C")
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(cgutils.gep_inbounds(builder, data, index), ir.IntType(bits).as_pointer())
+
+
+def _loader(bits: int, result: Any) -> Any:
+    def load(typing_context: Any, array: Any, index: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value = builder.load(_address(context, builder, signature.args[0], args[0], args[1], bits))
+            value.align = 1
+            return value
+
+        return result(array, types.intp), codegen
+
+    return intrinsic(load)
+
+
+def _storer(bits: int, kind: Any) -> Any:
+    def store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            done = builder.store(args[2], _address(context, builder, signature.args[0], args[0], args[1], bits))
+            done.align = 1
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp, kind), codegen
+
+    return intrinsic(store)
+
+
+# (uint8 array, byte index) -> little-endian word; no bounds check: the kernel has made it.
+load_u32 = _loader(32, types.uint32)
+load_u64 = _loader(64, types.uint64)
+# (uint8 array, byte index, word): the same for writing.
+store_u64 = _storer(64, types.uint64)
