@@ -91,13 +91,17 @@ def decode_footer(data: bytes, file_size: int, *, path: str | None = None) -> Fo
     """
     base = file_size - FOOTER_SIZE
     if len(data) != FOOTER_SIZE or base < 0:
-        raise CorruptFileError(f"expected a footer of {FOOTER_SIZE} bytes, found {len(data)}", path=path, offset=max(base, 0))
+        raise CorruptFileError(
+            f"expected a footer of {FOOTER_SIZE} bytes, found {len(data)}", path=path, offset=max(base, 0)
+        )
     bloom_offset, bloom_size, entries, index_offset, index_size, magic = _FOOTER.unpack(data)
     if magic != MAGIC:
         raise CorruptFileError(f"expected magic number {MAGIC}, found {magic}", path=path, offset=base + 32)
     if index_size < BODY_TAIL_SIZE or index_offset < 0 or index_offset + index_size + TRAILER_SIZE != base:
         raise CorruptFileError(
-            f"index block at {index_offset} of {index_size} bytes does not end at the footer", path=path, offset=base + 20
+            f"index block at {index_offset} of {index_size} bytes does not end at the footer",
+            path=path,
+            offset=base + 20,
         )
     if (bloom_offset, bloom_size, entries) == (0, 0, 0):
         return Footer(BlockHandle(index_offset, index_size))
@@ -132,7 +136,9 @@ def read_block(file: memoryview, handle: BlockHandle, *, path: str | None = None
     end = handle.offset + handle.size
     if handle.offset < 0 or handle.size < BODY_TAIL_SIZE or end + TRAILER_SIZE > len(file):
         raise CorruptFileError(
-            f"block of {handle.size} bytes does not lie inside the file of {len(file)}", path=path, offset=max(handle.offset, 0)
+            f"block of {handle.size} bytes does not lie inside the file of {len(file)}",
+            path=path,
+            offset=max(handle.offset, 0),
         )
     stored = file[handle.offset : end]
     codec, expected = _TRAILER.unpack_from(file, end)
@@ -167,11 +173,11 @@ def decode_index_value(data: bytes, *, path: str | None = None, base: int = 0) -
 
 def encode_body(entries: Sequence[tuple[bytes, bytes]]) -> bytes:
     """A block body from its entries: the scalar twin of the writer's kernel, and how the index block is made."""
-    out, starts = bytearray(), []
+    out, starts, sizes = bytearray(), [], set()
     for key, value in entries:
         starts.append(len(out))
         out += encode_varint(len(key)) + key + encode_varint(len(value)) + value
-    sizes = {end - start for start, end in zip(starts, [*starts[1:], len(out)], strict=True)}
+        sizes.add(len(out) - starts[-1])
     if len(sizes) == 1:
         out += _I32.pack(sizes.pop()) + bytes([ALIGNED])
     else:
