@@ -1,0 +1,103 @@
+"""Names and literals of a predicate resolved against a table's columns."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.predicate.literal import Literal, cast_literal
+from lakeidx.predicate.tree import And, Compare, Constant, In, Leaf, Match, Op, Or, Predicate, and_, or_
+from lakeidx.types import STRING_ROOTS, DataType, Field, Root
+
+
+def bind(pred: Predicate, fields: Sequence[Field], *, strict_float: bool = False) -> Predicate:
+    """The same predicate with every literal an internal value of its column's type.
+
+    fields  the table's columns
+    errors  InvalidInputError: a column that does not exist (with suggestions), a literal that cannot be compared with
+            its column, LIKE on a column that is no string, an entry of a column that is no map with string keys
+
+    A literal that no value of the type equals is moved to the next value below and the operator adjusted (``i > 5.5``
+    becomes ``i > 5``); a comparison that can hold for no value, or for every one, becomes an IN or NOT IN of nothing.
+    """
+    by_name = {f.name: f for f in fields}
+    return _bind(pred, by_name, strict_float)
+
+
+def _bind(pred: Predicate, by_name: Mapping[str, Field], strict: bool) -> Predicate:
+    if isinstance(pred, Constant):
+        return pred
+    if isinstance(pred, And):
+        return and_(_bind(c, by_name, strict) for c in pred.children)
+    if isinstance(pred, Or):
+        return or_(_bind(c, by_name, strict) for c in pred.children)
+    assert isinstance(pred, Leaf)
+    t = reference_type(pred, by_name)
+    where = f"column {pred.column!r}"
+    if isinstance(pred, Compare):
+        return _bind_compare(pred, t, where, strict)
+    if isinstance(pred, In):
+        literals = [(None if v is None else cast_literal(v, t, where=where, strict_float=strict)) for v in pred.values]
+        kept = [None if v is None else v.value for v in literals if v is None or v.exact]
+        return replace(pred, values=tuple(dict.fromkeys(kept)))
+    if isinstance(pred, Match) and t.root not in STRING_ROOTS:
+        raise InvalidInputError(
+            f"{where}: {pred.kind.value.upper()} needs a string column, not {t.with_nullable(True)}"
+        )
+    return pred
+
+
+def _bind_compare(pred: Compare, t: DataType, where: str, strict: bool) -> Predicate:
+    if pred.value is None:
+        cast_probe(t, where)
+        return pred
+    literal = cast_literal(pred.value, t, where=where, strict_float=strict)
+    if literal.exact:
+        return replace(pred, value=literal.value)
+    outcome = _inexact(pred.op, literal)
+    if isinstance(outcome, Op):
+        return replace(pred, op=outcome, value=literal.value)
+    return In(pred.column, (), negated=outcome, map_key=pred.map_key)
+
+
+def _inexact(op: Op, literal: Literal) -> Op | bool:
+    """The operator to use with the value below the literal; or whether the comparison holds for all or for no value."""
+    if op is Op.EQ or op is Op.NE:
+        return op is Op.NE
+    below = op in (Op.LT, Op.LE)
+    if literal.beyond:
+        return below == (literal.beyond > 0)
+    return Op.LE if below else Op.GT
+
+
+def cast_probe(t: DataType, where: str) -> None:
+    """Refuse a comparison with a type that has no order, whatever the literal."""
+    if t.is_nested or t.root is Root.VARIANT:
+        cast_literal(0, t, where=where)
+
+
+def reference_type(leaf: Leaf, by_name: Mapping[str, Field]) -> DataType:
+    """The type of what a leaf tests: the column's, or the value type for an entry of a map column."""
+    field = by_name.get(leaf.source)
+    if field is None:
+        raise InvalidInputError(unknown_column(leaf.source, by_name))
+    if leaf.map_key is None:
+        return field.type
+    if field.type.root is not Root.MAP or field.type.key is None or field.type.key.root not in STRING_ROOTS:
+        raise InvalidInputError(f"column {leaf.source!r}: {leaf.column} needs a map with string keys, not {field.type}")
+    assert field.type.element is not None
+    return field.type.element
+
+
+def unknown_column(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
+    """The message for a column that does not exist, with the nearest names."""
+    names = list(known)
+    folded = [n for n in names if n.lower() == name.lower()]
+    near = folded or difflib.get_close_matches(name, names, n=3)
+    if near:
+        return f"unknown column {name!r}; did you mean {' or '.join(repr(n) for n in near)}?"
+    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return f"unknown column {name!r}; the table has: {listed}"

@@ -1,0 +1,64 @@
+"""Predicates on a table's present columns, said in the columns that an older data file has.
+
+A file written under an older schema lacks columns added since, and holds others under old names and narrower types. Its
+statistics and indexes speak of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakeidx.predicate.bind import bind
+from lakeidx.predicate.shape import rename
+from lakeidx.predicate.tree import FALSE, TRUE, And, IsNull, Leaf, Or, Predicate, and_, or_
+from lakeidx.types import INT_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root
+
+_WIDTH = {Root.TINYINT: 1, Root.SMALLINT: 2, Root.INT: 4, Root.BIGINT: 8}
+
+
+def devolve(pred: Predicate, table_fields: Sequence[Field], file_fields: Sequence[Field]) -> Predicate:
+    """The strongest predicate over a file's own columns that a selected row of the file must pass.
+
+    pred          bound to `table_fields`
+    table_fields  the columns the predicate speaks of
+    file_fields   the columns of the schema the file was written with; a column is the same when its id is
+    returns       a predicate over the file's names and types. A column the file lacks reads as null: IS NULL is TRUE,
+                  all else FALSE. A test of a column whose type changed other than by widening is TRUE, for the cast
+                  decides which rows it selects.
+    """
+    by_name = {f.name: f for f in table_fields}
+    by_id = {f.id: f for f in file_fields}
+
+    def walk(node: Predicate) -> Predicate:
+        if isinstance(node, And):
+            return and_(walk(c) for c in node.children)
+        if isinstance(node, Or):
+            return or_(walk(c) for c in node.children)
+        if not isinstance(node, Leaf):
+            return node
+        now = by_name.get(node.source)
+        then = by_id.get(now.id) if now is not None else None
+        if now is None or then is None:
+            return TRUE if now is None or (isinstance(node, IsNull) and not node.negated) else FALSE
+        if not keeps_values(then.type, now.type):
+            return TRUE
+        return bind(rename(node, {now.name: then.name}), file_fields, strict_float=True)
+
+    return walk(pred)
+
+
+def keeps_values(old: DataType, new: DataType) -> bool:
+    """Whether reading a column of type `old` as `new` leaves every value what it was, in the same internal form."""
+    if old.with_nullable(True) == new.with_nullable(True):
+        return True
+    if old.root in INT_ROOTS and new.root in INT_ROOTS:
+        return _WIDTH[old.root] <= _WIDTH[new.root]
+    if old.root is Root.FLOAT and new.root is Root.DOUBLE:
+        return True
+    if old.root in STRING_ROOTS and new.root is Root.VARCHAR:
+        return old.length <= new.length
+    if old.root is Root.VARBINARY and new.root is Root.VARBINARY:
+        return old.length <= new.length
+    if old.root is Root.DECIMAL and new.root is Root.DECIMAL:
+        return old.scale <= new.scale and old.precision - old.scale <= new.precision - new.scale
+    return old.root in TIMESTAMP_ROOTS and old.root is new.root and old.precision <= new.precision

@@ -1,0 +1,202 @@
+"""The rows a predicate selects: as a mask over Arrow columns, or as an Arrow expression for a Parquet reader.
+
+Both are made by one function per kind of leaf; Arrow's compute functions take columns and expressions alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.predicate.bind import unknown_column
+from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Op, Or, Predicate
+
+Operand: TypeAlias = Any  # pa.Array, pa.ChunkedArray or pc.Expression; Arrow has no common type for them
+_Lift: TypeAlias = Callable[[pa.Scalar], Any]
+
+_COMPARE = {
+    Op.EQ: pc.equal,
+    Op.NE: pc.not_equal,
+    Op.LT: pc.less,
+    Op.LE: pc.less_equal,
+    Op.GT: pc.greater,
+    Op.GE: pc.greater_equal,
+}
+_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+
+
+def evaluate(pred: Predicate, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray:
+    """Which rows of a table the predicate selects.
+
+    pred     bound (`parse_where`, `bind`): literals are internal values
+    table    must hold every column of `columns(pred)`, in the Arrow type of its Paimon type; dictionary-encoded columns
+             are tested once per distinct value
+    returns  bool[num_rows] without nulls: SQL's NULL is false
+    errors   InvalidInputError when a column is missing or a literal does not fit its type
+    """
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    mask = _evaluate(pred, table)
+    if mask is None:
+        return pa.chunked_array([pa.repeat(pa.scalar(True), table.num_rows)], pa.bool_())
+    return mask.fill_null(False) if mask.null_count else mask
+
+
+def filter_table(pred: Predicate, table: pa.Table) -> pa.Table:
+    """The rows of a table that the predicate selects, in order."""
+    if isinstance(pred, Constant):
+        return table if pred.value else table.slice(0, 0)
+    return table.filter(evaluate(pred, table))
+
+
+def _evaluate(pred: Predicate, table: pa.Table) -> pa.ChunkedArray | None:
+    """The mask, nulls allowed; None stands for every row."""
+    if isinstance(pred, Constant):
+        return None if pred.value else pa.chunked_array([pa.repeat(pa.scalar(False), table.num_rows)], pa.bool_())
+    if isinstance(pred, (And, Or)):
+        join = pc.and_kleene if isinstance(pred, And) else pc.or_kleene
+        masks = [m for m in (_evaluate(c, table) for c in pred.children) if m is not None]
+        return _fold(join, masks) if masks else None
+    assert isinstance(pred, Leaf)
+    if pred.source not in table.column_names:
+        raise InvalidInputError(unknown_column(pred.source, table.column_names))
+    column = table.column(pred.source)
+    if pred.map_key is not None:
+        column = pc.map_lookup(column, pred.map_key, "first")
+    if not pa.types.is_dictionary(column.type):
+        return leaf_mask(pred, column, column.type, lambda s: s)
+    if isinstance(pred, IsNull):
+        return column.is_valid() if pred.negated else column.is_null()
+    chunks = []
+    for chunk in column.chunks:
+        by_value = leaf_mask(pred, chunk.dictionary, chunk.dictionary.type, lambda s: s)
+        chunks.append(by_value.take(chunk.indices))
+    return pa.chunked_array(chunks, pa.bool_())
+
+
+def to_arrow_expression(pred: Predicate, schema: pa.Schema) -> pc.Expression:
+    """The predicate as an Arrow expression that selects exactly the rows `evaluate` does.
+
+    schema   of what the expression will be applied to; columns in the Arrow types of their Paimon types
+    errors   InvalidInputError as `evaluate`
+
+    FLOAT and DOUBLE: Parquet statistics leave NaN out, but NaN passes ``> x``. The expression says so (``x > 5 or
+    is_nan(x)``), and a reader therefore prunes no row group by the maximum of such a column.
+    """
+    if isinstance(pred, Constant):
+        return pc.scalar(pred.value)
+    if isinstance(pred, (And, Or)):
+        parts = [to_arrow_expression(c, schema) for c in pred.children]
+        return _fold((lambda a, b: a & b) if isinstance(pred, And) else (lambda a, b: a | b), parts)
+    assert isinstance(pred, Leaf)
+    index = schema.get_field_index(pred.source)
+    if index < 0:
+        raise InvalidInputError(unknown_column(pred.source, schema.names))
+    operand, t = pc.field(pred.source), schema.field(index).type
+    if pred.map_key is not None:
+        operand, t = pc.map_lookup(operand, pred.map_key, "first"), t.item_type
+    if pa.types.is_dictionary(t):
+        operand, t = operand.cast(t.value_type), t.value_type
+    return leaf_mask(pred, operand, t, pc.scalar)
+
+
+def _fold(join: Callable[[Any, Any], Any], items: list[Any]) -> Any:
+    """Join pairwise in a balanced tree: Arrow expressions of long OR lists must not become as deep as they are long."""
+    while len(items) > 1:
+        items = [join(items[i], items[i + 1]) if i + 1 < len(items) else items[i] for i in range(0, len(items), 2)]
+    return items[0]
+
+
+def leaf_mask(leaf: Leaf, operand: Operand, t: pa.DataType, lift: _Lift) -> Operand:
+    """A leaf's test of a column or an expression; null where the column is (IS NULL: never null).
+
+    t     Arrow type of the operand
+    lift  turns an Arrow scalar into what goes beside the operand: itself for columns, `pc.scalar` for expressions
+    """
+    if isinstance(leaf, IsNull):
+        return pc.is_valid(operand) if leaf.negated else pc.is_null(operand)
+    if isinstance(leaf, Compare):
+        return _compare(leaf.op, leaf.value, operand, t, lift)
+    if isinstance(leaf, In):
+        return _in(leaf, operand, t)
+    assert isinstance(leaf, Match)
+    mask = _MATCH[leaf.kind](operand, leaf.text)
+    return pc.invert(mask) if leaf.negated else mask
+
+
+_MATCH: dict[MatchKind, Callable[[Operand, str], Operand]] = {
+    MatchKind.PREFIX: pc.starts_with,
+    MatchKind.SUFFIX: pc.ends_with,
+    MatchKind.CONTAINS: pc.match_substring,
+    MatchKind.LIKE: pc.match_like,
+}
+
+
+def _compare(op: Op, value: Any, operand: Operand, t: pa.DataType, lift: _Lift) -> Operand:
+    if value is None:
+        return _never(operand)
+    if pa.types.is_floating(t):
+        return _compare_float(op, float(value), operand, t, lift)
+    return _COMPARE[op](operand, lift(to_scalar(value, t)))
+
+
+def _compare_float(op: Op, value: float, operand: Operand, t: pa.DataType, lift: _Lift) -> Operand:
+    """Arrow follows IEEE 754, where NaN is unordered; here NaN equals NaN and is greater than every number."""
+    if not math.isnan(value):
+        mask = _COMPARE[op](operand, lift(pa.scalar(value, t)))
+        return pc.or_kleene(mask, pc.is_nan(operand)) if op in (Op.GT, Op.GE) else mask
+    if op in (Op.EQ, Op.GE):
+        return pc.is_nan(operand)
+    if op in (Op.NE, Op.LT):
+        return pc.invert(pc.is_nan(operand))
+    return pc.is_valid(operand) if op is Op.LE else _never(operand)
+
+
+def _in(leaf: In, operand: Operand, t: pa.DataType) -> Operand:
+    values = [v for v in leaf.values if v is not None]
+    if leaf.negated and len(values) < len(leaf.values):
+        return _never(operand)  # NOT IN (…, NULL) is never true
+    if not values:
+        return pc.is_valid(operand) if leaf.negated else _never(operand)
+    has_nan = False
+    if pa.types.is_floating(t):
+        has_nan = any(math.isnan(v) for v in values)
+        values = [v for v in values if not math.isnan(v)]
+        if any(v == 0 for v in values):
+            values += [0.0, -0.0]  # Arrow's set look-up tells the two zeros apart
+    mask = pc.is_in(operand, value_set=to_array(values, t))
+    if has_nan:
+        mask = pc.or_kleene(mask, pc.is_nan(operand))
+    # is_in is false, not null, for a null column
+    return pc.and_kleene(pc.invert(mask), pc.is_valid(operand)) if leaf.negated else mask
+
+
+def _never(operand: Operand) -> Operand:
+    valid = pc.is_valid(operand)
+    return pc.and_kleene(valid, pc.invert(valid))
+
+
+def to_scalar(value: Any, t: pa.DataType) -> pa.Scalar:
+    """An internal value as an Arrow scalar of its column's Arrow type; InvalidInputError when it does not fit."""
+    if isinstance(value, tuple) and pa.types.is_timestamp(t):
+        nanos, unit = value[0] * 1_000_000 + value[1], _NANOS[t.unit]
+        if nanos % unit:
+            raise InvalidInputError(
+                f"{value!r} has more digits than {t}; bind the predicate to the table's columns first"
+            )
+        value = nanos // unit
+    try:
+        return pa.scalar(value, t)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
+        hint = "bind the predicate to the table's columns first"
+        raise InvalidInputError(f"{value!r} is no value of a column of type {t} ({error}); {hint}") from None
+
+
+def to_array(values: Iterable[Any], t: pa.DataType) -> pa.Array:
+    """Internal values as an Arrow array; None becomes null."""
+    return pa.array([None if v is None else to_scalar(v, t) for v in values], t)

@@ -1,0 +1,147 @@
+"""Can a file hold a row that a predicate selects? Answered from min, max and null count of its columns, for one file.
+
+The rules are in one table of tests (`_leaf_may_match`); `lakeidx.predicate.prune_many` applies the same ones to many
+files at once.
+
+What statistics must promise: every non-null value lies between min and max, both included. They need not occur in the
+file, so truncated strings are fine. A FLOAT or DOUBLE column that holds a NaN must have no min and max, or a NaN as its
+max (Java's Parquet writer leaves them out; Arrow's does not, so its NaN-blind statistics need ``nan_blind``).
+
+source   org.apache.paimon.predicate.LeafPredicate.test(rowCount, min, max, nullCount), release 1.4.2
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Op, Or, Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """What is known of one column of one file.
+
+    min, max    internal values that bound the non-null values; None = not known
+    null_count  None = not known
+    row_count   rows of the file; None = not known
+    """
+
+    min: Any = None
+    max: Any = None
+    null_count: int | None = None
+    row_count: int | None = None
+
+
+def all_null_stats(row_count: int) -> ColumnStats:
+    """Statistics of a column that a file does not have (added to the table later): every row is null."""
+    return ColumnStats(None, None, row_count, row_count)
+
+
+def may_match_stats(pred: Predicate, stats: Mapping[str, ColumnStats], *, nan_blind: bool = False) -> bool:
+    """False when surely no row of the file is selected.
+
+    pred       bound: literals are internal values
+    stats      by the leaves' names; a name that is missing is not known (a missing *column* must be given as
+               `all_null_stats`)
+    nan_blind  min and max of FLOAT and DOUBLE columns leave NaN out, so a max says nothing about NaN
+    """
+    if isinstance(pred, Constant):
+        return pred.value
+    if isinstance(pred, And):
+        return all(may_match_stats(c, stats, nan_blind=nan_blind) for c in pred.children)
+    if isinstance(pred, Or):
+        return any(may_match_stats(c, stats, nan_blind=nan_blind) for c in pred.children)
+    assert isinstance(pred, Leaf)
+    known = stats.get(pred.column)
+    return known is None or _leaf_may_match(pred, known, nan_blind)
+
+
+def _leaf_may_match(leaf: Leaf, stats: ColumnStats, nan_blind: bool) -> bool:
+    if stats.row_count == 0:
+        return False
+    if isinstance(leaf, IsNull):
+        if leaf.negated:
+            return stats.null_count is None or stats.row_count is None or stats.null_count < stats.row_count
+        return stats.null_count is None or stats.null_count > 0
+    if is_impossible(leaf):
+        return False
+    if stats.null_count is not None and stats.null_count == stats.row_count:
+        return False
+    if nan_blind and isinstance(stats.max, float) and passes_nan(leaf):
+        return True
+    low, high = order_key(stats.min), order_key(stats.max)
+    if low == NAN_KEY:
+        low = None
+    if isinstance(leaf, Compare):
+        return _range_may_match(leaf.op, order_key(leaf.value), low, high)
+    if isinstance(leaf, In):
+        keys = [order_key(v) for v in leaf.values]
+        if leaf.negated:
+            return low is None or low != high or low not in keys
+        return any(_range_may_match(Op.EQ, k, low, high) for k in keys if k is not None)
+    assert isinstance(leaf, Match)
+    return _match_may_match(leaf, stats.min, stats.max)
+
+
+def _range_may_match(op: Op, x: Any, low: Any, high: Any) -> bool:
+    if op is Op.NE:
+        return low is None or not low == high == x
+    above_low = low is None or (low < x if op is Op.LT else low <= x)
+    below_high = high is None or (high > x if op is Op.GT else high >= x)
+    return (above_low or op in (Op.GT, Op.GE)) and (below_high or op in (Op.LT, Op.LE))
+
+
+def _match_may_match(leaf: Match, low: str | None, high: str | None) -> bool:
+    prefix, whole = known_prefix(leaf)
+    if leaf.negated:
+        # All values between two strings with the prefix have it, too.
+        return not whole or low is None or high is None or not (low.startswith(prefix) and high.startswith(prefix))
+    return (low is None or low[: len(prefix)] <= prefix) and (high is None or high[: len(prefix)] >= prefix)
+
+
+def known_prefix(leaf: Match) -> tuple[str, bool]:
+    """The literal start of every matching string, and whether having it is all that the match asks for."""
+    if leaf.kind is MatchKind.PREFIX:
+        return leaf.text, True
+    if leaf.kind is not MatchKind.LIKE:
+        return "", leaf.text == ""
+    prefix = []
+    characters = iter(leaf.text)
+    for c in characters:
+        if c in "%_":
+            break
+        prefix.append(next(characters) if c == "\\" else c)
+    return "".join(prefix), False
+
+
+def is_impossible(leaf: Leaf) -> bool:
+    """True for a leaf that no value passes: a null literal, an empty IN, a NOT IN with a null."""
+    if isinstance(leaf, Compare):
+        return leaf.value is None
+    if isinstance(leaf, In):
+        return None in leaf.values if leaf.negated else all(v is None for v in leaf.values)
+    return False
+
+
+def passes_nan(leaf: Leaf) -> bool:
+    """Whether a NaN in the column passes the leaf."""
+    if isinstance(leaf, Compare):
+        is_nan = order_key(leaf.value) == NAN_KEY
+        return leaf.op in (Op.EQ, Op.GE, Op.LE) if is_nan else leaf.op in (Op.GT, Op.GE, Op.NE)
+    assert isinstance(leaf, In)
+    return any(order_key(v) == NAN_KEY for v in leaf.values) != leaf.negated
+
+
+NAN_KEY = (1, 0.0)
+
+
+def order_key(value: Any) -> Any:
+    """A key that orders internal values of one type; only floats need one (NaN equal to itself and above all
+    numbers).
+    """
+    if isinstance(value, float):
+        return NAN_KEY if math.isnan(value) else (0, value)
+    return value
