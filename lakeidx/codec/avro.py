@@ -32,7 +32,7 @@ from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.schema import SchemaParseException
 
 from lakeidx.codec.cursor import Cursor
-from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
+from lakeidx.errors import InvalidInputError, UnsupportedError
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
@@ -106,7 +106,7 @@ class DataFileMeta:
 
 def local_ms_of_epoch(epoch_ms: int) -> int:
     """The local wall clock at an instant, taken as if it were UTC: what `DataFileMeta.creation_time_ms` holds."""
-    offset = datetime.fromtimestamp(epoch_ms // 1000, timezone.utc).astimezone().utcoffset()
+    offset = datetime.fromtimestamp(epoch_ms // 1000, UTC).astimezone().utcoffset()
     assert offset is not None
     return epoch_ms + int(offset.total_seconds()) * 1000
 
@@ -114,7 +114,7 @@ def local_ms_of_epoch(epoch_ms: int) -> int:
 def epoch_ms_of_local(local_ms: int) -> int:
     """The instant at which this process's wall clock shows `local_ms`; inverse of `local_ms_of_epoch` outside clock changes."""
     try:
-        naive = datetime.fromtimestamp(local_ms // 1000, timezone.utc).replace(tzinfo=None)
+        naive = datetime.fromtimestamp(local_ms // 1000, UTC).replace(tzinfo=None)
         return int(naive.timestamp()) * 1000 + local_ms % 1000
     except (OverflowError, ValueError, OSError):
         return local_ms
@@ -198,16 +198,21 @@ def file_to_record(file: DataFileMeta) -> Record:
         "_MAX_SEQUENCE_NUMBER": file.max_sequence_number,
         "_SCHEMA_ID": file.schema_id,
         "_LEVEL": file.level,
-        "_EXTRA_FILES": file.extra_files,
+        "_EXTRA_FILES": list(file.extra_files),
         "_CREATION_TIME": file.creation_time_ms,
         "_DELETE_ROW_COUNT": file.delete_row_count,
         "_EMBEDDED_FILE_INDEX": file.embedded_index,
         "_FILE_SOURCE": file.file_source,
-        "_VALUE_STATS_COLS": file.value_stats_cols,
+        "_VALUE_STATS_COLS": _list(file.value_stats_cols),
         "_EXTERNAL_PATH": file.external_path,
         "_FIRST_ROW_ID": file.first_row_id,
-        "_WRITE_COLS": file.write_cols,
+        "_WRITE_COLS": _list(file.write_cols),
     }
+
+
+def _list(names: tuple[str, ...] | None) -> list[str] | None:
+    # fastavro reads a tuple in a union as (branch name, value).
+    return None if names is None else list(names)
 
 
 def file_from_record(record: Record) -> DataFileMeta:
