@@ -1,0 +1,272 @@
+"""Stage `bucket_assignment`: every staged row gets its (partition, bucket); only key columns are read.
+
+Dynamic-bucket tables: the HASH index of the partitions the batch touches is loaded, known hashes keep their bucket and new
+ones are placed by the PartitionIndex rules. Fixed-bucket tables compute the bucket. Which state all this was decided on is
+part of the report, and the commit refuses to publish when it is not the state of the table any more.
+
+source   org.apache.paimon.index.HashBucketAssigner, SimpleHashBucketAssigner, org.apache.paimon.bucket, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.codec.bucket import fixed_buckets
+from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.format.schema import BucketMode, TableSchema
+from lakeidx.index.partition_index import PartitionIndex
+from lakeidx.pipeline.artifacts import AssignReport, IngestReport, StagedPart, Target
+from lakeidx.pipeline.context import BatchContext
+from lakeidx.pipeline.ingest import read_part
+from lakeidx.pipeline.keys import RowKeys, key_columns, row_keys
+from lakeidx.pipeline.kinds import VALUE_KIND, is_retract
+from lakeidx.pipeline.targets import write_targets
+from lakeidx.table.view import SnapshotView, load_view
+
+_READ_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PartKeys:
+    """Keys and row kinds of one staged part; `retract` is None when all rows are +I or +U."""
+
+    keys: RowKeys
+    retract: NDArray[np.bool_] | None
+
+
+@dataclass(slots=True)
+class Assignment:
+    """Buckets of all rows of a batch.
+
+    buckets    per part: int32[rows]
+    known      per part: bool[rows], True where the hash was known before this row; None when nobody knows (fixed buckets)
+    """
+
+    buckets: list[NDArray[np.int32]]
+    known: list[NDArray[np.bool_]] | None = None
+    new_buckets: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+def run_assignment(context: BatchContext, attempt: int = 1) -> AssignReport:
+    """Assign all rows of a batch; a finished stage gives its report again.
+
+    attempt   1, or a higher number to assign again after a commit conflict
+    """
+    done = context.files.read(AssignReport, attempt=attempt)
+    if done is not None:
+        return done
+    started = time.monotonic()
+    ingest = context.files.require(IngestReport)
+    schema = context.metadata.schema(ingest.schema_id)
+    latest = context.metadata.latest_snapshot()
+    parts = read_keys(context, ingest, schema)
+    touched = {p for part in parts for p in part.keys.partitions}
+    view = load_view(context.metadata, latest, partitions=touched)
+    assignment = assign_rows(context, schema, view, parts)
+    targets, per_part = number_targets(schema, view, parts, assignment, fresh=context.overwrite is not None)
+    directory = context.files.new_dir("bucket_assignment")
+    paths = []
+    for i, numbers in enumerate(per_part):
+        paths.append(f"{directory}/targets-{i:05d}.arrow")
+        write_targets(context.store, paths[-1], numbers)
+    inserts, updates, deletes = count_rows(parts, assignment)
+    report = AssignReport(
+        batch_id=context.files.batch_id,
+        attempt=attempt,
+        base_snapshot_id=None if latest is None else latest.id,
+        targets=tuple(targets),
+        targets_paths=tuple(paths),
+        assigned_on=_assigned_on(schema, view, touched),
+        rows=sum(len(p.keys) for p in parts),
+        inserts=inserts,
+        updates=updates,
+        deletes=deletes,
+        new_buckets=assignment.new_buckets,
+        index_type="hash" if schema.bucket_mode is BucketMode.HASH_DYNAMIC else "bucket",
+        index_figures=assignment.figures,
+        seconds=time.monotonic() - started,
+    )
+    return context.files.close(report, attempt=attempt)
+
+
+def read_keys(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
+    """Partition codes and key hashes of every staged part, parts side by side (Arrow and the kernels release the GIL)."""
+    columns = key_columns(schema)
+
+    def read(part: StagedPart) -> PartKeys:
+        table = read_part(context.store, ingest, part, schema, columns)
+        retract = None
+        if VALUE_KIND in table.column_names:
+            retract = is_retract(table.column(VALUE_KIND).to_numpy())
+        keys = row_keys(table, schema)
+        if schema.bucket_mode is BucketMode.HASH_FIXED:
+            buckets = fixed_buckets(
+                [table.column(n) for n in schema.bucket_keys],
+                [schema.field(n).type for n in schema.bucket_keys],
+                schema.bucket,
+                schema.table_options.bucket_function_type,
+            )
+            keys = RowKeys(keys.partitions, keys.codes, buckets)
+        return PartKeys(keys, retract)
+
+    with ThreadPoolExecutor(min(_READ_THREADS, max(1, len(ingest.parts)))) as pool:
+        return list(pool.map(read, ingest.parts))
+
+
+def assign_rows(
+    context: BatchContext, schema: TableSchema, view: SnapshotView, parts: Sequence[PartKeys]
+) -> Assignment:
+    """Buckets of all rows, by the table's bucket mode."""
+    mode = schema.bucket_mode
+    if mode is BucketMode.HASH_FIXED:
+        return Assignment([p.keys.hashes for p in parts])
+    if mode is BucketMode.HASH_DYNAMIC:
+        return assign_dynamic(context, schema, view, parts)
+    raise UnsupportedError(f"bucket mode {mode.name} cannot be upserted yet", path=context.paths.root)
+
+
+def assign_dynamic(
+    context: BatchContext, schema: TableSchema, view: SnapshotView, parts: Sequence[PartKeys]
+) -> Assignment:
+    """PartitionIndex rules, partition by partition, rows in batch order."""
+    options = schema.table_options
+    index = {} if context.overwrite is not None else view.hash_index()
+    # Seeded by the batch, so that a stage that is run again from its input gives the same buckets.
+    rng = random.Random(context.files.batch_id)
+    out = Assignment([np.empty(len(p.keys), dtype=np.int32) for p in parts],
+                     [np.zeros(len(p.keys), dtype=bool) for p in parts])  # fmt: skip
+    assert out.known is not None
+    loaded = 0
+    for partition in dict.fromkeys(p for part in parts for p in part.keys.partitions):
+        files = index.get(partition, {})
+        buckets = []
+        for bucket, entry in sorted(files.items()):
+            path = context.paths.index(entry.file_name)
+            hashes = decode_hash_index(context.store.get(path), path)
+            if len(hashes) != entry.row_count:
+                raise InvalidInputError(
+                    f"the index file has {len(hashes)} hashes, the manifest says {entry.row_count}: run a repair", path=path
+                )
+            loaded += len(hashes)
+            buckets.append((bucket, hashes))
+        partition_index = PartitionIndex.load(
+            buckets,
+            target_rows=options.dynamic_bucket_target_row_num,
+            max_buckets=options.dynamic_bucket_max_buckets,
+            rng=rng,
+        )
+        for i, part in enumerate(parts):
+            if partition not in part.keys.partitions:
+                continue
+            rows = _rows_of(part.keys, partition)
+            hashes = part.keys.hashes if rows is None else part.keys.hashes[rows]
+            assigned, known = partition_index.assign_known(hashes)
+            if rows is None:
+                out.buckets[i], out.known[i] = assigned, known
+            else:
+                out.buckets[i][rows], out.known[i][rows] = assigned, known
+        out.new_buckets += len(partition_index.bucket_counts()) - len(files)
+    out.figures["index_hashes_loaded"] = float(loaded)
+    return out
+
+
+def _rows_of(keys: RowKeys, partition: bytes) -> NDArray[np.int64] | None:
+    """Positions of a partition's rows, None when all rows are in it."""
+    if len(keys.partitions) == 1:
+        return None
+    return np.flatnonzero(keys.codes == keys.partitions.index(partition))
+
+
+def number_targets(
+    schema: TableSchema,
+    view: SnapshotView,
+    parts: Sequence[PartKeys],
+    assignment: Assignment,
+    *,
+    fresh: bool,
+) -> tuple[list[Target], list[NDArray[np.int32]]]:
+    """Number the (partition, bucket) pairs that get rows.
+
+    fresh      the batch replaces what is there: sequence numbers start at 0, no index file is continued
+    returns    targets, and per part int32[rows] target numbers
+    """
+    numbers: dict[tuple[bytes, int], int] = {}
+    counts: list[int] = []
+    out: list[NDArray[np.int32]] = []
+    for part, buckets in zip(parts, assignment.buckets, strict=True):
+        combined = part.keys.codes.astype(np.int64) << 32 | buckets.astype(np.int64)
+        distinct, inverse, sizes = _unique(combined)
+        mapping = np.empty(len(distinct), dtype=np.int32)
+        for j, (value, size) in enumerate(zip(distinct.tolist(), sizes.tolist(), strict=True)):
+            place = (part.keys.partitions[value >> 32], value & 0xFFFFFFFF)
+            number = numbers.setdefault(place, len(numbers))
+            if number == len(counts):
+                counts.append(0)
+            counts[number] += size
+            mapping[j] = number
+        out.append(mapping[inverse])
+    top = {} if fresh else view.max_sequence_numbers()
+    index = {} if fresh or schema.bucket_mode is not BucketMode.HASH_DYNAMIC else view.hash_index()
+    targets = []
+    for (partition, bucket), number in numbers.items():
+        entry = index.get(partition, {}).get(bucket)
+        targets.append(
+            Target(
+                partition=partition.hex(),
+                bucket=bucket,
+                rows=counts[number],
+                first_sequence=top.get((partition, bucket), -1) + 1,
+                index_file=None if entry is None else entry.file_name,
+            )
+        )
+    return targets, out
+
+
+def _unique(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct values, the number of each row's value, and how often each occurs; linear when there are few of them."""
+    if len(values) == 0:
+        empty = np.zeros(0, dtype=np.int64)
+        return empty, empty, empty
+    low = int(values.min())
+    if int(values.max()) - low < 1 << 20:
+        sizes = np.bincount(values - low)
+        present = np.flatnonzero(sizes)
+        lookup = np.zeros(len(sizes), dtype=np.int64)
+        lookup[present] = np.arange(len(present))
+        return present + low, lookup[values - low], sizes[present]
+    distinct, inverse, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    return distinct, inverse, sizes
+
+
+def count_rows(parts: Sequence[PartKeys], assignment: Assignment) -> tuple[int, int, int]:
+    """Inserts, updates and deletes: a retract is a delete; else a known hash is an update, a new one an insert.
+
+    In fixed-bucket tables nobody knows which keys exist; every row that is no delete counts as an insert.
+    """
+    inserts = updates = deletes = 0
+    for i, part in enumerate(parts):
+        n = len(part.keys)
+        retract = part.retract if part.retract is not None else np.zeros(n, dtype=bool)
+        known = assignment.known[i] if assignment.known is not None else np.zeros(n, dtype=bool)
+        deletes += int(retract.sum())
+        updates += int((known & ~retract).sum())
+        inserts += int((~known & ~retract).sum())
+    return inserts, updates, deletes
+
+
+def _assigned_on(
+    schema: TableSchema, view: SnapshotView, touched: set[bytes]
+) -> dict[str, dict[int, str]] | None:
+    if schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+        return None
+    index = view.hash_index()
+    return {p.hex(): {b: e.file_name for b, e in index.get(p, {}).items()} for p in sorted(touched)}

@@ -1,0 +1,33 @@
+"""Row kinds: their short strings in landing files and their codes in data files.
+
+source   org.apache.paimon.types.RowKind, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+KIND_COLUMN = "_kind"
+VALUE_KIND = "_VALUE_KIND"
+SHORT_STRINGS = ("+I", "-U", "+U", "-D")
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
+
+
+def kind_codes(column: pa.ChunkedArray | pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+    """Short strings to codes (int8); null means +I.
+
+    returns  codes, and bool[n] of rows whose kind is unknown (None when all are known)
+    """
+    text = pc.cast(column, pa.string())
+    if isinstance(text, pa.ChunkedArray):
+        text = text.combine_chunks()
+    position = pc.index_in(pc.fill_null(text, "+I"), pa.array(SHORT_STRINGS))
+    unknown = np.asarray(pc.is_null(position)) if position.null_count else None
+    return pc.cast(pc.fill_null(position, 0), pa.int8()), unknown
+
+
+def is_retract(codes: np.ndarray) -> np.ndarray:
+    """bool[n]: -U or -D."""
+    return (codes == UPDATE_BEFORE) | (codes == DELETE)

@@ -1,0 +1,251 @@
+"""Stage `index_write`: staged rows and their targets become level-0 data files and hash index files.
+
+One shuffle of rows, as Arrow blocks: a map task cuts its part by target, a reduce task gets a target's blocks in batch order,
+sorts them by key, merges rows of one key as the table's merge engine does, and writes. Rows beyond the budget of a task
+become further level-0 files, so memory follows the budget.
+
+source   org.apache.paimon.mergetree.MergeTreeWriter, org.apache.paimon.index.DynamicBucketIndexMaintainer, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.codec.binary_row_vec import hash_columns
+from lakeidx.data.engines import apply_write_options, make_engine
+from lakeidx.data.parquet_write import write_data_files
+from lakeidx.data.sort import sort_and_merge
+from lakeidx.errors import InternalError
+from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.paths import NewFileNames
+from lakeidx.format.schema import BucketMode, TableSchema
+from lakeidx.index.maintainer import plan_index_update
+from lakeidx.pipeline.artifacts import AssignReport, IngestReport, Target, WriteReport
+from lakeidx.pipeline.context import BatchContext
+from lakeidx.pipeline.ingest import read_part
+from lakeidx.pipeline.kinds import VALUE_KIND
+from lakeidx.pipeline.runner import Block
+from lakeidx.pipeline.targets import read_targets
+from lakeidx.table.changes import TableChanges, encode_changes, merge_changes
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import HASH_INDEX, decode_partition_dict
+
+SEQUENCE = "_SEQUENCE_NUMBER"
+
+#: Arrow bytes of one bucket that a reduce task gathers before it writes a file.
+DEFAULT_BUDGET_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """What write tasks need; pickles."""
+
+    metadata: TableMetadata
+    schema: TableSchema
+    ingest: IngestReport
+    assign: AssignReport
+    budget_bytes: int = DEFAULT_BUDGET_BYTES
+
+    def split(self, part_number: int) -> Iterator[Block]:
+        """Map: cut one staged part by target."""
+        part = self.ingest.parts[part_number]
+        rows = read_part(self.metadata.store, self.ingest, part, self.schema, self.schema.field_names)
+        targets = read_targets(self.metadata.store, self.assign.targets_paths[part_number])
+        if len(targets) != rows.num_rows:
+            raise InternalError(f"{len(targets)} targets for {rows.num_rows} rows", path=part.path)
+        yield from cut_by_target(rows, targets, part_number)
+
+    def combine(self, number: int, blocks: Iterator[Block]) -> WrittenBucket:
+        """Reduce: write one bucket."""
+        return write_bucket(self, self.assign.targets[number], blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBucket:
+    """What one bucket's task wrote, as bytes that travel cheaply."""
+
+    changes: TableChanges
+    rows_in: int
+
+
+def run_index_write(context: BatchContext, attempt: int, *, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> WriteReport:
+    """Write the data and index files of a batch; a finished stage gives its report again."""
+    done = context.files.read(WriteReport, attempt=attempt)
+    if done is not None:
+        return done
+    started = time.monotonic()
+    ingest = context.files.require(IngestReport)
+    assign = context.files.require(AssignReport, attempt=attempt)
+    schema = context.metadata.schema(ingest.schema_id)
+    tasks = WriteContext(context.metadata, schema, ingest, assign, budget_bytes)
+    written = context.runner.shuffle(
+        tasks.split,
+        range(len(ingest.parts)),
+        tasks.combine,
+        weights=[t.rows for t in assign.targets],
+        label="index_write",
+    )
+    rows_in = sum(w.rows_in for w in written)
+    expected = sum(t.rows for t in assign.targets)
+    if rows_in != expected:
+        raise InternalError(f"{expected} rows were assigned, {rows_in} arrived at their buckets", path=context.files.root)
+    changes = merge_changes(w.changes for w in written)
+    out = f"{context.files.new_dir('index_write')}/changes.bin"
+    context.store.put(out, encode_changes(changes))
+    report = WriteReport(
+        batch_id=context.files.batch_id,
+        attempt=attempt,
+        changes_path=out,
+        rows_in=rows_in,
+        rows_written=sum(e.file.row_count for e in changes.append),
+        data_files=len(changes.append),
+        data_bytes=sum(e.file.file_size for e in changes.append),
+        index_files=len(changes.append_index),
+        index_bytes=sum(e.file_size for e in changes.append_index),
+        buckets=len(assign.targets),
+        seconds=time.monotonic() - started,
+    )
+    return context.files.close(report, attempt=attempt)
+
+
+def cut_by_target(rows: pa.Table, targets: NDArray[np.int32], order: int) -> Iterator[Block]:
+    """Cut rows by target, keeping their order; runs of one target are slices, mixed rows are gathered once."""
+    n = rows.num_rows
+    if n == 0:
+        return
+    bounds = np.flatnonzero(np.diff(targets)) + 1
+    starts = np.concatenate(([0], bounds))
+    if len(np.unique(targets[starts])) < len(starts):
+        # 16-bit keys make NumPy's stable sort a radix sort.
+        small = int(targets.max()) < 1 << 16
+        permutation = np.argsort(targets.astype(np.uint16) if small else targets, kind="stable")
+        rows = rows.combine_chunks().take(pa.array(permutation))
+        targets = targets[permutation]
+        starts = np.concatenate(([0], np.flatnonzero(np.diff(targets)) + 1))
+    ends = np.append(starts[1:], n)
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield Block(int(targets[start]), order, rows.slice(start, end - start))
+
+
+def write_bucket(context: WriteContext, target: Target, blocks: Iterable[Block]) -> WrittenBucket:
+    """Sort, merge and write one bucket's rows; write its hash index when it got new hashes."""
+    schema = context.schema
+    metadata = context.metadata
+    partition = bytes.fromhex(target.partition)
+    values = decode_partition_dict(partition, schema)
+    names = NewFileNames()
+    writer = _BucketWriter(context, target, metadata.paths.bucket_dir(values, target.bucket, schema), names)
+    for block in blocks:
+        writer.add(block.rows)
+    files = writer.finish()
+    entries = tuple(
+        ManifestEntry(kind=FileKind.ADD, partition=partition, bucket=target.bucket, total_buckets=schema.bucket, file=f)
+        for f in files
+    )
+    index: tuple[IndexEntry, ...] = ()
+    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+        index = _write_index(context, target, partition, writer.hashes(), names)
+    return WrittenBucket(TableChanges(append=entries, append_index=index), writer.rows_in)
+
+
+def _write_index(
+    context: WriteContext, target: Target, partition: bytes, hashes: NDArray[np.int32], names: NewFileNames
+) -> tuple[IndexEntry, ...]:
+    metadata = context.metadata
+    old = None
+    if target.index_file is not None:
+        path = metadata.paths.index(target.index_file)
+        old = decode_hash_index(metadata.store.get(path), path)
+    merged = plan_index_update(old, hashes)
+    if merged is None:
+        return ()
+    name = names.index()
+    data = encode_hash_index(merged)
+    metadata.store.put(metadata.paths.index(name), data)
+    entry = IndexEntry(
+        kind=FileKind.ADD,
+        partition=partition,
+        bucket=target.bucket,
+        index_type=HASH_INDEX,
+        file_name=name,
+        file_size=len(data),
+        row_count=len(merged),
+    )
+    return (entry,)
+
+
+class _BucketWriter:
+    """Gathers a bucket's rows up to the budget and writes each fill as sorted level-0 files."""
+
+    def __init__(self, context: WriteContext, target: Target, directory: str, names: NewFileNames) -> None:
+        self.context = context
+        self.directory = directory
+        self.names = names
+        self.rows_in = 0
+        self._sequence = target.first_sequence
+        self._engine = make_engine(context.schema)
+        self._pending: list[pa.Table] = []
+        self._pending_bytes = 0
+        self._hashes: list[NDArray[np.int32]] = []
+        self._files: list[object] = []
+
+    def add(self, rows: pa.Table) -> None:
+        self.rows_in += rows.num_rows
+        self._pending.append(rows)
+        self._pending_bytes += rows.nbytes
+        if self._pending_bytes >= self.context.budget_bytes:
+            self._flush()
+
+    def finish(self) -> list:  # type: ignore[type-arg]
+        self._flush()
+        return self._files
+
+    def hashes(self) -> NDArray[np.int32]:
+        """Hashes of all rows that were added."""
+        return np.concatenate(self._hashes) if self._hashes else np.zeros(0, dtype=np.int32)
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        schema = self.context.schema
+        kinds = any(VALUE_KIND in t.column_names for t in self._pending)
+        rows = pa.concat_tables([_plain(t, kinds) for t in self._pending])
+        self._pending, self._pending_bytes = [], 0
+        key_names = schema.trimmed_primary_keys
+        if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+            types = [schema.field(n).type for n in key_names]
+            self._hashes.append(hash_columns([rows.column(n) for n in key_names], types))
+        n = rows.num_rows
+        sequence = pa.array(np.arange(self._sequence, self._sequence + n, dtype=np.int64))
+        self._sequence += n
+        codes = rows.column(VALUE_KIND) if kinds else pa.array(np.zeros(n, dtype=np.int8))
+        columns = [sequence, codes, *(rows.column(name) for name in schema.field_names)]
+        kv = pa.table(columns, names=[SEQUENCE, VALUE_KIND, *schema.field_names])
+        kv = apply_write_options(kv, schema)
+        merged = sort_and_merge(kv, schema, self._engine)
+        if merged.num_rows:
+            self._files.extend(
+                write_data_files(
+                    iter([merged]),
+                    schema,
+                    store=self.context.metadata.store,
+                    bucket_dir=self.directory,
+                    names=self.names,
+                    level=0,
+                    file_source=0,
+                )
+            )
+
+
+def _plain(rows: pa.Table, kinds: bool) -> pa.Table:
+    if kinds and VALUE_KIND not in rows.column_names:
+        return rows.append_column(VALUE_KIND, pa.array(np.zeros(rows.num_rows, dtype=np.int8)))
+    return rows

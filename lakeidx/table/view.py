@@ -1,0 +1,145 @@
+"""A snapshot's state: which data files and index files are live in it.
+
+Folding manifest entries is pure; loading filters manifests by the partitions asked for before it reads them, so the cost
+follows the partitions a batch touches.
+
+source   org.apache.paimon.manifest.FileEntry#mergeEntries, org.apache.paimon.operation.AbstractFileStoreScan, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakeidx.codec.binary_row import decode_row, split_arity
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.manifest_list import ManifestFileMeta
+from lakeidx.format.schema import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.types import DataType
+
+HASH_INDEX = "HASH"
+DELETION_VECTORS = "DELETION_VECTORS"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotView:
+    """Live files of a snapshot, maybe of some partitions only.
+
+    snapshot    None for a table without snapshots
+    schema      the snapshot's own schema (the newest one for an empty table)
+    entries     live data files, as ADD entries
+    index       live index files (HASH, deletion vectors, ...)
+    """
+
+    snapshot: Snapshot | None
+    schema: TableSchema
+    entries: tuple[ManifestEntry, ...]
+    index: tuple[IndexEntry, ...]
+
+    def by_bucket(self) -> dict[tuple[bytes, int], list[DataFileMeta]]:
+        """Live data files per (partition bytes, bucket)."""
+        out: dict[tuple[bytes, int], list[DataFileMeta]] = {}
+        for entry in self.entries:
+            out.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+        return out
+
+    def hash_index(self) -> dict[bytes, dict[int, IndexEntry]]:
+        """HASH index files: partition bytes -> bucket -> entry."""
+        out: dict[bytes, dict[int, IndexEntry]] = {}
+        for entry in self.index:
+            if entry.index_type == HASH_INDEX:
+                out.setdefault(entry.partition, {})[entry.bucket] = entry
+        return out
+
+    def max_sequence_numbers(self) -> dict[tuple[bytes, int], int]:
+        """Largest sequence number of each bucket's live files."""
+        out: dict[tuple[bytes, int], int] = {}
+        for entry in self.entries:
+            key = (entry.partition, entry.bucket)
+            out[key] = max(out.get(key, -1), entry.file.max_sequence_number)
+        return out
+
+
+def fold_entries(entries: Iterable[ManifestEntry], *, where: str) -> list[ManifestEntry]:
+    """Merge ADD and DELETE entries, in list order, into the live ADD entries.
+
+    where    what the error message names (the snapshot's manifest list)
+    errors   CorruptFileError for a file added twice
+    """
+    live: dict[object, ManifestEntry] = {}
+    # A DELETE may stand before its ADD when manifests were merged out of order, so unmatched ones are remembered.
+    waiting: set[object] = set()
+    for entry in entries:
+        identifier = entry.identifier
+        if entry.kind is FileKind.ADD:
+            if identifier in waiting:
+                waiting.discard(identifier)
+                continue
+            if identifier in live:
+                raise CorruptFileError(f"data file {entry.file.file_name} is added twice", path=where)
+            live[identifier] = entry
+        elif live.pop(identifier, None) is None:
+            waiting.add(identifier)
+    return list(live.values())
+
+
+def decode_partition(partition: bytes, schema: TableSchema) -> tuple[Any, ...]:
+    """Partition bytes of a manifest entry as internal values, in partition key order."""
+    _, row = split_arity(partition)
+    return tuple(decode_row(row, schema.partition_types))
+
+
+def decode_partition_dict(partition: bytes, schema: TableSchema) -> dict[str, Any]:
+    """Partition bytes as name -> internal value."""
+    return dict(zip(schema.partition_keys, decode_partition(partition, schema), strict=True))
+
+
+
+
+def manifest_may_hold(meta: ManifestFileMeta, partitions: Sequence[tuple[Any, ...]], types: Sequence[DataType]) -> bool:
+    """False only if the manifest's partition statistics rule out every one of the partitions (internal values)."""
+    if not types:
+        return True
+    low = decode_row(split_arity(meta.partition_stats.min_values)[1], types)
+    high = decode_row(split_arity(meta.partition_stats.max_values)[1], types)
+    for values in partitions:
+        inside = True
+        for value, lo, hi in zip(values, low, high, strict=True):
+            if value is None or lo is None or hi is None:
+                continue
+            if value < lo or value > hi:
+                inside = False
+                break
+        if inside:
+            return True
+    return False
+
+
+def load_view(
+    metadata: TableMetadata, snapshot: Snapshot | None, *, partitions: Collection[bytes] | None = None
+) -> SnapshotView:
+    """Load the live files of a snapshot.
+
+    partitions   only these (partition bytes); None = all
+    """
+    if snapshot is None:
+        return SnapshotView(None, metadata.latest_schema(), (), ())
+    schema = metadata.schema(snapshot.schema_id)
+    wanted = None if partitions is None else set(partitions)
+    decoded = None if wanted is None else [decode_partition(p, schema) for p in wanted]
+    entries: list[ManifestEntry] = []
+    for meta in metadata.data_manifests(snapshot):
+        if decoded is not None and not manifest_may_hold(meta, decoded, schema.partition_types):
+            continue
+        read = metadata.manifest(meta.file_name)
+        entries.extend(read if wanted is None else (e for e in read if e.partition in wanted))
+    live = fold_entries(entries, where=metadata.paths.manifest(snapshot.base_manifest_list))
+    index = metadata.index_manifest(snapshot.index_manifest)
+    kept = index if wanted is None else [e for e in index if e.partition in wanted]
+    return SnapshotView(snapshot, schema, tuple(live), tuple(kept))
