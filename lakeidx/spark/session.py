@@ -1,0 +1,64 @@
+"""Spark sessions for lakeidx: local, a master URL, or Spark Connect, by configuration alone.
+
+Only settings that the block shuffle needs are set, each with its reason; everything else is the user's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from lakeidx.errors import InvalidInputError
+
+#: Settings of sessions that lakeidx makes itself.
+LOCAL_DEFAULTS: dict[str, str] = {
+    # Blocks are compressed Arrow IPC already.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    # Adaptive execution would regroup shuffle partitions whose task each bucket was given on purpose.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.log.level": "ERROR",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def get_session(
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    app_name: str = "lakeidx",
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A Spark session.
+
+    master    ``local[*]``, ``spark://host:7077``, ...; None = what spark-submit or the environment says, else local[*]
+    remote    Spark Connect address ``sc://host:15002``; None = SPARK_REMOTE when set
+    config    further settings, dotted keys
+    errors    InvalidInputError when both master and remote are given
+    """
+    remote = remote or (os.environ.get("SPARK_REMOTE") if master is None else None)
+    if master and remote:
+        raise InvalidInputError("give a Spark master or a Spark Connect address, not both")
+    # Workers of a local session otherwise take the first python3 on the PATH, which need not be this environment.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    if remote:
+        builder = builder.remote(remote)
+    else:
+        submitted = "SPARK_ENV_LOADED" in os.environ and master is None
+        if not submitted:
+            builder = builder.master(master or "local[*]")
+        for key, value in LOCAL_DEFAULTS.items():
+            builder = builder.config(key, value)
+    for key, value in (config or {}).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
