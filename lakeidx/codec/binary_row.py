@@ -34,13 +34,15 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from lakeidx.codec.values import decimal_of, map_types, unscaled_of
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
-_FIXED = {
+# How a value of each fixed-width type is written, in rows and in compacted rows.
+FIXED = {
     Root.BOOLEAN: struct.Struct("<?"),
     Root.TINYINT: struct.Struct("<b"),
     Root.SMALLINT: struct.Struct("<h"),
@@ -71,7 +73,7 @@ def reserves_when_null(t: DataType) -> bool:
 
 def element_width(t: DataType) -> int:
     """Bytes of one array element in the fixed part."""
-    fixed = _FIXED.get(t.root)
+    fixed = FIXED.get(t.root)
     return fixed.size if fixed is not None else 8
 
 
@@ -124,7 +126,7 @@ def encode_map(pairs: Sequence[tuple[Any, Any]], key: DataType, item: DataType) 
 def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
     """Write a non-null value into its slot at `at`, appending to `out` what does not fit the slot."""
     try:
-        fixed = _FIXED.get(t.root)
+        fixed = FIXED.get(t.root)
         if fixed is not None:
             fixed.pack_into(out, at, value)
         elif t.root is Root.DECIMAL:
@@ -243,12 +245,12 @@ def decode_map(data: bytes, key: DataType, item: DataType) -> list[tuple[Any, An
 
 def _get(data: bytes, at: int, t: DataType, where: int) -> Any:
     """Read the non-null value whose slot is at `at`; `where` (field or element number) is for messages."""
-    fixed = _FIXED.get(t.root)
+    fixed = FIXED.get(t.root)
     if fixed is not None:
         return fixed.unpack_from(data, at)[0]
     if t.is_compact:
         value = _I64.unpack_from(data, at)[0]
-        return _decimal(value, t, at) if t.root is Root.DECIMAL else (value, 0)
+        return checked_decimal(value, t, at) if t.root is Root.DECIMAL else (value, 0)
     is_bytes = t.root in STRING_ROOTS or t.root in BYTES_ROOTS
     if is_bytes and data[at + 7] & 0x80:
         length = data[at + 7] & 0x7F
@@ -282,7 +284,7 @@ def decode_piece(raw: bytes, t: DataType, at: int) -> Any:
     if t.root is Root.DECIMAL:
         if not 1 <= len(raw) <= 16:
             raise CorruptFileError(f"an unscaled value has 1 to 16 bytes, found {len(raw)}", offset=at)
-        return _decimal(int.from_bytes(raw, "big", signed=True), t, at)
+        return checked_decimal(int.from_bytes(raw, "big", signed=True), t, at)
     if t.root is Root.ROW:
         return tuple(decode_row(raw, [f.type for f in t.fields]))
     if t.root is Root.VARIANT:
@@ -302,7 +304,11 @@ def decode_collection(raw: bytes, t: DataType) -> Any:
     return decode_map(raw, key, item)
 
 
-def _decimal(unscaled: int, t: DataType, at: int) -> Any:
+def checked_decimal(unscaled: int, t: DataType, at: int) -> Decimal:
+    """The DECIMAL value of an unscaled integer that was read at `at`.
+
+    errors   CorruptFileError when it has more digits than the type
+    """
     if abs(unscaled) >= 10**t.precision:
         raise CorruptFileError(f"the unscaled value {unscaled} has more digits than {t}", offset=at)
     return decimal_of(unscaled, t)

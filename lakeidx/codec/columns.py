@@ -46,7 +46,7 @@ NEVER_INLINE = -1
 
 @dataclass(frozen=True, slots=True)
 class FixedColumn:
-    """words uint32[n] or uint64[n], zero where null; width = bytes of the value itself; valid bool[n] or None (no null)."""
+    """words uint32[n] or uint64[n], zero where null; width bytes of a value; valid bool[n], or None without nulls."""
 
     words: npt.NDArray[Any]
     width: int

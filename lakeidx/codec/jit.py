@@ -1,10 +1,10 @@
 """How kernels are compiled, and unaligned access to byte arrays for them.
 
-Kernels compile at their first call (seconds at most) and are kept on disk beside the source, so that a later process loads
-them in milliseconds. Several processes may compile the same kernel at once: the cache files are replaced whole.
+Kernels compile at their first call (a second at most) and are kept on disk beside the source, so that a later process
+loads them in milliseconds. Several processes may compile one kernel at once: the cache files are replaced whole.
 
-Inputs of kernels are always *frozen* (read-only, aligned, contiguous): Arrow's buffers are read-only arrays, ours are not,
-and Numba would compile each kernel once for every mixture of the two.
+Inputs of kernels are always *frozen* (read-only, aligned, contiguous): Arrow's buffers are read-only arrays, ours are
+not, and Numba would compile each kernel once for every mixture of the two.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic
 
 
@@ -41,7 +41,7 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(cgutils.gep_inbounds(builder, data, index), ir.IntType(bits).as_pointer())
+    return builder.bitcast(builder.gep(data, [index], inbounds=True), ir.IntType(bits).as_pointer())
 
 
 def _loader(bits: int, result: Any) -> Any:

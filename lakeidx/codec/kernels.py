@@ -1,7 +1,7 @@
 """Numba kernels over whole columns: hashing, building and reading serialised rows.
 
-A bytes column comes as ``data uint8[]``, ``starts int64[n]``, ``lengths int64[n]`` (-1 = null). ``cursor int64[n]`` is each
-row's next position in ``out``. Kernels that read foreign bytes give back the first bad row, or -1.
+A bytes column comes as ``data uint8[]``, ``starts int64[n]``, ``lengths int64[n]`` (-1 = null). ``cursor int64[n]`` is
+each row's next position in ``out``. Kernels that read foreign bytes give back the first bad row, or -1.
 """
 
 from __future__ import annotations
@@ -217,15 +217,14 @@ def take_varints(data: Any, cursor: Any, ends: Any, valid: Any, values: Any) -> 
         values[i] = 0
         if not valid[i]:
             continue
-        value, shift, more = np.int64(0), 0, True
-        while more:
+        value, shift, byte = np.int64(0), 0, np.int64(0x80)
+        while byte >= 0x80:
             if cursor[i] >= ends[i] or shift > 28:
                 return i
             byte = np.int64(data[cursor[i]])
             cursor[i] += 1
             value |= (byte & 0x7F) << shift
             shift += 7
-            more = byte >= 0x80
         if value > MAX_I32:
             return i
         values[i] = value
@@ -253,7 +252,7 @@ def gather(out: Any, to: Any, data: Any, starts: Any, lengths: Any) -> None:
 
 @kernel
 def split_decimals(low: Any, high: Any, lengths: Any, tails: Any) -> None:
-    """128-bit integers (low, high uint64[n]) as minimal big-endian bytes: their number, and the bytes in tails uint64[2, n].
+    """128-bit integers (low, high uint64[n]) as minimal big-endian bytes: how many, and tails uint64[2, n].
 
     tails holds 16 bytes a row: the big-endian bytes from the first one on, then zeros, as two little-endian words.
     """
@@ -285,7 +284,7 @@ def split_decimals(low: Any, high: Any, lengths: Any, tails: Any) -> None:
 
 @kernel
 def join_decimals(data: Any, starts: Any, lengths: Any, out: Any) -> Any:
-    """Big-endian two's complement of 1 to 16 bytes into out uint64[n, 2] (low, high); returns the first bad row, or -1."""
+    """Big-endian integers of 1 to 16 bytes into out uint64[n, 2] (low, high); returns the first bad row, or -1."""
     for i in range(len(lengths)):
         out[i, 0] = 0
         out[i, 1] = 0
