@@ -1,0 +1,59 @@
+"""Hashes that sit in more than one bucket of a partition: the fault the index exists to prevent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.index.hash_set import sorted_set
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateHashes:
+    """Hashes found in two or more buckets.
+
+    hashes   int32[d], ascending
+    starts   int64[d + 1]: hash i is in buckets[starts[i] : starts[i + 1]]
+    buckets  int32, ascending for each hash
+    """
+
+    hashes: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    buckets: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def buckets_of(self, i: int) -> NDArray[np.int32]:
+        """The buckets the i-th hash is in."""
+        return self.buckets[self.starts[i] : self.starts[i + 1]]
+
+    def sample(self, limit: int) -> list[dict[str, object]]:
+        """The first `limit` of them as ``{"hash": h, "buckets": [...]}``."""
+        return [
+            {"hash": int(self.hashes[i]), "buckets": self.buckets_of(i).tolist()} for i in range(min(limit, len(self)))
+        ]
+
+
+def find_duplicate_hashes(buckets: Mapping[int, NDArray[np.int32]]) -> DuplicateHashes:
+    """Hashes that more than one bucket of a partition holds. A hash twice inside one bucket is not one of them.
+
+    buckets  bucket -> int32[m], in any order
+    cost     sorting all hashes once, 12 bytes per hash while it runs
+    """
+    sets = {bucket: sorted_set(hashes) for bucket, hashes in sorted(buckets.items())}
+    hashes = np.concatenate([np.empty(0, np.int32), *sets.values()])
+    owners = np.repeat(np.fromiter(sets, np.int32, len(sets)), [len(s) for s in sets.values()])
+    # One sortable number per pair: hash in the upper half (order kept by the shift), bucket in the lower half.
+    pairs = np.sort((hashes.astype(np.int64) << 32) | owners)
+    hashes = (pairs >> 32).astype(np.int32)
+    again = np.flatnonzero(hashes[1:] == hashes[:-1])
+    keep = np.zeros(len(pairs), np.bool_)
+    keep[again] = True
+    keep[again + 1] = True
+    found, starts = np.unique(hashes[keep], return_index=True)
+    owners = (pairs[keep] & 0xFFFFFFFF).astype(np.int32)
+    return DuplicateHashes(found, np.append(starts, len(owners)).astype(np.int64), owners)

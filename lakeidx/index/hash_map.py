@@ -1,0 +1,332 @@
+"""Hash of a primary key -> bucket, for one partition: an open-addressing map over two NumPy arrays.
+
+Layout (both arrays have `capacity` slots, any capacity, not only powers of two):
+
+========  ======  =================================================================================
+array     dtype   meaning
+========  ======  =================================================================================
+keys      int32   the hash in a slot; undefined where `buckets` says the slot is empty
+buckets   int16   the bucket of that hash; -1 empty; -2 taken, bucket still to be drawn (only inside
+                  one call, see `collect`)
+========  ======  =================================================================================
+
+A hash starts its search at slot ``mix(hash) * capacity >> 32`` and goes on to the right, round the end. `mix` is a
+bijection of 32-bit values, so slots are ordered like mixed hashes: growing copies the old slots from left to right and
+writes the new ones almost in order, which is why the map can afford to grow by a quarter at a time and stays between 8
+and 10 bytes per hash. Entries are never removed.
+
+Java's PartitionIndex (release 1.4.2) stores buckets as 16-bit numbers, too; bucket ids end at 32,766.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+EMPTY = np.int16(-1)
+PENDING = np.int16(-2)
+ABSENT = -1
+"""What `HashMap.lookup` answers for a hash it does not hold."""
+
+MAX_LOAD = 0.75
+GROWTH = 1.25
+_MIN_CAPACITY = 64
+_AHEAD = 16  # rows between asking for a slot's cache line and reading it; a power of two
+
+_LOW32 = np.uint64(0xFFFFFFFF)
+_S13, _S16, _S32 = np.uint64(13), np.uint64(16), np.uint64(32)
+_M1, _M2 = np.uint64(0x85EBCA6B), np.uint64(0xC2B2AE35)
+
+
+def _prefetch_line(typingctx: Any, array: Any, index: Any) -> Any:
+    """Ask the processor for the cache line of array[index]; no effect on values."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+        word = ir.IntType(32)
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch", [pointer.type], ir.FunctionType(ir.VoidType(), [pointer.type, word, word, word])
+        )
+        builder.call(function, [pointer, ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)])
+        return context.get_dummy_value()
+
+    return types.void(array, index), codegen
+
+
+_prefetch: Any = intrinsic(_prefetch_line)
+
+
+@njit(inline="always")
+def _slot(h: Any, capacity: np.uint64) -> Any:
+    # The 32-bit finalizer of MurmurHash3; keys that are not hashes at all (0, 1, 2, ...) spread as well.
+    x = np.uint64(np.uint32(h))
+    x = ((x ^ (x >> _S16)) * _M1) & _LOW32
+    x = ((x ^ (x >> _S13)) * _M2) & _LOW32
+    return np.int64(((x ^ (x >> _S16)) * capacity) >> _S32)
+
+
+@njit(cache=True, nogil=True)
+def _assign(
+    keys: NDArray[np.int32],
+    buckets: NDArray[np.int16],
+    hashes: NDArray[np.int32],
+    out: NDArray[np.int32],
+    is_new: NDArray[np.bool_],
+    start: int,
+    count: int,
+    limit: int,
+    bucket: int,
+    room: int,
+) -> tuple[int, int]:
+    # Rows from `start` on: known hashes get their bucket, up to `room` new ones get `bucket`. Stops before the first
+    # row that
+    # has no room or would make the map hold more than `limit` hashes. With bucket PENDING, rows whose hash is pending
+    # get
+    # PENDING. Returns (first row not done, hashes in the map).
+    n, capacity, last = len(hashes), np.uint64(len(keys)), len(keys) - 1
+    ring = np.empty(_AHEAD, np.int64)
+    for i in range(start, min(start + _AHEAD, n)):
+        s = _slot(hashes[i], capacity)
+        ring[i & (_AHEAD - 1)] = s
+        _prefetch(keys, s)
+        _prefetch(buckets, s)
+    for i in range(start, n):
+        s = ring[i & (_AHEAD - 1)]
+        if i + _AHEAD < n:
+            ahead = _slot(hashes[i + _AHEAD], capacity)
+            ring[i & (_AHEAD - 1)] = ahead
+            _prefetch(keys, ahead)
+            _prefetch(buckets, ahead)
+        h = hashes[i]
+        while True:
+            b = buckets[s]
+            if b == EMPTY:
+                if room == 0 or count >= limit:
+                    return i, count
+                keys[s] = h
+                buckets[s] = bucket
+                out[i] = bucket
+                is_new[i] = True
+                room -= 1
+                count += 1
+                break
+            if keys[s] == h:
+                out[i] = b
+                break
+            s = 0 if s == last else s + 1
+    return n, count
+
+
+@njit(cache=True, nogil=True)
+def _settle(
+    keys: NDArray[np.int32],
+    buckets: NDArray[np.int16],
+    hashes: NDArray[np.int32],
+    out: NDArray[np.int32],
+    is_new: NDArray[np.bool_],
+    start: int,
+    stop: int,
+    picks: NDArray[np.int32],
+) -> None:
+    capacity, last, taken = np.uint64(len(keys)), len(keys) - 1, 0
+    for i in range(start, stop):
+        if out[i] != PENDING:
+            continue
+        h = hashes[i]
+        s = _slot(h, capacity)
+        while keys[s] != h or buckets[s] == EMPTY:
+            s = 0 if s == last else s + 1
+        if is_new[i]:
+            buckets[s] = picks[taken]
+            taken += 1
+        out[i] = buckets[s]
+
+
+@njit(cache=True, nogil=True)
+def _store(keys: NDArray[np.int32], buckets: NDArray[np.int16], hashes: NDArray[np.int32], bucket: int) -> int:
+    # Every hash gets `bucket`, a known one too. Returns how many were new. The caller made room.
+    n, capacity, last, added = len(hashes), np.uint64(len(keys)), len(keys) - 1, 0
+    for i in range(n):
+        if i + _AHEAD < n:
+            ahead = _slot(hashes[i + _AHEAD], capacity)
+            _prefetch(keys, ahead)
+            _prefetch(buckets, ahead)
+        h = hashes[i]
+        s = _slot(h, capacity)
+        while buckets[s] != EMPTY and keys[s] != h:
+            s = 0 if s == last else s + 1
+        if buckets[s] == EMPTY:
+            keys[s] = h
+            added += 1
+        buckets[s] = bucket
+    return added
+
+
+@njit(cache=True, nogil=True)
+def _rehash(
+    old_keys: NDArray[np.int32], old_buckets: NDArray[np.int16], keys: NDArray[np.int32], buckets: NDArray[np.int16]
+) -> None:
+    capacity, last = np.uint64(len(keys)), len(keys) - 1
+    for i in range(len(old_keys)):
+        b = old_buckets[i]
+        if b != EMPTY:
+            s = _slot(old_keys[i], capacity)
+            while buckets[s] != EMPTY:
+                s = 0 if s == last else s + 1
+            keys[s] = old_keys[i]
+            buckets[s] = b
+
+
+@njit(cache=True, nogil=True)
+def _lookup(
+    keys: NDArray[np.int32], buckets: NDArray[np.int16], hashes: NDArray[np.int32], out: NDArray[np.int32]
+) -> None:
+    n, capacity, last = len(hashes), np.uint64(len(keys)), len(keys) - 1
+    for i in range(n):
+        if i + _AHEAD < n:
+            ahead = _slot(hashes[i + _AHEAD], capacity)
+            _prefetch(keys, ahead)
+            _prefetch(buckets, ahead)
+        h = hashes[i]
+        s = _slot(h, capacity)
+        while buckets[s] != EMPTY and keys[s] != h:
+            s = 0 if s == last else s + 1
+        out[i] = buckets[s]
+
+
+class HashMap:
+    """Map of int32 hashes to int16 buckets. Not safe for two threads at once; the kernels release the GIL.
+
+    keys, buckets   the arrays of the module's table; None makes an empty map
+    count           hashes held (when arrays are given)
+    """
+
+    __slots__ = ("_buckets", "_count", "_keys")
+
+    def __init__(
+        self, keys: NDArray[np.int32] | None = None, buckets: NDArray[np.int16] | None = None, count: int = 0
+    ) -> None:
+        self._keys = np.empty(_MIN_CAPACITY, np.int32) if keys is None else keys
+        self._buckets = np.full(_MIN_CAPACITY, EMPTY, np.int16) if buckets is None else buckets
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def keys(self) -> NDArray[np.int32]:
+        """Slots' hashes, int32[capacity]; undefined where `buckets` is -1. Not a copy."""
+        return self._keys
+
+    @property
+    def buckets(self) -> NDArray[np.int16]:
+        """Slots' buckets, int16[capacity], -1 where empty. Not a copy."""
+        return self._buckets
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the two arrays; 8 to 10 per hash once the map has grown beyond its smallest size."""
+        return int(self._keys.nbytes + self._buckets.nbytes)
+
+    def _limit(self) -> int:
+        return int(len(self._keys) * MAX_LOAD)
+
+    def reserve(self, hashes: int) -> None:
+        """Make room for `hashes` in all, growing at once to the lowest load that growing step by step ends with."""
+        if hashes > self._limit():
+            self._resize(int(hashes / MAX_LOAD) + 1)
+
+    def _resize(self, capacity: int) -> None:
+        keys, buckets = np.empty(capacity, np.int32), np.full(capacity, EMPTY, np.int16)
+        _rehash(self._keys, self._buckets, keys, buckets)
+        self._keys, self._buckets = keys, buckets
+
+    def _grow_if_full(self) -> None:
+        if self._count >= self._limit():
+            self._resize(int(len(self._keys) * GROWTH) + 1)
+
+    def store(self, hashes: NDArray[np.int32], bucket: int) -> int:
+        """Put every hash into `bucket`, replacing the bucket of a known one; returns how many were new."""
+        # Distinct hashes are not known beforehand; files hold none twice, so reserving for all of them is exact for
+        # them.
+        self.reserve(self._count + len(hashes))
+        added = int(_store(self._keys, self._buckets, hashes, bucket))
+        self._count += added
+        return added
+
+    def lookup(self, hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Bucket of each hash, int32[n], -1 (`ABSENT`) where unknown."""
+        out = np.empty(len(hashes), np.int32)
+        _lookup(self._keys, self._buckets, hashes, out)
+        return out
+
+    def assign(
+        self,
+        hashes: NDArray[np.int32],
+        out: NDArray[np.int32],
+        is_new: NDArray[np.bool_],
+        *,
+        start: int,
+        bucket: int,
+        room: int,
+    ) -> int:
+        """Give rows from `start` on their known bucket, and up to `room` new hashes the bucket `bucket`.
+
+        out      int32[n], written for the rows that were done
+        is_new   bool[n], set True at the row that brought a hash into the map
+        returns  the first row that was not done: its hash is new and the room is used up; n when all are done
+        cost     one pass; each growth copies the map once
+        """
+        while True:
+            before = self._count
+            self._grow_if_full()
+            start, self._count = _assign(
+                self._keys, self._buckets, hashes, out, is_new, start, before, self._limit(), bucket, room
+            )
+            room -= self._count - before
+            if start == len(hashes) or room == 0:
+                return int(start)
+
+    def collect(
+        self, hashes: NDArray[np.int32], out: NDArray[np.int32], is_new: NDArray[np.bool_], *, start: int
+    ) -> int:
+        """As `assign`, but new hashes are held back (bucket -2) until `settle` says where they go.
+
+        returns  the first row that was not done (the map has to be settled and grown before it), or n
+        """
+        self._grow_if_full()
+        stop, self._count = _assign(
+            self._keys, self._buckets, hashes, out, is_new, start, self._count, self._limit(), int(PENDING), len(hashes)
+        )
+        return int(stop)
+
+    def settle(
+        self,
+        hashes: NDArray[np.int32],
+        out: NDArray[np.int32],
+        is_new: NDArray[np.bool_],
+        *,
+        start: int,
+        stop: int,
+        picks: NDArray[np.int32],
+    ) -> None:
+        """Give the hashes that `collect` held back in rows [start, stop) their buckets: picks[j] to the j-th new
+        row."""
+        _settle(self._keys, self._buckets, hashes, out, is_new, start, stop, picks)
+
+    def drop_pending(self) -> None:
+        """Forget what `collect` held back: nothing was stored after it, so no search runs through these slots."""
+        held = self._buckets == PENDING
+        self._buckets[held] = EMPTY
+        self._count -= int(np.count_nonzero(held))
+
+    def items(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
+        """All hashes and their buckets, in slot order; copies."""
+        used = np.flatnonzero(self._buckets != EMPTY)
+        return self._keys[used], self._buckets[used]

@@ -1,0 +1,32 @@
+"""Sets of key hashes as sorted int32 columns."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def sorted_set(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The distinct hashes, ascending, int32[m]."""
+    ordered = np.sort(hashes)
+    if len(ordered) < 2:
+        return ordered
+    first = np.empty(len(ordered), np.bool_)
+    first[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered if first.all() else ordered[first]
+
+
+def missing_from(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The distinct hashes that `known` does not hold, ascending, int32[m].
+
+    hashes   int32[n], any order, repeats allowed
+    known    int32[k], sorted ascending
+    cost     sorting `hashes`, then n binary searches in ascending order
+    """
+    wanted = sorted_set(hashes)
+    if not len(known):
+        return wanted
+    at = np.searchsorted(known, wanted)
+    at[at == len(known)] = len(known) - 1
+    return wanted[known[at] != wanted]

@@ -1,0 +1,301 @@
+"""The dynamic-bucket hash index of one partition, as an assigner holds it: a state machine over whole columns.
+
+For each row, in order: a known hash has its bucket; a new one goes to the first own bucket with fewer than target rows,
+else to a new bucket (the smallest own id that is free), else, where max-buckets forbids another one, to a known bucket
+drawn at random. `assign` gives exactly what these rules give row by row, hashes repeated inside the column included
+(`lakeidx.index.reference` is the row-by-row form, and a property test compares the two).
+
+source   org.apache.paimon.index.PartitionIndex, release 1.4.2; facts: the fact sheet's sections 6.3 and 18
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.errors import InternalError, InvalidInputError
+from lakeidx.index.hash_map import HashMap
+from lakeidx.index.room import GrowingRooms, OverwriteRooms, known_buckets
+from lakeidx.index.rules import MAX_BUCKETS, AssignRules, BucketPicker
+from lakeidx.index.walk_order import loaded_walk_order
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Where the rows of a column go.
+
+    buckets  int32[n]
+    is_new   bool[n], True at the row that brought its hash into the index
+    """
+
+    buckets: NDArray[np.int32]
+    is_new: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionIndexState:
+    """A PartitionIndex as plain arrays, to be sent to another process or kept; nothing is copied or rebuilt.
+
+    overwrite    made by `PartitionIndex.for_overwrite`
+    slot_keys    int32[capacity], slot_buckets int16[capacity] (-1 empty): the hash map
+    hashes       hashes in the map
+    own_buckets  int32[k], own_counts int64[k]: own buckets in the order they became known, hashes in each
+    walk         int32, buckets that may have room, first one first
+    new_hashes   int32[m], new_buckets int16[m]: hashes recorded since load, in order
+    """
+
+    rules: AssignRules
+    overwrite: bool
+    slot_keys: NDArray[np.int32]
+    slot_buckets: NDArray[np.int16]
+    hashes: int
+    own_buckets: NDArray[np.int32]
+    own_counts: NDArray[np.int64]
+    walk: NDArray[np.int32]
+    new_hashes: NDArray[np.int32]
+    new_buckets: NDArray[np.int16]
+
+
+class PartitionIndex:
+    """Hash -> bucket of one partition; make one with `load`, `for_overwrite`, `with_buckets` or `from_state`."""
+
+    __slots__ = ("_map", "_new_buckets", "_new_hashes", "_pick", "_rooms", "_rules")
+
+    def __init__(
+        self, rules: AssignRules, pick: BucketPicker, rooms: GrowingRooms | OverwriteRooms, hash_map: HashMap
+    ) -> None:
+        self._rules = rules
+        self._pick = pick
+        self._rooms = rooms
+        self._map = hash_map
+        self._new_hashes: list[NDArray[np.int32]] = []
+        self._new_buckets: list[NDArray[np.int16]] = []
+
+    @classmethod
+    def load(
+        cls,
+        files: Iterable[tuple[int, NDArray[np.int32]]],
+        *,
+        rules: AssignRules,
+        pick: BucketPicker,
+        routed_here: Callable[[NDArray[np.int32]], NDArray[np.bool_]] | None = None,
+    ) -> PartitionIndex:
+        """An index of what the HASH files of a partition hold.
+
+        files        (bucket, int32[m]) per file, in the order of the index manifest
+        routed_here  which hashes (bool[m]) come to this assigner; None: all. Others are not remembered, but count in
+                     the
+                     buckets this assigner owns
+        errors       InvalidInputError for a bucket id beyond 32,766 or hashes that are not an int32 column
+        cost         one pass over the hashes; the map is allocated once
+        """
+        kept: list[tuple[int, NDArray[np.int32]]] = []
+        rows: dict[int, int] = {}
+        for bucket, hashes in files:
+            if not 0 <= bucket < MAX_BUCKETS:
+                raise InvalidInputError(f"bucket {bucket} of a hash index is not one of 0 to {MAX_BUCKETS - 1}")
+            hashes = _column(hashes)
+            rows[bucket] = rows.get(bucket, 0) + len(hashes)
+            kept.append((bucket, hashes if routed_here is None else hashes[routed_here(hashes)]))
+        hash_map = HashMap()
+        hash_map.reserve(sum(len(hashes) for _, hashes in kept))
+        for bucket, hashes in kept:
+            hash_map.store(hashes, bucket)
+        walk = loaded_walk_order((bucket, n) for bucket, n in rows.items() if rules.owns(bucket))
+        return cls(rules, pick, GrowingRooms(rules, {bucket: rows[bucket] for bucket in walk}, walk), hash_map)
+
+    @classmethod
+    def with_buckets(
+        cls,
+        hashes: NDArray[np.int32],
+        buckets: NDArray[np.int32],
+        *,
+        counts: Mapping[int, int],
+        rules: AssignRules,
+        pick: BucketPicker,
+    ) -> PartitionIndex:
+        """An index of known hashes and their buckets, with the own buckets walked in the order of `counts`.
+
+        hashes, buckets  int32[m] each
+        counts           rows per own bucket
+        """
+        hash_map = HashMap()
+        hash_map.reserve(len(hashes))
+        for bucket, part in _by_bucket(_column(hashes), buckets).items():
+            hash_map.store(part, bucket)
+        return cls(rules, pick, GrowingRooms(rules, dict(counts), list(counts)), hash_map)
+
+    @classmethod
+    def for_overwrite(cls, *, rules: AssignRules, pick: BucketPicker) -> PartitionIndex:
+        """An empty index that fills own buckets one after another, for a partition that is written anew."""
+        return cls(rules, pick, OverwriteRooms(rules), HashMap())
+
+    @classmethod
+    def from_state(cls, state: PartitionIndexState, *, pick: BucketPicker) -> PartitionIndex:
+        """The index that `state()` was taken from. It goes on in the state's arrays: use a state once."""
+        counts = dict(zip(state.own_buckets.tolist(), state.own_counts.tolist(), strict=True))
+        rooms: GrowingRooms | OverwriteRooms
+        if state.overwrite:
+            rooms = OverwriteRooms(state.rules, counts)
+        else:
+            rooms = GrowingRooms(state.rules, counts, state.walk.tolist())
+        index = cls(
+            state.rules,
+            pick,
+            rooms,
+            HashMap(
+                np.require(state.slot_keys, requirements="W"),
+                np.require(state.slot_buckets, requirements="W"),
+                state.hashes,
+            ),
+        )
+        index._record(state.new_hashes, state.new_buckets)
+        return index
+
+    def state(self) -> PartitionIndexState:
+        """This index as arrays; not copies, so the index must not be used further unless they are copied."""
+        counts = self._rooms.counts
+        hashes, buckets = self._new_arrays()
+        return PartitionIndexState(
+            rules=self._rules,
+            overwrite=isinstance(self._rooms, OverwriteRooms),
+            slot_keys=self._map.keys,
+            slot_buckets=self._map.buckets,
+            hashes=len(self._map),
+            own_buckets=known_buckets(self._rooms),
+            own_counts=np.fromiter(counts.values(), np.int64, len(counts)),
+            walk=np.array(self._rooms.walk, np.int32),
+            new_hashes=hashes,
+            new_buckets=buckets,
+        )
+
+    @property
+    def rules(self) -> AssignRules:
+        """The limits and the ownership this index was made with."""
+        return self._rules
+
+    def __len__(self) -> int:
+        """Distinct hashes known."""
+        return len(self._map)
+
+    @property
+    def buckets(self) -> NDArray[np.int32]:
+        """Own buckets in the order they became known, int32[k]."""
+        return known_buckets(self._rooms)
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Hashes per own bucket: those of its file, routed here or not, and those given to it since. A copy."""
+        return dict(self._rooms.counts)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held: the map, and 6 for each hash that is new since load."""
+        return self._map.memory_bytes + sum(6 * len(h) for h in self._new_hashes)
+
+    def items(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
+        """All known hashes and their buckets, in no particular order; copies."""
+        return self._map.items()
+
+    def lookup(self, hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Bucket of each hash, int32[n], -1 where unknown; changes nothing."""
+        return self._map.lookup(_column(hashes))
+
+    def assign(self, hashes: NDArray[np.int32], *, task_max: int = 0) -> NDArray[np.int32]:
+        """Buckets of a column of key hashes, int32[n]; see `assign_rows`."""
+        return self.assign_rows(hashes, task_max=task_max).buckets
+
+    def assign_rows(self, hashes: NDArray[np.int32], *, task_max: int = 0) -> Assignment:
+        """Give every row its bucket and remember the new hashes.
+
+        hashes    int32[n], hashes of the trimmed primary keys, in row order
+        task_max  the largest bucket id given out before by the assigner task; only LimitScope.TASK looks at it
+        errors    InvalidInputError when bucket ids have run out, or max-buckets leaves this assigner none; the rows
+                  before
+                  the one that failed stay assigned
+        cost      one pass over the column, plus a few microseconds per bucket that fills up
+        """
+        hashes = _column(hashes)
+        n = len(hashes)
+        result = Assignment(np.empty(n, np.int32), np.zeros(n, np.bool_))
+        try:
+            self._fill(hashes, result, task_max)
+        finally:
+            if result.is_new.any():
+                self._record(hashes[result.is_new], result.buckets[result.is_new].astype(np.int16))
+        return result
+
+    def _fill(self, hashes: NDArray[np.int32], result: Assignment, task_max: int) -> None:
+        out, is_new = result.buckets, result.is_new
+        row, seen = self._map.assign(hashes, out, is_new, start=0, bucket=0, room=0), 0
+        while row < len(hashes):
+            task_max, seen = max(task_max, int(out[seen:row].max(initial=0))), row
+            room = self._rooms.next_room(task_max)
+            if room is None:
+                return self._draw(hashes, result, row)
+            known = len(self._map)
+            row = self._map.assign(hashes, out, is_new, start=row, bucket=room.bucket, room=room.rows)
+            self._rooms.took(room.bucket, len(self._map) - known)
+        return None
+
+    def _draw(self, hashes: NDArray[np.int32], result: Assignment, row: int) -> None:
+        out, is_new = result.buckets, result.is_new
+        known = known_buckets(self._rooms)
+        while row < len(hashes):
+            stop = self._map.collect(hashes, out, is_new, start=row)
+            new_rows = int(np.count_nonzero(is_new[row:stop]))
+            try:
+                picks = self._pick(known, new_rows) if new_rows else known[:0]
+                if len(picks) != new_rows or not np.isin(picks, known).all():
+                    raise InternalError(
+                        f"asked for {new_rows} of the buckets {known.tolist()}, the picker gave {picks}"
+                    )
+            except BaseException:
+                is_new[row:stop] = False
+                self._map.drop_pending()
+                raise
+            self._map.settle(hashes, out, is_new, start=row, stop=stop, picks=picks.astype(np.int32))
+            for bucket, hashes_taken in zip(*np.unique(picks, return_counts=True), strict=True):
+                self._rooms.took(int(bucket), int(hashes_taken))
+            row = stop
+
+    def new_hashes(self) -> dict[int, NDArray[np.int32]]:
+        """Hashes recorded since load (or since `forget_new`), by bucket ascending, each in the order they came."""
+        return _by_bucket(*self._new_arrays())
+
+    def new_counts(self) -> dict[int, int]:
+        """How many hashes each bucket got since load (or since `forget_new`), by bucket ascending."""
+        found, counts = np.unique(self._new_arrays()[1], return_counts=True)
+        return dict(zip(found.tolist(), counts.tolist(), strict=True))
+
+    def forget_new(self) -> None:
+        """Call what was recorded so far old, after it was committed; the hashes stay known."""
+        self._new_hashes, self._new_buckets = [], []
+
+    def _record(self, hashes: NDArray[np.int32], buckets: NDArray[np.int16]) -> None:
+        self._new_hashes.append(hashes)
+        self._new_buckets.append(buckets)
+
+    def _new_arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
+        if len(self._new_hashes) != 1:
+            self._new_hashes = [np.concatenate([np.empty(0, np.int32), *self._new_hashes])]
+            self._new_buckets = [np.concatenate([np.empty(0, np.int16), *self._new_buckets])]
+        return self._new_hashes[0], self._new_buckets[0]
+
+
+def _by_bucket(hashes: NDArray[np.int32], buckets: NDArray[Any]) -> dict[int, NDArray[np.int32]]:
+    order = np.argsort(buckets, kind="stable")
+    found, first = np.unique(buckets[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(hashes[order], first[1:]), strict=True)) if len(found) else {}
+
+
+def _column(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+    # Arrow hands out read-only arrays. Copying one costs less than compiling every kernel for that type, too.
+    if not isinstance(hashes, np.ndarray) or hashes.dtype != np.int32 or hashes.ndim != 1:
+        kind = f"{hashes.dtype}[{hashes.ndim} dimensions]" if isinstance(hashes, np.ndarray) else type(hashes).__name__
+        raise InvalidInputError(f"key hashes must be one column of native int32, not {kind}")
+    return np.require(hashes, requirements=["C", "W"])
