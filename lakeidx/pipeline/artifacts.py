@@ -179,7 +179,9 @@ class BatchFiles:
         report = self.read(model, attempt=attempt)
         if report is None:
             stage = _stage(model)
-            raise InvalidInputError(f"stage {stage} of batch {self.batch_id!r} has not run: run it first", path=self.root)
+            raise InvalidInputError(
+                f"stage {stage} of batch {self.batch_id!r} has not run: run it first", path=self.root
+            )
         return report
 
     def latest_attempt(self) -> int:

@@ -154,7 +154,8 @@ def assign_dynamic(
             hashes = decode_hash_index(context.store.get(path), path)
             if len(hashes) != entry.row_count:
                 raise InvalidInputError(
-                    f"the index file has {len(hashes)} hashes, the manifest says {entry.row_count}: run a repair", path=path
+                    f"the index file has {len(hashes)} hashes, the manifest says {entry.row_count}: run a repair",
+                    path=path,
                 )
             loaded += len(hashes)
             buckets.append((bucket, hashes))
@@ -263,9 +264,7 @@ def count_rows(parts: Sequence[PartKeys], assignment: Assignment) -> tuple[int, 
     return inserts, updates, deletes
 
 
-def _assigned_on(
-    schema: TableSchema, view: SnapshotView, touched: set[bytes]
-) -> dict[str, dict[int, str]] | None:
+def _assigned_on(schema: TableSchema, view: SnapshotView, touched: set[bytes]) -> dict[str, dict[int, str]] | None:
     if schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
         return None
     index = view.hash_index()

@@ -39,7 +39,9 @@ from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, Field, to_arrow
 #: Rows of one part: what a map task of a later stage holds in memory.
 PART_ROWS = 1_000_000
 _REJECT_SAMPLE_BYTES = 2000
-REJECT_SCHEMA = pa.schema([("source", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("row", pa.string())])
+REJECT_SCHEMA = pa.schema(
+    [("source", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("row", pa.string())]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,9 @@ def check_source(store: ObjectStore, source: SourceFile) -> None:
     """InvalidInputError when a file that was staged by reference is not the file that was ingested any more."""
     now = describe_source(store, source.path)
     if now != source:
-        raise InvalidInputError("the landing file changed since it was ingested; ingest it as a new batch", path=source.path)
+        raise InvalidInputError(
+            "the landing file changed since it was ingested; ingest it as a new batch", path=source.path
+        )
 
 
 def ingest_file(task: IngestTask) -> IngestedFile:
@@ -144,7 +148,9 @@ def ingest_file(task: IngestTask) -> IngestedFile:
         rows_in += piece.rows.num_rows + len(piece.bad_lines)
         rejected.append(bad)
         writer.add(kept)
-    return IngestedFile(writer.finish(), rows_in, pa.concat_tables(rejected) if rejected else REJECT_SCHEMA.empty_table())
+    return IngestedFile(
+        writer.finish(), rows_in, pa.concat_tables(rejected) if rejected else REJECT_SCHEMA.empty_table()
+    )
 
 
 def cast_piece(piece: Piece, fields: Sequence[Field], source: str) -> tuple[pa.Table, pa.Table]:
@@ -287,7 +293,9 @@ class _PartWriter:
             return
         has_kinds = any(VALUE_KIND in t.column_names for t in self._pending)
         tables = [_with_kinds(t) if has_kinds else t for t in self._pending]
-        part = write_part(self.task.store, self.task.out_dir, self.task.source, len(self.parts), pa.concat_tables(tables))
+        part = write_part(
+            self.task.store, self.task.out_dir, self.task.source, len(self.parts), pa.concat_tables(tables)
+        )
         self.parts.append(part)
         self._pending, self._rows = [], 0
 

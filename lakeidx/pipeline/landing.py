@@ -22,7 +22,14 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.types import INT_ROOTS, DataType, Field, Root, to_arrow
 
 FORMATS = ("parquet", "csv", "jsonl")
-_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
 _BATCH_ROWS = 131_072
 _JSON_BLOCK_BYTES = 8 << 20
 
@@ -127,9 +134,7 @@ def read_landing(store: ObjectStore, path: str, fields: Sequence[Field], options
         yield from _read_jsonl(store, path, fields, options)
 
 
-def _read_parquet(
-    store: ObjectStore, path: str, fields: Sequence[Field], options: LandingOptions
-) -> Iterator[Piece]:
+def _read_parquet(store: ObjectStore, path: str, fields: Sequence[Field], options: LandingOptions) -> Iterator[Piece]:
     file = open_parquet(store, path)
     names = file.schema_arrow.names
     check_columns(names, fields, options, path)

@@ -31,7 +31,8 @@ def _convert(value: Any, t: DataType) -> Any:
         return [_convert(v, t.element) for v in _expect(value, list, t)]
     if t.root in (Root.MAP, Root.MULTISET):
         key, count = (t.key, t.element) if t.root is Root.MAP else (t.element, DataType(Root.INT, nullable=False))
-        assert key is not None and count is not None
+        assert key is not None
+        assert count is not None
         pairs = value.items() if isinstance(value, dict) else [tuple(p) for p in _expect(value, list, t)]
         return [(_convert(k, key), _convert(v, count)) for k, v in pairs]
     if t.root is Root.ROW:
@@ -51,7 +52,7 @@ def _convert(value: Any, t: DataType) -> Any:
         if isinstance(value, str) and value.lower() in ("true", "false"):
             return value.lower() == "true"
         return _expect(value, bool, t)
-    if isinstance(value, bool) or isinstance(value, (list, dict)):
+    if isinstance(value, (bool, list, dict)):
         raise ValueError(f"{value!r} is not {t}")
     return pc.cast(pa.scalar(str(value)), to_arrow(t)).as_py()
 

@@ -96,7 +96,9 @@ def run_index_write(context: BatchContext, attempt: int, *, budget_bytes: int = 
     rows_in = sum(w.rows_in for w in written)
     expected = sum(t.rows for t in assign.targets)
     if rows_in != expected:
-        raise InternalError(f"{expected} rows were assigned, {rows_in} arrived at their buckets", path=context.files.root)
+        raise InternalError(
+            f"{expected} rows were assigned, {rows_in} arrived at their buckets", path=context.files.root
+        )
     changes = merge_changes(w.changes for w in written)
     out = f"{context.files.new_dir('index_write')}/changes.bin"
     context.store.put(out, encode_changes(changes))

@@ -103,7 +103,6 @@ def session_slots(session: SparkSession) -> int:
 
 def _cpu_count() -> int:
 
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 

@@ -81,13 +81,17 @@ def decode_changes(data: bytes, path: str | None = None) -> TableChanges:
     try:
         head = [(str(name), int(length)) for name, length in json.loads(data[len(_MAGIC) : end])]
     except (ValueError, TypeError) as error:
-        raise CorruptFileError(f"the head of the change file cannot be read: {error}", path=path, offset=len(_MAGIC)) from error
+        raise CorruptFileError(
+            f"the head of the change file cannot be read: {error}", path=path, offset=len(_MAGIC)
+        ) from error
     position = end + 1
     parts: dict[str, tuple[ManifestEntry, ...] | tuple[IndexEntry, ...]] = {}
     for name, length in head:
         part = data[position : position + length]
         if name not in (*_DATA_PARTS, *_INDEX_PARTS) or len(part) != length:
-            raise CorruptFileError(f"part {name!r} of the change file is cut short or unknown", path=path, offset=position)
+            raise CorruptFileError(
+                f"part {name!r} of the change file is cut short or unknown", path=path, offset=position
+            )
         where = path or "changes"
         parts[name] = tuple(decode_manifest(part, where) if name in _DATA_PARTS else decode_index_manifest(part, where))
         position += length

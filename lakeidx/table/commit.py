@@ -164,8 +164,8 @@ class _Attempt:
 
     def run(self) -> int:
         options = self.schema.table_options
-        delay = options.commit_min_retry_wait_ms / 1000
-        limit = options.commit_max_retry_wait_ms / 1000
+        delay = options.commit_min_retry_wait / 1000
+        limit = options.commit_max_retry_wait / 1000
         while True:
             self.tries += 1
             done = find_committed(self.metadata, self.request, self.delta.kind)

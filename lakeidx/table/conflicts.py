@@ -9,6 +9,7 @@ source   org.apache.paimon.operation.commit.ConflictDetection (rules 1-3), relea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from lakeidx.format.data_file import DataFileMeta
@@ -71,7 +72,7 @@ def level_overlaps(
     findings: list[str] = []
     for (_, bucket, level), files in runs.items():
         ordered = sorted(files, key=lambda f: key(f.min_key))
-        for left, right in zip(ordered, ordered[1:], strict=False):
+        for left, right in pairwise(ordered):
             if not key(left.max_key) < key(right.min_key):
                 findings.append(
                     f"files {left.file_name} and {right.file_name} overlap in bucket {bucket} level {level}"

@@ -32,9 +32,7 @@ def plan_full_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int,
     return len(must_change) > 1 and sum(m.file_size for m in must_change) >= threshold_bytes
 
 
-def plan_minor_merge(
-    manifests: Sequence[ManifestFileMeta], *, target_bytes: int, min_count: int
-) -> list[MinorStep]:
+def plan_minor_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, min_count: int) -> list[MinorStep]:
     """Group manifests in list order: a run that reaches the target size becomes one; a rest only if it is long enough."""
     steps: list[MinorStep] = []
     pending: list[ManifestFileMeta] = []

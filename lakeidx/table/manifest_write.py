@@ -37,7 +37,7 @@ class ManifestWriter:
         self.names = names
         self.written: list[str] = []
         options = schema.table_options
-        self._codec = options.manifest_compression
+        self._codec = options.manifest_codec
         self._level = options.file_compression_zstd_level
         self._target_bytes = options.manifest_target_file_size
 

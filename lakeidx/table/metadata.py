@@ -66,9 +66,8 @@ class TableMetadata:
         The hint is believed only if the next id does not exist; otherwise the directory is listed.
         """
         hint = self._hint(self.paths.latest)
-        if hint is not None and hint > 0 and not self.store.exists(self.paths.snapshot(hint + 1)):
-            if self.store.exists(self.paths.snapshot(hint)):
-                return hint
+        if hint and not self.has_snapshot(hint + 1) and self.has_snapshot(hint):
+            return hint
         ids = self.snapshot_ids()
         return ids[-1] if ids else None
 
@@ -114,7 +113,9 @@ class TableMetadata:
                 return self.snapshot(snapshot_id)
             except NotFoundError:
                 continue
-        raise NotFoundError("the newest snapshot vanished again and again while it was read", path=self.paths.snapshot_dir)
+        raise NotFoundError(
+            "the newest snapshot vanished again and again while it was read", path=self.paths.snapshot_dir
+        )
 
     def snapshots(self) -> Iterator[Snapshot]:
         """All snapshots, ascending; those that expire meanwhile are passed over."""

@@ -100,8 +100,6 @@ def decode_partition_dict(partition: bytes, schema: TableSchema) -> dict[str, An
     return dict(zip(schema.partition_keys, decode_partition(partition, schema), strict=True))
 
 
-
-
 def manifest_may_hold(meta: ManifestFileMeta, partitions: Sequence[tuple[Any, ...]], types: Sequence[DataType]) -> bool:
     """False only if the manifest's partition statistics rule out every one of the partitions (internal values)."""
     if not types:
