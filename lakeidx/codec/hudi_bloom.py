@@ -57,7 +57,7 @@ TYPE_CODES = (SIMPLE, DYNAMIC_V0)
 _LN2 = 0.6931471805599453
 _HEADER_BYTES = 13
 _VERSION = -1
-# No filter has more: at the smallest positive double as error rate k is 1075. A damaged count must not loop for minutes.
+# No filter has more (the smallest positive double as error rate gives 1075); a damaged count must not loop for minutes.
 _MAX_ROUNDS = 2048
 
 Bits = npt.NDArray[np.uint8]

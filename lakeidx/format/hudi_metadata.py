@@ -8,13 +8,13 @@ column_stats           B64(column id) + B64(partition id) + B64(file id)
 partition_stats        B64(column id) + B64(partition id)
 =====================  ================================================================================================
 
-partition id = XXH64 of the partition path (``.`` for the empty one), column id = XXH64 of the column, file id = MD5 of the file
-NAME. The XXH64 seed is the int 0xdabadaba widened to 64 bits, sign included; hash bytes are big endian.
+partition id = XXH64 of the partition path (``.`` for the empty one), column id = XXH64 of the column, file id = MD5
+of the file NAME. The XXH64 seed is the int 0xdabadaba widened to 64 bits, sign included; hash bytes are big endian.
 
 A record index entry keeps a file id either as UUID halves and a number (encoding 0) or as text (encoding 1).
 
-source   org.apache.hudi.metadata.{HoodieMetadataPayload,HoodieTableMetadataUtil}, org.apache.hudi.common.util.hash.HashID,
-         release 1.0.2; golden/hudi/metadata.json
+source   org.apache.hudi.metadata.{HoodieMetadataPayload,HoodieTableMetadataUtil},
+         org.apache.hudi.common.util.hash.HashID, release 1.0.2; golden/hudi/metadata.json
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from pathlib import Path
@@ -11,8 +12,51 @@ import numpy as np
 import pytest
 
 from lakeidx.codec.hudi_bloom import decode_filter_base64, new_filter, size_filter
+from lakeidx.codec.hudi_hash import (
+    java_string_hash,
+    md5_routing_hash,
+    md5_routing_hash_many,
+    signed32,
+    xxh32,
+    xxh32_many,
+)
 from lakeidx.codec.hudi_murmur import JENKINS, MURMUR, bloom_positions, jenkins_hash, murmur_hash
 from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.format.hudi_metadata import (
+    bloom_filter_key,
+    column_stats_key,
+    file_group_index,
+    hash_id_32,
+    hash_id_64,
+    hash_id_128,
+    partition_identifier,
+    partition_stats_key,
+    record_index_entry,
+    secondary_index_key,
+    split_secondary_index_key,
+)
+from lakeidx.tagging.bucket_id import (
+    bucket_ids,
+    bucket_of,
+    bucket_of_file_id,
+    bucket_text,
+    extract_values,
+    extract_values_legacy,
+    list_hash,
+    new_file_id_prefix,
+    partition_bucket_text,
+)
+from lakeidx.tagging.consistent import (
+    decode_metadata,
+    encode_metadata,
+    initial_metadata,
+    merge_nodes,
+    nodes_of,
+    ring_place,
+    ring_places,
+    split_node,
+)
+from lakeidx.tagging.hbase_rows import rebalanced_row_key
 from tests.conftest import GOLDEN
 
 pytestmark = pytest.mark.golden
@@ -107,3 +151,166 @@ def test_kernels_hash_as_the_vectors_say() -> None:
             expected = set(bloom_positions(key, rounds=one.rounds, bits=one.m_bits, hash_type=hash_type))
             bits = np.unpackbits(one.bits[0], bitorder="little")
             assert set(np.flatnonzero(bits).tolist()) == expected, (hash_type, key)
+
+
+BUCKET = _load("bucket.json")
+LEGACY = _load("bucket_legacy_0.15.json")
+CONSISTENT = _load("consistent.json")
+METADATA = _load("metadata.json")
+
+
+@pytest.mark.parametrize(("source", "legacy"), [(BUCKET, False), (LEGACY, True)], ids=["1.0.2", "0.15.0"])
+def test_bucket_ids(source: dict[str, Any], legacy: bool) -> None:
+    extract = extract_values_legacy if legacy else extract_values
+    for case in source["cases"]:
+        key, fields = case["record_key"], case["index_fields"].split(",")
+        assert "error" not in case
+        assert extract(key, fields) == case["hash_values"], case
+        if "list_hash_code" in case:
+            assert list_hash(case["hash_values"]) == case["list_hash_code"]
+        for count, expected in case["bucket_ids"].items():
+            assert bucket_of(key, fields, int(count), legacy=legacy) == expected, (case, count)
+            found = bucket_ids(_rows([key]), fields, int(count), legacy=legacy)
+            assert found.tolist() == [expected], (case, count)
+
+
+def test_many_bucket_ids_in_one_call() -> None:
+    columns = BUCKET["columns_of_many"]
+    assert columns[:2] == ["record_key", "index_fields"]
+    counts = [int(c.rpartition("_")[2]) for c in columns[2:]]
+    for fields in {line[1] for line in BUCKET["many"]}:
+        lines = [line for line in BUCKET["many"] if line[1] == fields]
+        keys = _rows([line[0] for line in lines])
+        for position, count in enumerate(counts, start=2):
+            found = bucket_ids(keys, fields.split(","), count)
+            assert found.tolist() == [line[position] for line in lines]
+
+
+def test_bucket_file_ids() -> None:
+    for case in BUCKET["file_ids"]:
+        bucket = case["bucket"]
+        assert bucket_text(bucket) == case["bucket_id_str"]
+        assert new_file_id_prefix(bucket, fixed=True) == case["fixed_suffix_prefix"]
+        assert new_file_id_prefix(bucket, fixed=True) + "-0" == case["nbcc_file_id"]
+        given = "6fa459ea-ee8a-3ca4-894e-db77e160355e"
+        assert new_file_id_prefix(bucket, prefix=given) == case["prefix_from_file_id"]
+        partition, _, _ = case["partition_bucket"].rpartition("_")
+        assert partition_bucket_text(partition, bucket) == case["partition_bucket"]
+        assert bucket_of_file_id(case["fixed_suffix_prefix"]) == case["back"] == bucket
+
+
+@pytest.mark.parametrize("case", CONSISTENT["cases"], ids=lambda c: f"{c['partition'] or '.'} of {c['num_buckets']}")
+def test_consistent_hashing(case: dict[str, Any]) -> None:
+    metadata = initial_metadata(case["partition"], case["num_buckets"])
+    assert metadata.file_name == case["filename"]
+    assert encode_metadata(metadata).decode() == case["json"]
+    assert decode_metadata(case["json"].encode()) == metadata
+    fields = case["lookup_index_fields"].split(",")
+    keys = list(case["lookup_bucket_values"])
+    places = ring_places(_rows(keys), fields)
+    assert places.tolist() == [ring_place(k, fields) for k in keys]
+    found = [metadata.nodes[i].value for i in nodes_of(metadata, places)]
+    assert found == list(case["lookup_bucket_values"].values())
+    for position, node in enumerate(metadata.nodes):
+        expected = case["split_of_each_node"][str(node.value)]
+        children = split_node(metadata, position)
+        assert (None if children is None else [[c.value, c.tag.value] for c in children]) == expected
+    merged = case["merge_of_nodes_2_and_3_value_tag_nullprefix"]
+    if merged is not None:
+        nodes = merge_nodes(metadata, [1, 2])
+        assert [[n.value, n.tag.value, n.file_id_prefix is None] for n in nodes] == merged
+
+
+def test_xxh32_ring_places() -> None:
+    texts = [case["text"] for case in CONSISTENT["xxhash32"]]
+    expected = [case["xxh32_seed0"] for case in CONSISTENT["xxhash32"]]
+    assert [xxh32(t) for t in texts] == expected
+    assert xxh32_many(_rows(texts)).tolist() == expected
+    for case in CONSISTENT["xxhash32"]:
+        assert ring_place(case["text"], []) == case["ring_position"]
+
+
+def test_metadata_table_keys() -> None:
+    for case in METADATA["metadata_table_keys"]:
+        partition, file_name, column = case["partition"], case["file_name"], case["column"]
+        assert partition_identifier(partition) == case["identifier"]
+        encoded = [hash_id_64(case["identifier"]), hash_id_128(file_name), hash_id_64(column)]
+        names = ["partition_id_b64", "file_id_b64", "column_id_b64"]
+        assert [base64.b64encode(raw).decode() for raw in encoded] == [case[n] for n in names]
+        assert bloom_filter_key(partition, file_name) == case["bloom_filters_key"]
+        assert column_stats_key(partition, file_name, column) == case["column_stats_key"]
+        assert partition_stats_key(partition, column) == case["partition_stats_key"]
+        assert file_group_index(case["bloom_filters_key"], 4) == case["bloom_file_group_of_4"]
+        assert file_group_index(case["column_stats_key"], 2) == case["column_stats_file_group_of_2"]
+
+
+def test_file_group_index() -> None:
+    for case in METADATA["file_group_index"]:
+        for name, expected in case.items():
+            if name.startswith("of_"):
+                assert file_group_index(case["record_key"], int(name[3:])) == expected, case
+
+
+def test_record_index_entries() -> None:
+    for case in METADATA["record_index"]:
+        # The vectors come from one instant, whose text stands beside what it is decoded to.
+        entry = record_index_entry(
+            case["partitionName"], case["file_id"], case["decoded_instant"], encoding=case["file_id_encoding"]
+        )
+        assert (entry.high, entry.low) == (case["fileIdHighBits"], case["fileIdLowBits"])
+        assert (entry.file_index, entry.file_id) == (case["fileIndex"], case["fileId"])
+        assert entry.instant_ms == case["instantTime_ms_utc"]
+        assert entry.instant() == case["decoded_instant"]
+        assert entry.full_file_id == case["decoded_file_id"]
+
+
+def test_secondary_index_keys() -> None:
+    for case in METADATA["secondary_index_keys"]:
+        assert secondary_index_key(case["secondary"], case["primary"]) == case["key"]
+        assert split_secondary_index_key(case["key"]) == (case["back_secondary"], case["back_primary"])
+
+
+def test_md5_routing() -> None:
+    keys = [case["key"] for case in METADATA["md5_partitioner"]]
+    many = md5_routing_hash_many(_rows(keys))
+    for case, found in zip(METADATA["md5_partitioner"], many.tolist(), strict=True):
+        h = case["md5_first8_le_signed"]
+        assert found == md5_routing_hash(case["key"]) == h
+        assert signed32(h & 0xFFFFFFFF) == case["as_int"]
+        assert h % 1000 == case["floor_mod_1000_of_long"]
+        assert signed32(h & 0xFFFFFFFF) % 7 == case["floor_mod_7_of_int"]
+
+
+def test_rebalanced_hbase_row_keys() -> None:
+    for case in METADATA["rebalanced_hbase_row_keys_formula_only"]:
+        assert java_string_hash(case["key"]) == case["java_hash"]
+        assert rebalanced_row_key(case["key"], case["buckets"]) == case["row_key"]
+
+
+def test_hash_ids() -> None:
+    for case in METADATA["hash_id_seed_0xdabadaba"]:
+        assert hash_id_64(case["text"]).hex() == case["xxh64_bytes_hex"]
+        assert hash_id_32(case["text"]).hex() == case["xxh32_bytes_hex"]
+        assert hash_id_128(case["text"]).hex() == case["md5_hex"]
+
+
+def test_every_kind_of_vector_is_looked_at() -> None:
+    """A new kind in the golden folder must get a test here."""
+    known = {
+        "bloom.json": {"source", "cases", "reopened", "sizing", "murmur_v2_hadoop", "jenkins", "positions"},
+        "bucket.json": {"source", "cases", "columns_of_many", "many", "file_ids"},
+        "bucket_legacy_0.15.json": {"source", "cases"},
+        "consistent.json": {"source", "cases", "xxhash32"},
+        "metadata.json": {
+            "source",
+            "metadata_table_keys",
+            "file_group_index",
+            "record_index",
+            "secondary_index_keys",
+            "md5_partitioner",
+            "rebalanced_hbase_row_keys_formula_only",
+            "hash_id_seed_0xdabadaba",
+        },
+    }
+    for path in sorted((Path(GOLDEN) / "hudi").glob("*.json")):
+        assert set(_load(path.name)) == known[path.name], path.name
