@@ -9,8 +9,8 @@ source   org.apache.paimon.index.HashBucketAssigner, SimpleHashBucketAssigner, o
 
 from __future__ import annotations
 
-import random
 import time
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,6 +23,7 @@ from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.index.partition_index import PartitionIndex
+from lakeidx.index.rules import AssignRules, RandomBuckets
 from lakeidx.pipeline.artifacts import AssignReport, IngestReport, StagedPart, Target
 from lakeidx.pipeline.context import BatchContext
 from lakeidx.pipeline.ingest import read_part
@@ -141,7 +142,10 @@ def assign_dynamic(
     options = schema.table_options
     index = {} if context.overwrite is not None else view.hash_index()
     # Seeded by the batch, so that a stage that is run again from its input gives the same buckets.
-    rng = random.Random(context.files.batch_id)
+    pick = RandomBuckets(np.random.default_rng(zlib.crc32(context.files.batch_id.encode())))
+    rules = AssignRules(
+        target_rows=options.dynamic_bucket_target_row_num, max_buckets=options.dynamic_bucket_max_buckets
+    )
     out = Assignment([np.empty(len(p.keys), dtype=np.int32) for p in parts],
                      [np.zeros(len(p.keys), dtype=bool) for p in parts])  # fmt: skip
     assert out.known is not None
@@ -159,23 +163,22 @@ def assign_dynamic(
                 )
             loaded += len(hashes)
             buckets.append((bucket, hashes))
-        partition_index = PartitionIndex.load(
-            buckets,
-            target_rows=options.dynamic_bucket_target_row_num,
-            max_buckets=options.dynamic_bucket_max_buckets,
-            rng=rng,
-        )
+        if context.overwrite is not None:
+            partition_index = PartitionIndex.for_overwrite(rules=rules, pick=pick)
+        else:
+            partition_index = PartitionIndex.load(buckets, rules=rules, pick=pick)
         for i, part in enumerate(parts):
             if partition not in part.keys.partitions:
                 continue
             rows = _rows_of(part.keys, partition)
             hashes = part.keys.hashes if rows is None else part.keys.hashes[rows]
-            assigned, known = partition_index.assign_known(hashes)
+            placed = partition_index.assign_rows(hashes)
+            assigned, known = placed.buckets, ~placed.is_new
             if rows is None:
                 out.buckets[i], out.known[i] = assigned, known
             else:
                 out.buckets[i][rows], out.known[i][rows] = assigned, known
-        out.new_buckets += len(partition_index.bucket_counts()) - len(files)
+        out.new_buckets += len(partition_index.buckets) - len(buckets)
     out.figures["index_hashes_loaded"] = float(loaded)
     return out
 

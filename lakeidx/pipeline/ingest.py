@@ -122,7 +122,7 @@ def describe_source(store: ObjectStore, path: str) -> SourceFile:
     info = store.info(path)
     if info is None or info.is_dir:
         raise NotFoundError("the landing file does not exist", path=path)
-    return SourceFile(path=path, size=info.size, version=info.version)
+    return SourceFile(path=path, size=info.size, version=str(info.mtime_ms))
 
 
 def check_source(store: ObjectStore, source: SourceFile) -> None:
