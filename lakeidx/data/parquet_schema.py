@@ -35,11 +35,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lakeidx.format.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, Field, Root, to_arrow
 
-KEY_PREFIX = "_KEY_"
-SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
-VALUE_KIND = "_VALUE_KIND"
 SYSTEM_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
 
 KEY_FIELD_ID_START = 1073741823

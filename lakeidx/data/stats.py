@@ -38,9 +38,10 @@ import pyarrow.parquet as pq
 
 from lakeidx.codec.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of
-from lakeidx.data.parquet_schema import KEY_PREFIX, SYSTEM_COLUMNS, is_int96
+from lakeidx.data.parquet_schema import SYSTEM_COLUMNS, is_int96
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import SimpleStats
+from lakeidx.format.table_schema import KEY_PREFIX
 from lakeidx.types import NESTED_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root
 
 SYSTEM_TRUNCATE_LENGTH = 128
@@ -234,7 +235,7 @@ def apply_mode(stats: ColumnStats, mode: StatsMode, t: DataType) -> ColumnStats:
 
 
 def truncate_upper(text: str, length: int) -> str | None:
-    """A text of at most `length` code points that is not below `text`: cut, then the last code point that can be is raised.
+    """A text of at most `length` code points that is not below `text`: cut, and one code point raised.
 
     returns  None when no code point can be raised
     A code point is raised past the surrogates, which are no characters (Paimon's Java raises U+D7FF to U+D800, whose

@@ -1,0 +1,391 @@
+"""Sorted rows of one bucket into Parquet data files, with what the manifest says about each.
+
+source   org.apache.paimon.io.KeyValueDataFileWriter, RowDataFileWriter, RollingFileWriter; release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lakeidx.codec.binary_row import encode_row, with_arity
+from lakeidx.codec.values import arrow_to_internal
+from lakeidx.data.parquet_file import ParquetFile, WrittenFile
+from lakeidx.data.parquet_properties import parquet_properties
+from lakeidx.data.parquet_schema import file_fields
+from lakeidx.data.stats import (
+    StatsMode,
+    apply_mode,
+    dense_stats,
+    footer_stats,
+    parse_stats_mode,
+    simple_stats,
+    stats_modes,
+)
+from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource, now_local_ms
+from lakeidx.format.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from lakeidx.storage.base import ObjectStore, join, name_of
+from lakeidx.types import Field
+
+DEFAULT_TARGET_BYTES = 128 << 20
+DEFAULT_APPEND_TARGET_BYTES = 256 << 20
+_GROUPS_PER_FILE = 4
+_MIN_GROUP_ROWS = 1000
+
+
+class FileIndexBuilder(Protocol):
+    """Builds the file index of one data file while it is written."""
+
+    def add(self, table: pa.Table) -> None:
+        """The next rows of the file: the table's columns, without system columns; may be dictionary-encoded."""
+        ...
+
+    def finish(self) -> tuple[bytes | None, list[tuple[str, bytes]]]:
+        """(bytes for the manifest or None, companion files as (suffix of the data file's name, content))."""
+        ...
+
+
+class FooterMetadataBuilder(Protocol):
+    """Builds key-value metadata of one Parquet file while it is written."""
+
+    def add(self, table: pa.Table) -> None:
+        """The next rows of the file, as for `FileIndexBuilder`."""
+        ...
+
+    def finish(self) -> Mapping[str, str]:
+        """What goes into the footer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpec:
+    """What the files of one `write_data_files` call have in common.
+
+    level          0 for a flush; the output level of a compaction
+    changelog      a changelog file: its own statistics and compression options
+    """
+
+    schema: TableSchema
+    level: int
+    file_source: FileSource
+    changelog: bool
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The trimmed primary key; empty for append tables."""
+        return self.schema.trimmed_primary_keys
+
+    @property
+    def thin(self) -> bool:
+        """Files without ``_KEY_`` columns."""
+        return bool(self.key_names) and self.schema.table_options.data_file_thin_mode
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All columns of the files."""
+        return file_fields(self.schema.fields, self.key_names, thin=self.thin)
+
+    def modes(self) -> dict[str, StatsMode]:
+        """The statistics mode of every column of the files."""
+        options = self.schema.table_options
+        text = options.metadata_stats_mode_per_level.get(str(self.level), options.metadata_stats_mode)
+        if self.changelog and options.changelog_file_stats_mode is not None:
+            text = options.changelog_file_stats_mode
+        return stats_modes(
+            [f.name for f in self.fields],
+            default=parse_stats_mode(text),
+            options=options.raw,
+            thin_keys=self.key_names if self.thin else (),
+            keep_first_columns=options.metadata_stats_keep_first_n_columns,
+        )
+
+    def check_format(self) -> None:
+        """Parquet is the only format written.
+
+        errors   UnsupportedError naming the option
+        """
+        options = self.schema.table_options
+        wanted = options.file_format_per_level.get(str(self.level), options.file_format)
+        if self.changelog and options.changelog_file_format is not None:
+            wanted = options.changelog_file_format
+        if wanted.lower() != "parquet":
+            raise UnsupportedError(f"lakeidx writes Parquet data files only, the table's options ask for {wanted!r}")
+
+
+def write_data_files(
+    batches: Iterable[pa.Table],
+    schema: TableSchema,
+    *,
+    store: ObjectStore,
+    bucket_dir: str,
+    new_name: Callable[[], str],
+    level: int = 0,
+    file_source: FileSource = FileSource.APPEND,
+    changelog: bool = False,
+    target_file_size: int | None = None,
+    first_sequence: int = 0,
+    index_builder: Callable[[], FileIndexBuilder] | None = None,
+    footer_metadata: Callable[[], FooterMetadataBuilder] | None = None,
+    encode_ahead: bool = False,
+) -> list[DataFileMeta]:
+    """Write rows into as many data files as the target size asks for.
+
+    batches           primary-key table: KV tables in key order, each key once (changelog files: any order); append table:
+                      tables of its columns. Column types as ``schema.kv_arrow_schema``/``arrow_schema`` say, or dictionaries
+                      of them
+    new_name          gives the next data file name, extension included
+    target_file_size  bytes after which the next row group begins a new file; default `target-file-size`
+    first_sequence    append table: sequence number of the first row
+    encode_ahead      encode on a second thread while the next rows are made
+    returns           in key order; empty when there are no rows
+    errors            InvalidInputError for rows that are not of the schema; UnsupportedError for another file format. After any
+                      error the files of this call are gone
+    memory            one row group (`file.block-size`, 32 MB of Arrow bytes when not set), two with `encode_ahead`
+    """
+    spec = WriteSpec(schema, level, FileSource.APPEND if changelog else file_source, changelog)
+    spec.check_format()
+    if target_file_size is None:
+        default = DEFAULT_TARGET_BYTES if spec.key_names else DEFAULT_APPEND_TARGET_BYTES
+        target_file_size = schema.table_options.target_file_size or default
+    rolling = _RollingFiles(spec, store, bucket_dir, new_name, target_file_size, first_sequence)
+    rolling.index_builder, rolling.footer_metadata = index_builder, footer_metadata
+    executor = ThreadPoolExecutor(1, "lakeidx-encode") if encode_ahead else None
+    pending: Future[None] | None = None
+    try:
+        for group in _row_groups(batches, spec, rolling.properties.row_group_bytes, target_file_size):
+            if executor is None:
+                rolling.write_group(group)
+                continue
+            if pending is not None:
+                pending.result()
+            pending = executor.submit(rolling.write_group, group)
+        if pending is not None:
+            pending.result()
+        return rolling.finish()
+    except BaseException:
+        if pending is not None:
+            pending.exception()
+        rolling.abort()
+        raise
+    finally:
+        if executor is not None:
+            executor.shutdown()
+
+
+def _row_groups(batches: Iterable[pa.Table], spec: WriteSpec, group_bytes: int, target: int) -> Iterable[pa.Table]:
+    """Batches cut and joined into row groups, with the columns of the file."""
+    columns = _FileColumns(spec)
+    budget = min(group_bytes, max(1, target // _GROUPS_PER_FILE))
+    waiting: list[pa.Table] = []
+    rows, wanted = 0, 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if wanted == 0:
+            wanted = max(_MIN_GROUP_ROWS, budget * batch.num_rows // max(1, batch.nbytes))
+        batch = columns.arrange(batch)
+        start = 0
+        while rows + batch.num_rows - start >= wanted:
+            take = wanted - rows
+            waiting.append(batch.slice(start, take))
+            yield pa.concat_tables(waiting)
+            start, rows, waiting = start + take, 0, []
+        if start < batch.num_rows:
+            waiting.append(batch.slice(start))
+            rows += batch.num_rows - start
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+class _FileColumns:
+    """Turns KV tables (or tables of an append table) into tables of the file's columns, all of one schema."""
+
+    def __init__(self, spec: WriteSpec) -> None:
+        self._keys = () if spec.thin else spec.key_names
+        self._given = spec.schema.kv_arrow_schema if spec.key_names else spec.schema.arrow_schema
+        self._fixed: pa.Schema | None = None
+
+    def arrange(self, batch: pa.Table) -> pa.Table:
+        if batch.column_names != self._given.names:
+            raise InvalidInputError(f"expected the columns {self._given.names}, found {batch.column_names}")
+        if self._fixed is None:
+            # Columns that come dictionary-encoded in the first rows stay so in all.
+            types = [
+                c.type if pa.types.is_dictionary(c.type) else f.type
+                for c, f in zip(batch.columns, self._given, strict=True)
+            ]
+            self._fixed = pa.schema([f.with_type(t) for f, t in zip(self._given, types, strict=True)])
+        columns = [_as_type(c, f) for c, f in zip(batch.columns, self._fixed, strict=True)]
+        by_name = dict(zip(self._given.names, columns, strict=True))
+        keys = [by_name[k] for k in self._keys]
+        return pa.Table.from_arrays(
+            [*keys, *columns], names=[*(KEY_PREFIX + k for k in self._keys), *self._given.names]
+        )
+
+
+def _as_type(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if column.type == field.type:
+        return column
+    try:
+        if not pa.types.is_dictionary(field.type):
+            return column.cast(field.type)
+        plain = column.cast(field.type.value_type)
+        return plain.dictionary_encode().cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        raise InvalidInputError(f"column {field.name!r}: {column.type} does not cast to {field.type}: {e}") from e
+
+
+class _OpenFile:
+    """One file of a roll, with what its metadata needs from the rows."""
+
+    def __init__(self, file: ParquetFile, name: str, first_key: bytes) -> None:
+        self.file = file
+        self.name = name
+        self.min_key = first_key
+        self.max_key = first_key
+        self.deletes = 0
+        self.index: FileIndexBuilder | None = None
+        self.footer: FooterMetadataBuilder | None = None
+
+
+class _RollingFiles:
+    """Writes row groups, beginning a new file when the last one has reached the target size."""
+
+    index_builder: Callable[[], FileIndexBuilder] | None = None
+    footer_metadata: Callable[[], FooterMetadataBuilder] | None = None
+
+    def __init__(
+        self,
+        spec: WriteSpec,
+        store: ObjectStore,
+        bucket_dir: str,
+        new_name: Callable[[], str],
+        target: int,
+        first_sequence: int,
+    ) -> None:
+        self._spec = spec
+        self._fields = spec.fields
+        self._modes = spec.modes()
+        self._store = store
+        self._dir = bucket_dir
+        self._new_name = new_name
+        self._target = target
+        self._next_sequence = first_sequence
+        self.properties = parquet_properties(spec.schema.table_options, level=spec.level, changelog=spec.changelog)
+        self._open: _OpenFile | None = None
+        self._done: list[DataFileMeta] = []
+
+    def write_group(self, group: pa.Table) -> None:
+        """Write one row group of the file's columns."""
+        if self._open is not None and self._open.file.position >= self._target:
+            self._close()
+        current = self._open or self._begin(group)
+        if self._spec.key_names:
+            current.max_key = self._key_of(group, group.num_rows - 1)
+            current.deletes += _count_retracts(group.column(VALUE_KIND))
+        current.file.write_group(group)
+        values = group.select(self._spec.schema.field_names) if current.index or current.footer else None
+        for builder in (current.index, current.footer):
+            if builder is not None:
+                builder.add(values)
+
+    def finish(self) -> list[DataFileMeta]:
+        """Close the last file; all files in the order of their rows."""
+        if self._open is not None:
+            self._close()
+        return self._done
+
+    def abort(self) -> None:
+        """Remove everything written."""
+        if self._open is not None:
+            self._open.file.abort()
+            self._open = None
+        names = [n for f in self._done for n in (f.file_name, *f.extra_files)]
+        self._store.delete_many(join(self._dir, n) for n in names)
+        self._done = []
+
+    def _begin(self, group: pa.Table) -> _OpenFile:
+        name = self._new_name()
+        file = ParquetFile(self._store, join(self._dir, name), self._fields, self.properties)
+        current = _OpenFile(file, name, self._key_of(group, 0))
+        # Known to abort from here on, whatever fails next.
+        self._open = current
+        current.index = self.index_builder() if self.index_builder is not None else None
+        current.footer = self.footer_metadata() if self.footer_metadata is not None else None
+        return current
+
+    def _close(self) -> None:
+        current = self._open
+        assert current is not None
+        written = current.file.finish(current.footer.finish() if current.footer is not None else None)
+        self._open = None
+        meta = self._meta(current, written)
+        self._done.append(meta)
+        if current.index is not None:
+            self._done[-1] = self._put_index(meta, current.index)
+
+    def _put_index(self, meta: DataFileMeta, index: FileIndexBuilder) -> DataFileMeta:
+        embedded, companions = index.finish()
+        for suffix, content in companions:
+            self._store.put(join(self._dir, meta.file_name + suffix), content)
+        extra = tuple(meta.file_name + suffix for suffix, _ in companions)
+        return replace(meta, embedded_index=embedded, extra_files=extra)
+
+    def _key_of(self, group: pa.Table, row: int) -> bytes:
+        names = self._spec.key_names
+        if not names:
+            return EMPTY_ROW
+        types = self._spec.schema.key_types
+        values = []
+        for name, t in zip(names, types, strict=True):
+            column = group.column(name).slice(row, 1)
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            values.extend(arrow_to_internal(column, t))
+        return with_arity(encode_row(values, types), len(types))
+
+    def _meta(self, current: _OpenFile, written: WrittenFile) -> DataFileMeta:
+        schema, keyed = self._spec.schema, bool(self._spec.key_names)
+        full = footer_stats(written.footer, self._fields, nan_columns=written.nan_columns)
+        stats = {f.name: apply_mode(full[f.name], self._modes[f.name], f.type) for f in self._fields}
+        value_stats, value_stats_cols = (
+            dense_stats(stats, schema.fields)
+            if schema.table_options.metadata_stats_dense_store
+            else (simple_stats([stats[f.name] for f in schema.fields], [f.type for f in schema.fields]), None)
+        )
+        key_stats = EMPTY_STATS
+        sequence = (self._next_sequence, self._next_sequence + written.rows - 1)
+        if keyed:
+            prefix = "" if self._spec.thin else KEY_PREFIX
+            key_stats = simple_stats([stats[prefix + k] for k in self._spec.key_names], schema.key_types)
+            sequence = (full[SEQUENCE_NUMBER].minimum, full[SEQUENCE_NUMBER].maximum)
+        else:
+            self._next_sequence += written.rows
+        return DataFileMeta(
+            file_name=name_of(written.path),
+            file_size=written.size,
+            row_count=written.rows,
+            min_key=current.min_key,
+            max_key=current.max_key,
+            key_stats=key_stats,
+            value_stats=value_stats,
+            min_sequence_number=sequence[0],
+            max_sequence_number=sequence[1],
+            schema_id=schema.id,
+            level=self._spec.level,
+            creation_time_ms=now_local_ms(),
+            delete_row_count=current.deletes,
+            file_source=int(self._spec.file_source),
+            value_stats_cols=value_stats_cols,
+        )
+
+
+def _count_retracts(kinds: pa.ChunkedArray) -> int:
+    """Rows of kind -U (1) or -D (3)."""
+    return int(sum(np.count_nonzero(chunk.to_numpy(zero_copy_only=False) & 1) for chunk in kinds.chunks))
