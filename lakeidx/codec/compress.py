@@ -102,7 +102,9 @@ def decompress_block(
         out = _decompress_zstd(payload, size, path, base)
     elif codec in (BlockCodec.LZ4, BlockCodec.LZO):
         if len(payload) < _SIZES.size:
-            raise CorruptFileError(f"expected an 8-byte block header, found {len(payload)} bytes", path=path, offset=base)
+            raise CorruptFileError(
+                f"expected an 8-byte block header, found {len(payload)} bytes", path=path, offset=base
+            )
         packed, original = _SIZES.unpack_from(payload)
         if packed != len(payload) - _SIZES.size or original != size:
             raise CorruptFileError(

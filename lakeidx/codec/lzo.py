@@ -21,14 +21,14 @@ source   the published description of the LZO1X stream; checked with blocks writ
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.jit import kernel
 from lakeidx.errors import CorruptFileError
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _decode(source, target):  # type: ignore[no-untyped-def]
     """Fill `target`; give -1 when the stream fits it exactly, else the position of the instruction that does not."""
     n, size = len(source), len(target)
@@ -115,7 +115,9 @@ def _decode(source, target):  # type: ignore[no-untyped-def]
         state = literals
 
 
-def decompress_lzo(payload: npt.NDArray[np.uint8], size: int, *, path: str | None = None, base: int = 0) -> npt.NDArray[np.uint8]:
+def decompress_lzo(
+    payload: npt.NDArray[np.uint8], size: int, *, path: str | None = None, base: int = 0
+) -> npt.NDArray[np.uint8]:
     """Decode one LZO1X stream that holds exactly `size` bytes.
 
     base     added to positions in errors
@@ -125,5 +127,7 @@ def decompress_lzo(payload: npt.NDArray[np.uint8], size: int, *, path: str | Non
     out = np.zeros(size, np.uint8)
     bad = _decode(np.ascontiguousarray(payload), out)
     if bad >= 0:
-        raise CorruptFileError(f"LZO stream does not give the {size} bytes it should", path=path, offset=base + int(bad))
+        raise CorruptFileError(
+            f"LZO stream does not give the {size} bytes it should", path=path, offset=base + int(bad)
+        )
     return out

@@ -21,7 +21,9 @@ from numba.extending import intrinsic
 from lakeidx.errors import UnsupportedError
 
 if sys.byteorder != "little":  # pragma: no cover
-    raise UnsupportedError("the lookup store reads little-endian words in place and runs on little-endian machines only")
+    raise UnsupportedError(
+        "the lookup store reads little-endian words in place and runs on little-endian machines only"
+    )
 
 
 def _make_load(bits: int, result: types.Integer, *, swap: bool = False) -> Callable[[int], int]:

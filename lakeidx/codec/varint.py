@@ -11,6 +11,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from lakeidx.codec.jit import kernel
 from lakeidx.codec.memory import load_u8, store_u8
 from lakeidx.errors import CorruptFileError, InvalidInputError
 
@@ -77,7 +78,7 @@ def store_varint(address, value):  # type: ignore[no-untyped-def]
     return address + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def load_varint(address, end):  # type: ignore[no-untyped-def]
     """Read a number that must end before address `end`, for kernels.
 

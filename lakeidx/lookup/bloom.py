@@ -16,8 +16,10 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.jit import kernel
+from lakeidx.codec.kernels import mix
 from lakeidx.codec.memory import load_i64, load_u8, load_u32, store_u8
-from lakeidx.codec.murmur import finish, hash_bytes, mix
+from lakeidx.codec.murmur import hash_bytes
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.packed import addresses_of, plain
@@ -116,7 +118,10 @@ def hash_at(address, length):  # type: ignore[no-untyped-def]
     while at < length:
         h = mix(h, np.uint32(np.int32(np.int8(load_u8(address + at)))))
         at += 1
-    return finish(h, length)
+    h = np.uint32(h ^ np.uint32(length))
+    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B))
+    h = np.uint32((h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35))
+    return np.uint32(h ^ (h >> np.uint32(16)))
 
 
 @numba.njit(inline="always")
@@ -146,7 +151,7 @@ def bloom_has(h, filter_address, bits, probes):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _add_many(data, offsets, n, filter_address, bits, probes):  # type: ignore[no-untyped-def]
     if bits == 0:
         return
@@ -155,7 +160,7 @@ def _add_many(data, offsets, n, filter_address, bits, probes):  # type: ignore[n
         bloom_add(hash_at(data + start, end - start), filter_address, bits, probes)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _ask_many(data, offsets, n, filter_address, bits, probes, out):  # type: ignore[no-untyped-def]
     for i in range(n):
         start, end = load_i64(offsets + 8 * i), load_i64(offsets + 8 * i + 8)

@@ -33,6 +33,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.jit import kernel
 from lakeidx.codec.memory import compare_bytes, load_i64, load_u8, load_u16, load_u32
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.codec.varint import load_varint, load_varint_unchecked
@@ -131,7 +132,7 @@ def _span(key: bytes) -> tuple[int, int]:
     return view.ctypes.data, len(view)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def row_fault(row, length, codes, fields):  # type: ignore[no-untyped-def]
     """0 when the bytes are a compacted row of the types in `codes`, else which fault (1, 2 or 3)."""
     header = (fields + 15) >> 3
@@ -174,7 +175,7 @@ def row_fault(row, length, codes, fields):  # type: ignore[no-untyped-def]
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _first_bad_row(data, offsets, n, codes, fields):  # type: ignore[no-untyped-def]
     for i in range(n):
         start, end = load_i64(offsets + 8 * i), load_i64(offsets + 8 * i + 8)
@@ -213,7 +214,7 @@ def _float_rank64(address):  # type: ignore[no-untyped-def]
     return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _compare_numbers(a, a_size, b, b_size):  # type: ignore[no-untyped-def]
     """Order of two big-endian two's complement numbers of at least one byte each."""
     negative = load_u8(a) >> 7
@@ -230,7 +231,7 @@ def _compare_numbers(a, a_size, b, b_size):  # type: ignore[no-untyped-def]
     return compare_bytes(a, a_size, b, b_size)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _compare_rows(a, b, codes, fields):  # type: ignore[no-untyped-def]
     header = (fields + 15) >> 3
     at, bt = a + header, b + header
@@ -271,7 +272,7 @@ def _compare_rows(a, b, codes, fields):  # type: ignore[no-untyped-def]
     return 0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def compare_keys(a, a_length, b, b_length, codes, fields):  # type: ignore[no-untyped-def]
     """-1, 0 or 1 for two keys that passed the check, given by address and length; `fields` 0 means plain bytes."""
     if fields == 0:

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
+from collections.abc import Callable
+from typing import Any
+
 import numba
 import numpy as np
+import numpy.typing as npt
 
-from lakeidx.codec.memory import load_i64
+from lakeidx.codec.jit import kernel
+from lakeidx.codec.memory import copy_bytes, load_i64
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 
 
-@numba.njit(cache=True, nogil=True)
+def kernel_with_lock(function: Callable[..., Any]) -> Any:
+    """Like `codec.jit.kernel`, but the interpreter lock is held: for calls of a microsecond, and for reading what other threads drop."""
+    try:
+        return numba.njit(cache=True)(function)
+    except RuntimeError:
+        return numba.njit(function)
+
+
+@kernel
 def _offsets_fit(offsets, n, size):  # type: ignore[no-untyped-def]
     last = load_i64(offsets)
     if last < 0:
@@ -43,3 +59,20 @@ def plain(rows: RowBytes) -> RowBytes:
 def addresses_of(rows: RowBytes) -> tuple[int, int]:
     """Addresses of the data and of the offsets of a `plain` RowBytes; valid while the caller holds it."""
     return rows.data.ctypes.data, rows.offsets.ctypes.data
+
+
+@kernel
+def _copy_spans(addresses, sizes, target, offsets):  # type: ignore[no-untyped-def]
+    at = np.int64(0)
+    for i in range(len(sizes)):
+        offsets[i] = at
+        copy_bytes(target + at, addresses[i], sizes[i])
+        at += sizes[i]
+    offsets[len(sizes)] = at
+
+
+def take_spans(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> RowBytes:
+    """Copy n byte strings given by address and size; the caller holds the memory they lie in."""
+    data, offsets = np.empty(int(sizes.sum()), np.uint8), np.empty(len(sizes) + 1, np.int64)
+    _copy_spans(addresses, sizes, data.ctypes.data, offsets)
+    return RowBytes(data, offsets)

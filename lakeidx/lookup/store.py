@@ -1,0 +1,170 @@
+"""What every lookup store offers, whatever its file format: a writer, a reader, and what is known of a finished file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.codec.compress import BlockCodec, parse_codec
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.errors import InvalidInputError
+
+
+class StoreType(str, Enum):
+    """Values of ``lookup.store.type``."""
+
+    SORT = "sort"
+    HASH = "hash"
+
+
+def parse_store_type(text: str) -> StoreType:
+    """The store type of an option value.
+
+    errors   InvalidInputError for another word
+    """
+    try:
+        return StoreType(text.strip().lower())
+    except ValueError:
+        raise InvalidInputError(f"lookup.store.type is sort or hash, not {text!r}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupStoreOptions:
+    """How store files are made. Defaults are those of Paimon's table options.
+
+    block_size         ``cache-page-size``, bytes: sort store block, hash store page (a power of two there)
+    compression        ``lookup.cache-spill-compression``
+    zstd_level         ``spill-compression.zstd-level``
+    bloom_fpp          ``lookup.cache.bloom.filter.fpp``; None when ``lookup.cache.bloom.filter.enabled`` is false
+    hash_load_factor   ``lookup.hash-load-factor``: used share of a hash store's slots, above 0 and below 1
+    """
+
+    block_size: int = 64 * 1024
+    compression: BlockCodec = BlockCodec.ZSTD
+    zstd_level: int = 1
+    bloom_fpp: float | None = 0.05
+    hash_load_factor: float = 0.75
+
+    def __post_init__(self) -> None:
+        if not 0 < self.block_size <= 1 << 30:
+            raise InvalidInputError(f"a block has 1 byte to 1 GiB, not {self.block_size}")
+        if self.bloom_fpp is not None and not 0 < self.bloom_fpp < 1:
+            raise InvalidInputError(f"the false positive rate lies between 0 and 1, not {self.bloom_fpp}")
+        if not 0 < self.hash_load_factor < 1:
+            raise InvalidInputError(f"the load factor lies between 0 and 1, not {self.hash_load_factor}")
+
+    @classmethod
+    def of(cls, *, compression: str = "zstd", **rest: Any) -> LookupStoreOptions:
+        """Like the constructor, with the codec by its option name."""
+        return cls(compression=parse_codec(compression), **rest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupFile:
+    """A finished store file, as listings keep it.
+
+    path        of the data file
+    side_files  files beside it that belong to it (the hash store's context)
+    size        bytes of the data file
+    entries     keys in it
+    checksum    CRC-32 of what the format itself leaves unprotected (see the reader of each store); give it to `open_reader`
+    """
+
+    store_type: StoreType
+    path: str
+    size: int
+    entries: int
+    checksum: int
+    side_files: tuple[str, ...] = ()
+
+
+class Found(NamedTuple):
+    """Answer of a batch lookup.
+
+    found   bool[n]
+    values  n byte strings, empty where nothing was found
+    """
+
+    found: npt.NDArray[np.bool_]
+    values: RowBytes
+
+
+class Entries(NamedTuple):
+    """Keys and values of one block or page run, in file order."""
+
+    keys: RowBytes
+    values: RowBytes
+
+
+class LookupStoreWriter(Protocol):
+    """Makes one store file. Used in a ``with`` block, an unfinished file is removed at its end."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Add one entry (gathered and written in batches; a fault may show only at a later call)."""
+
+    def write(self, keys: RowBytes, values: RowBytes) -> None:
+        """Add n entries.
+
+        errors   InvalidInputError naming the entry that cannot be taken; UnavailableError for a full disk
+        """
+
+    def finish(self) -> LookupFile:
+        """Complete the file and give it its name."""
+
+    def abort(self) -> None:
+        """Remove what was written; nothing after `finish`."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class LookupStoreReader(Protocol):
+    """Answers from one store file. Every method may be called by several threads at once, `close` excepted."""
+
+    @property
+    def path(self) -> str:
+        """The data file."""
+
+    @property
+    def store_type(self) -> StoreType:
+        """Which format it has."""
+
+    def lookup(self, key: bytes) -> bytes | None:
+        """The value of a key, or None.
+
+        errors   InvalidInputError for a key of another form, CorruptFileError for damage
+        """
+
+    def lookup_many(self, keys: RowBytes) -> Found:
+        """The values of n keys (any order, repeats allowed) in one pass that holds no interpreter lock."""
+
+    def scan(self) -> Iterator[Entries]:
+        """All entries, in file order."""
+
+    def verify(self) -> int:
+        """Read everything and check all that can be checked.
+
+        returns  number of entries
+        errors   CorruptFileError
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """What the file says of itself, as JSON values."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
