@@ -334,3 +334,38 @@ def read_part(
     fields = [pa.field(n, pa.int8()) if n == VALUE_KIND else schema.arrow_schema.field(n) for n in names]
     wanted = pa.schema([pa.field(f.name, f.type) for f in fields])
     return table if table.schema.equals(wanted) else table.cast(wanted)
+
+
+def stage_table(files: BatchFiles, schema: TableSchema, rows: pa.Table) -> IngestReport:
+    """Stage rows that are in memory, in order; bad rows are an error here, for nobody would look at them later.
+
+    errors   InvalidInputError naming the row (counted from 1) and the reason
+    """
+    done = files.read(IngestReport)
+    if done is not None:
+        return done
+    started = time.monotonic()
+    check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
+    out_dir = files.new_dir("ingest")
+    parts = []
+    for number, start in enumerate(range(0, rows.num_rows, PART_ROWS)):
+        piece = Piece(rows.slice(start, PART_ROWS), start + 1)
+        kept, rejected = cast_piece(piece, schema.fields, "the given table")
+        if rejected.num_rows:
+            first = rejected.slice(0, 1).to_pylist()[0]
+            raise InvalidInputError(
+                f"row {first['line']}: {first['reason']} ({rejected.num_rows} bad rows in this piece)"
+            )
+        parts.append(write_part(files.store, out_dir, 0, number, kept))
+    report = IngestReport(
+        batch_id=files.batch_id,
+        schema_id=schema.id,
+        sources=(),
+        parts=tuple(parts),
+        rows_in=rows.num_rows,
+        rows_rejected=0,
+        rejected_path=None,
+        reject_reasons={},
+        seconds=time.monotonic() - started,
+    )
+    return files.close(report)

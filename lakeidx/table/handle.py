@@ -1,0 +1,127 @@
+"""A table by its directory: create, open, look at, scan. Composes the parts of `lakeidx.table`; no logic of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from lakeidx.data.engines import validate_merge_options
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema import TableSchema, encode_schema, new_schema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.predicate import TRUE, Predicate, bind, parse_where
+from lakeidx.storage import open_store
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.bucket_finder import make_bucket_finder
+from lakeidx.table.metadata import TableMetadata, time_travel
+from lakeidx.table.scan import TableScan
+from lakeidx.table.scan_plan import PlanOptions, plan_scan
+
+
+class TableHandle:
+    """One table. Cheap to make, pickles; metadata that was read is kept."""
+
+    def __init__(self, store: ObjectStore, paths: TablePaths) -> None:
+        self.store = store
+        self.paths = paths
+        self.metadata = TableMetadata(store, paths)
+
+    @classmethod
+    def open(cls, uri: str, storage_options: Mapping[str, Any] | None = None) -> Self:
+        """Open the table in a directory.
+
+        uri      ``/lake/db.db/flights`` or ``s3://bucket/lake/db.db/flights``
+        errors   NotFoundError when the directory is not a table
+        """
+        table = cls(open_store(uri, storage_options), TablePaths(uri.rstrip("/")))
+        _ = table.schema
+        return table
+
+    @classmethod
+    def create(
+        cls,
+        uri: str,
+        spec: Mapping[str, Any],
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        exist_ok: bool = False,
+    ) -> Self:
+        """Create a table from ``{"fields": [...], "primaryKeys": [], "partitionKeys": [], "options": {}}``.
+
+        exist_ok   take a table that is already there, if its columns and keys are the same
+        errors     InvalidInputError naming the column or option; when the table exists already
+        """
+        schema = new_schema(spec)
+        validate_merge_options(schema)
+        table = cls(open_store(uri, storage_options), TablePaths(uri.rstrip("/")))
+        path = table.paths.schema(0)
+        if not table.metadata.schema_ids() and table.store.put_if_absent(path, encode_schema(schema)):
+            return table
+        if not exist_ok:
+            raise InvalidInputError("the table exists already", path=table.paths.root)
+        _check_same(table.schema, schema, table.paths.root)
+        return table
+
+    @property
+    def uri(self) -> str:
+        """The table's directory."""
+        return self.paths.root
+
+    @property
+    def schema(self) -> TableSchema:
+        """The newest schema."""
+        return self.metadata.latest_schema()
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The newest snapshot."""
+        return self.metadata.latest_snapshot()
+
+    def scan(
+        self,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp_ms: int | None = None,
+        limit: int | None = None,
+        layers: PlanOptions | None = None,
+    ) -> TableScan:
+        """Plan a scan of one state of the table; reading starts when its batches are asked for.
+
+        where    SQL text (``"carrier = 'UA' AND month >= 6"``) or a predicate
+        state    newest unless one of `snapshot`, `tag`, `timestamp_ms` is given; time travel reads with the schema of
+                 that time, the newest state with the newest schema
+        layers   pruning layers that take part (for tests and comparisons)
+        """
+        found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
+        travels = snapshot is not None or tag is not None or timestamp_ms is not None
+        schema = self.metadata.schema(found.schema_id) if travels and found is not None else self.schema
+        predicate = bind_where(where, schema)
+        plan = plan_scan(
+            self.metadata,
+            found,
+            schema,
+            predicate,
+            bucket_finder=make_bucket_finder(self.metadata, schema),
+            layers=layers,
+        )
+        return TableScan(self.metadata, plan, columns=columns, limit=limit)
+
+
+def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:
+    """A filter as text or tree, bound to the schema's columns and types."""
+    if where is None:
+        return TRUE
+    if isinstance(where, str):
+        return parse_where(where, schema.fields)
+    return bind(where, schema.fields)
+
+
+def _check_same(have: TableSchema, wanted: TableSchema, path: str) -> None:
+    if [(f.name, f.type) for f in have.fields] != [(f.name, f.type) for f in wanted.fields]:
+        raise InvalidInputError("the table exists with other columns", path=path)
+    if have.primary_keys != wanted.primary_keys or have.partition_keys != wanted.partition_keys:
+        raise InvalidInputError("the table exists with another primary key or partitioning", path=path)
