@@ -28,13 +28,12 @@ source   org.apache.paimon.io.DataFileMeta, org.apache.paimon.stats.SimpleStats,
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
 from lakeidx.codec.avro import Record
+from lakeidx.format.local_time import epoch_ms_of_local
 
 EMPTY_ROW = bytes(12)
 """A prefixed BinaryRow without fields: arity 0 and the 8 header bytes. Partition of an unpartitioned table, keys of append tables."""
@@ -102,27 +101,6 @@ class DataFileMeta:
     def add_row_count(self) -> int | None:
         """Rows that are not deletes; None in old files that do not say."""
         return None if self.delete_row_count is None else self.row_count - self.delete_row_count
-
-
-def local_ms_of_epoch(epoch_ms: int) -> int:
-    """The local wall clock at an instant, taken as if it were UTC: what `DataFileMeta.creation_time_ms` holds."""
-    offset = datetime.fromtimestamp(epoch_ms // 1000, UTC).astimezone().utcoffset()
-    assert offset is not None
-    return epoch_ms + int(offset.total_seconds()) * 1000
-
-
-def epoch_ms_of_local(local_ms: int) -> int:
-    """The instant at which this process's wall clock shows `local_ms`; inverse of `local_ms_of_epoch` outside clock changes."""
-    try:
-        naive = datetime.fromtimestamp(local_ms // 1000, UTC).replace(tzinfo=None)
-        return int(naive.timestamp()) * 1000 + local_ms % 1000
-    except (OverflowError, ValueError, OSError):
-        return local_ms
-
-
-def now_local_ms() -> int:
-    """`creation_time_ms` for a file made now."""
-    return local_ms_of_epoch(time.time_ns() // 1_000_000)
 
 
 _STATS_FIELDS = [

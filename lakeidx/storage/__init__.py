@@ -1,1 +1,33 @@
-"""."""
+"""Where tables lie: a small port over local disks and S3-compatible object stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile, join, name_of, parent_of
+from lakeidx.storage.local import LocalStore
+
+__all__ = ["FileInfo", "LocalStore", "ObjectStore", "OutputFile", "join", "name_of", "open_store", "parent_of"]
+
+_S3_SCHEMES = ("s3", "s3a", "s3n")
+
+
+def open_store(uri: str, storage_options: Mapping[str, Any] | None = None) -> ObjectStore:
+    """The store a path or URI lies in.
+
+    uri              a local path, ``file:`` URI, or ``s3://bucket/...`` (also s3a, s3n); any path of the store will do
+    storage_options  for S3 see `lakeidx.storage.s3.S3Store`; none for local paths
+    errors           InvalidInputError for an option that is not known; UnsupportedError for another scheme
+    """
+    if not isinstance(uri, str) or not uri:
+        raise InvalidInputError(f"expected a path or URI, not {uri!r}")
+    scheme, colon, rest = uri.partition(":")
+    if colon and rest.startswith("//") and scheme.lower() in _S3_SCHEMES:
+        from lakeidx.storage.s3 import S3Store
+
+        return S3Store(uri, storage_options)
+    if colon and rest.startswith("//") and scheme.lower() != "file":
+        raise UnsupportedError(f"no store for {scheme}:// URIs; use a local path, file:// or s3://", path=uri)
+    return LocalStore(uri)

@@ -1,0 +1,204 @@
+"""Names of files in a table directory: drawing new ones, and telling what a name is.
+
+====================================  =========================================================
+directory                             names
+====================================  =========================================================
+schema                                ``schema-<id>`` (id from 0)
+snapshot                              ``snapshot-<id>`` (from 1), ``LATEST``, ``EARLIEST``
+changelog                             ``changelog-<id>``, ``LATEST``, ``EARLIEST``
+manifest                              ``manifest-<uuid>-<n>``, ``manifest-list-<uuid>-<n>``,
+                                      ``index-manifest-<uuid>-<n>``
+index                                 ``index-<uuid>-<n>``
+statistics                            ``stat-<uuid>-<n>``
+tag, consumer                         ``tag-<name>``, ``consumer-<name>``
+bucket-<n>, bucket-postpone           ``<prefix><uuid>-<n>.<format>``; beside it ``<name>.index`` and
+                                      ``<name>.<size>.<processor>.v1.lookup``
+anywhere                              ``.<name>.<uuid>.tmp``: a write that did not finish
+====================================  =========================================================
+
+source   org.apache.paimon.utils.FileStorePathFactory, org.apache.paimon.io.DataFilePathFactory, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import uuid as uuids
+from dataclasses import dataclass
+from enum import StrEnum
+
+LATEST = "LATEST"
+EARLIEST = "EARLIEST"
+POSTPONE_BUCKET = -2
+_EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "zstd": "zst"}
+_TEXT_FORMATS = frozenset({"csv", "json"})
+
+
+class NameKind(StrEnum):
+    """What a file name says the file is."""
+
+    SCHEMA = "schema"
+    SNAPSHOT = "snapshot"
+    CHANGELOG = "changelog"
+    HINT = "hint"
+    TAG = "tag"
+    CONSUMER = "consumer"
+    MANIFEST = "manifest"
+    MANIFEST_LIST = "manifest list"
+    INDEX_MANIFEST = "index manifest"
+    INDEX = "index"
+    STATISTICS = "statistics"
+    DATA = "data"
+    FILE_INDEX = "file index"
+    LOOKUP = "lookup"
+    TEMP = "temp"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """A file name, taken apart.
+
+    number   id of schema, snapshot and changelog files; counter of those named by a UUID
+    label    tag and consumer name; for temp files the name that was meant; for companions the data file's name; for
+             data files the prefix
+    """
+
+    kind: NameKind
+    number: int | None = None
+    uuid: str | None = None
+    label: str | None = None
+
+
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_TEMP = re.compile(rf"\.(?P<label>.+)\.{_UUID}\.tmp", re.DOTALL)
+_NUMBERED = {
+    "schema": re.compile(r"schema-(0|[1-9][0-9]{0,18})", re.ASCII),
+    "snapshot": re.compile(r"snapshot-(0|[1-9][0-9]{0,18})", re.ASCII),
+    "changelog": re.compile(r"changelog-(0|[1-9][0-9]{0,18})", re.ASCII),
+}
+_BY_UUID = re.compile(
+    rf"(?P<kind>manifest-list|index-manifest|manifest|index|stat)-(?P<uuid>{_UUID})-(?P<n>\d+)", re.ASCII
+)
+_DATA = re.compile(rf"(?P<prefix>.*?)(?P<uuid>{_UUID})-(?P<n>\d+)\.(?P<rest>.+)", re.ASCII | re.DOTALL)
+_LOOKUP = re.compile(r"(?P<data>.+)\.\d+\.[^.]+\.v\d+\.lookup", re.DOTALL)
+_UUID_KINDS = {
+    "manifest": NameKind.MANIFEST,
+    "manifest-list": NameKind.MANIFEST_LIST,
+    "index-manifest": NameKind.INDEX_MANIFEST,
+    "index": NameKind.INDEX,
+    "stat": NameKind.STATISTICS,
+}
+
+
+def parse_file_name(name: str) -> FileName:
+    """Tell what a file in a table directory is, by its last path part alone; kind OTHER when it is none of the table's."""
+    if m := _TEMP.fullmatch(name):
+        return FileName(NameKind.TEMP, label=m["label"])
+    if name in (LATEST, EARLIEST):
+        return FileName(NameKind.HINT, label=name)
+    for kind, pattern in _NUMBERED.items():
+        if m := pattern.fullmatch(name):
+            return FileName(NameKind(kind), int(m[1]))
+    if m := _BY_UUID.fullmatch(name):
+        return FileName(_UUID_KINDS[m["kind"]], int(m["n"]), m["uuid"])
+    for prefix, kind in (("tag-", NameKind.TAG), ("consumer-", NameKind.CONSUMER)):
+        if name.startswith(prefix) and len(name) > len(prefix):
+            return FileName(kind, label=name[len(prefix) :])
+    if m := _LOOKUP.fullmatch(name):
+        return FileName(NameKind.LOOKUP, label=m["data"])
+    if m := _DATA.fullmatch(name):
+        if m["rest"].endswith(".index"):
+            return FileName(NameKind.FILE_INDEX, int(m["n"]), m["uuid"], name.removesuffix(".index"))
+        return FileName(NameKind.DATA, int(m["n"]), m["uuid"], m["prefix"])
+    return FileName(NameKind.OTHER)
+
+
+def numbered(name: str, kind: str) -> int | None:
+    """The id of ``schema-<id>``, ``snapshot-<id>`` or ``changelog-<id>``; None for any other name (temp files, hints)."""
+    m = _NUMBERED[kind].fullmatch(name)
+    return None if m is None else int(m[1])
+
+
+def bucket_dir_name(bucket: int) -> str:
+    """``bucket-<n>``, or ``bucket-postpone`` for -2."""
+    return "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+
+
+def parse_bucket_dir(name: str) -> int | None:
+    """The bucket of a directory name; None when it is not one."""
+    if name == "bucket-postpone":
+        return POSTPONE_BUCKET
+    m = re.fullmatch(r"bucket-(0|[1-9][0-9]{0,9})", name, re.ASCII)
+    return None if m is None else int(m[1])
+
+
+def temp_name(name: str) -> str:
+    """The name under which a file is written before it is renamed."""
+    return f".{name}.{uuids.uuid4()}.tmp"
+
+
+def file_index_name(data_file_name: str) -> str:
+    """The file that holds a file index too large for the manifest, beside its data file."""
+    return f"{data_file_name}.index"
+
+
+def lookup_name(data_file_name: str, size: int, processor: str, version: str = "v1") -> str:
+    """The remote lookup file of a data file, beside it."""
+    return f"{data_file_name}.{size}.{processor}.{version}.lookup"
+
+
+class NewFileNames:
+    """Fresh names of one writer or one commit: one UUID, and for each kind of file a counter from 0.
+
+    Safe to share between threads. Data and changelog files share a counter, as in Paimon's writers; a writer of one
+    (partition, bucket) has its own `NewFileNames`.
+    """
+
+    def __init__(self, uuid: str | None = None) -> None:
+        self.uuid = uuid or str(uuids.uuid4())
+        self._manifests = itertools.count()
+        self._lists = itertools.count()
+        self._index_manifests = itertools.count()
+        self._indexes = itertools.count()
+        self._statistics = itertools.count()
+        self._data = itertools.count()
+
+    def manifest(self) -> str:
+        """``manifest-<uuid>-<n>``"""
+        return f"manifest-{self.uuid}-{next(self._manifests)}"
+
+    def manifest_list(self) -> str:
+        """``manifest-list-<uuid>-<n>``"""
+        return f"manifest-list-{self.uuid}-{next(self._lists)}"
+
+    def index_manifest(self) -> str:
+        """``index-manifest-<uuid>-<n>``"""
+        return f"index-manifest-{self.uuid}-{next(self._index_manifests)}"
+
+    def index(self) -> str:
+        """``index-<uuid>-<n>``"""
+        return f"index-{self.uuid}-{next(self._indexes)}"
+
+    def statistics(self) -> str:
+        """``stat-<uuid>-<n>``"""
+        return f"stat-{self.uuid}-{next(self._statistics)}"
+
+    def data_file(self, extension: str = "parquet", *, prefix: str = "data-") -> str:
+        """``<prefix><uuid>-<n>.<extension>``; also for changelog files, with their prefix.
+
+        extension   see `data_file_extension`
+        """
+        return f"{prefix}{self.uuid}-{next(self._data)}.{extension}"
+
+
+def data_file_extension(file_format: str, compression: str | None = None) -> str:
+    """What follows the counter in a data file's name.
+
+    compression   named when option ``file.suffix.include.compression`` is set, else None
+    returns       ``parquet``; ``zst.parquet``; text formats the other way round: ``csv.gz``
+    """
+    if compression is None or compression.lower() == "none":
+        return file_format
+    short = _EXTENSIONS.get(compression.lower(), compression)
+    return f"{file_format}.{short}" if file_format in _TEXT_FORMATS else f"{short}.{file_format}"

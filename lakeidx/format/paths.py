@@ -1,0 +1,326 @@
+"""Where every file of a table lies.
+
+::
+
+    <warehouse>/<db>.db/<table>/
+      schema/  snapshot/  manifest/  index/  statistics/  tag/  changelog/  consumer/
+      branch/branch-<name>/{schema,snapshot,tag,changelog,consumer}/     manifests and data stay under the table
+      [<data-file.path-directory>/]<k1=v1>/<k2=v2>/bucket-<n>/
+
+source   org.apache.paimon.utils.FileStorePathFactory, BranchManager, org.apache.paimon.catalog.AbstractCatalog, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.file_names import (
+    EARLIEST,
+    LATEST,
+    FileName,
+    NameKind,
+    NewFileNames,
+    bucket_dir_name,
+    numbered,
+    parse_bucket_dir,
+    parse_file_name,
+    temp_name,
+)
+from lakeidx.format.partition_names import (
+    DEFAULT_NAME,
+    escape,
+    parse_partition_dir,
+    partition_dir_name,
+    partition_value_text,
+    unescape,
+)
+from lakeidx.format.table_schema import TableSchema
+from lakeidx.types import Field
+
+__all__ = [
+    "MAIN_BRANCH",
+    "FileName",
+    "NameKind",
+    "NewFileNames",
+    "TableLocation",
+    "TablePath",
+    "TablePaths",
+    "bucket_dir_name",
+    "escape",
+    "numbered",
+    "parse_bucket_dir",
+    "parse_file_name",
+    "parse_partition_dir",
+    "partition_dir_name",
+    "partition_value_text",
+    "split_table_uri",
+    "temp_name",
+    "unescape",
+]
+
+MAIN_BRANCH = "main"
+_METADATA_DIRS = frozenset(
+    {"schema", "snapshot", "manifest", "index", "statistics", "tag", "changelog", "consumer", "branch"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableLocation:
+    """A table directory, split as a filesystem catalog lays it out.
+
+    warehouse   everything before the database directory
+    database    without its ``.db``; None when the table does not lie in a ``<db>.db`` directory
+    """
+
+    warehouse: str
+    database: str | None
+    table: str
+
+
+def split_table_uri(uri: str) -> TableLocation:
+    """Split ``<warehouse>/<db>.db/<table>``.
+
+    errors   InvalidInputError when no table name is left
+    """
+    path = uri.rstrip("/")
+    parent, _, table = path.rpartition("/")
+    if not table or table in (".", "..") or (path.endswith(":") and uri.startswith(path + "//")):
+        raise InvalidInputError("this is not a table's directory", path=uri)
+    warehouse, slash, db = parent.rpartition("/")
+    if db.endswith(".db") and len(db) > 3:
+        return TableLocation(warehouse if warehouse or not slash else "/", db[:-3], table)
+    if not slash and not parent and path == table:
+        return TableLocation(".", None, table)
+    return TableLocation(parent or "/", None, table)
+
+
+@dataclass(frozen=True, slots=True)
+class TablePath:
+    """A file inside a table directory, taken apart; the inverse of `TablePaths`.
+
+    branch      ``main`` for files of the table itself
+    directory   metadata directory (``snapshot`` ...), or None for files of a bucket
+    partition   unescaped (key, value) texts, in path order
+    """
+
+    name: FileName
+    branch: str = MAIN_BRANCH
+    directory: str | None = None
+    partition: tuple[tuple[str, str], ...] = ()
+    bucket: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Makes the path of every file of one table (and branch).
+
+    root               table directory, path or URI
+    partition_fields   partition columns in order; needed for `bucket_dir` of partitioned tables
+    """
+
+    root: str
+    partition_fields: tuple[Field, ...] = ()
+    legacy_partition_names: bool = True
+    default_partition_name: str = DEFAULT_NAME
+    data_directory: str | None = None
+    index_in_data_dir: bool = False
+    branch: str = MAIN_BRANCH
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", self.root.rstrip("/") or "/")
+
+    @classmethod
+    def of(cls, root: str, schema: TableSchema, *, branch: str = MAIN_BRANCH) -> TablePaths:
+        """Paths of a table with this schema."""
+        options = schema.table_options
+        return cls(
+            root,
+            partition_fields=tuple(schema.field(k) for k in schema.partition_keys),
+            legacy_partition_names=options.partition_legacy_name,
+            default_partition_name=options.partition_default_name,
+            data_directory=options.data_file_path_directory,
+            index_in_data_dir=options.index_file_in_data_file_dir,
+            branch=branch,
+        )
+
+    # Directories
+
+    @property
+    def branch_root(self) -> str:
+        """Where schemas, snapshots, tags, changelogs and consumers of the branch lie."""
+        return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{self.branch}"
+
+    @property
+    def schema_dir(self) -> str:
+        """Directory of schema files."""
+        return f"{self.branch_root}/schema"
+
+    @property
+    def snapshot_dir(self) -> str:
+        """Directory of snapshot files and their hints."""
+        return f"{self.branch_root}/snapshot"
+
+    @property
+    def changelog_dir(self) -> str:
+        """Directory of long-lived changelogs and their hints."""
+        return f"{self.branch_root}/changelog"
+
+    @property
+    def tag_dir(self) -> str:
+        """Directory of tags."""
+        return f"{self.branch_root}/tag"
+
+    @property
+    def consumer_dir(self) -> str:
+        """Directory of consumers."""
+        return f"{self.branch_root}/consumer"
+
+    @property
+    def branch_dir(self) -> str:
+        """Directory of all branches."""
+        return f"{self.root}/branch"
+
+    @property
+    def manifest_dir(self) -> str:
+        """Directory of manifests, manifest lists and index manifests."""
+        return f"{self.root}/manifest"
+
+    @property
+    def index_dir(self) -> str:
+        """Directory of index files."""
+        return f"{self.root}/index"
+
+    @property
+    def statistics_dir(self) -> str:
+        """Directory of table statistics."""
+        return f"{self.root}/statistics"
+
+    # Metadata files
+
+    def schema(self, id: int) -> str:
+        """``schema/schema-<id>``"""
+        return f"{self.schema_dir}/schema-{id}"
+
+    def snapshot(self, id: int) -> str:
+        """``snapshot/snapshot-<id>``"""
+        return f"{self.snapshot_dir}/snapshot-{id}"
+
+    @property
+    def latest(self) -> str:
+        """The hint for the newest snapshot."""
+        return f"{self.snapshot_dir}/{LATEST}"
+
+    @property
+    def earliest(self) -> str:
+        """The hint for the oldest snapshot."""
+        return f"{self.snapshot_dir}/{EARLIEST}"
+
+    def changelog(self, id: int) -> str:
+        """``changelog/changelog-<id>``"""
+        return f"{self.changelog_dir}/changelog-{id}"
+
+    @property
+    def changelog_latest(self) -> str:
+        """The hint for the newest long-lived changelog."""
+        return f"{self.changelog_dir}/{LATEST}"
+
+    @property
+    def changelog_earliest(self) -> str:
+        """The hint for the oldest long-lived changelog."""
+        return f"{self.changelog_dir}/{EARLIEST}"
+
+    def tag(self, name: str) -> str:
+        """``tag/tag-<name>``"""
+        return f"{self.tag_dir}/tag-{_checked(name, 'tag')}"
+
+    def consumer(self, id: str) -> str:
+        """``consumer/consumer-<id>``"""
+        return f"{self.consumer_dir}/consumer-{_checked(id, 'consumer')}"
+
+    def manifest(self, name: str) -> str:
+        """A manifest, manifest list or index manifest."""
+        return f"{self.manifest_dir}/{name}"
+
+    def statistics(self, name: str) -> str:
+        """A statistics file."""
+        return f"{self.statistics_dir}/{name}"
+
+    # Data and index files
+
+    def partition_dir(self, partition: Mapping[str, Any]) -> str:
+        """The directory of a partition.
+
+        partition   column name -> internal value
+        """
+        base = self.root if not self.data_directory else f"{self.root}/{self.data_directory.strip('/')}"
+        name = partition_dir_name(
+            partition,
+            self.partition_fields,
+            legacy=self.legacy_partition_names,
+            default_name=self.default_partition_name,
+        )
+        return f"{base}/{name}" if name else base
+
+    def bucket_dir(self, partition: Mapping[str, Any], bucket: int) -> str:
+        """The directory of a (partition, bucket)."""
+        return f"{self.partition_dir(partition)}/{bucket_dir_name(bucket)}"
+
+    def data_file(
+        self, partition: Mapping[str, Any], bucket: int, file_name: str, *, external_path: str | None = None
+    ) -> str:
+        """A data or changelog file; `external_path` of its manifest entry is the whole path when set."""
+        return external_path if external_path is not None else f"{self.bucket_dir(partition, bucket)}/{file_name}"
+
+    def extra_file(
+        self, partition: Mapping[str, Any], bucket: int, extra_name: str, *, external_path: str | None = None
+    ) -> str:
+        """A companion (``.index``, ``.lookup``) of a data file: always in the data file's own directory."""
+        if external_path is not None:
+            return f"{external_path.rpartition('/')[0]}/{extra_name}"
+        return f"{self.bucket_dir(partition, bucket)}/{extra_name}"
+
+    def index(self, name: str) -> str:
+        """An index file at the default place."""
+        return f"{self.index_dir}/{name}"
+
+    def index_file(
+        self, partition: Mapping[str, Any], bucket: int, name: str, *, external_path: str | None = None
+    ) -> str:
+        """An index file, wherever the options and its index manifest entry put it."""
+        if external_path is not None:
+            return external_path
+        return f"{self.bucket_dir(partition, bucket)}/{name}" if self.index_in_data_dir else self.index(name)
+
+    def parse(self, path: str) -> TablePath:
+        """Take the path of a file below `root` apart.
+
+        errors   InvalidInputError when it does not lie below
+        """
+        prefix = self.root.rstrip("/") + "/"
+        if not path.startswith(prefix):
+            raise InvalidInputError(f"not below {self.root}", path=path)
+        *parents, last = path[len(prefix) :].split("/")
+        name = parse_file_name(last)
+        branch = MAIN_BRANCH
+        if len(parents) == 3 and parents[0] == "branch" and parents[1].startswith("branch-"):
+            branch, parents = parents[1].removeprefix("branch-"), parents[2:]
+        if len(parents) == 1 and parents[0] in _METADATA_DIRS:
+            return TablePath(name, branch, parents[0])
+        bucket = parse_bucket_dir(parents[-1]) if parents else None
+        if bucket is None:
+            return TablePath(name, branch)
+        inner = parents[:-1]
+        if self.data_directory:
+            top = self.data_directory.strip("/").split("/")
+            inner = inner[len(top) :] if inner[: len(top)] == top else inner
+        pairs = [parse_partition_dir(p) for p in inner]
+        return TablePath(name, branch, None, tuple(p for p in pairs if p is not None), bucket)
+
+
+def _checked(name: str, what: str) -> str:
+    if not name.strip() or "/" in name or name in (".", ".."):
+        raise InvalidInputError(f"a {what} name must be text without '/', not {name!r}")
+    return name

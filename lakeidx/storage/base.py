@@ -1,0 +1,159 @@
+"""The object store port: everything lakeidx asks of a place where tables lie.
+
+Paths are full strings in the caller's spelling (``/lake/db.db/t/snapshot/LATEST``, ``file:///lake/...``,
+``s3://bucket/lake/...``); paths given back start with the directory that was asked for. A directory exists as soon as a file lies
+below it; a missing one lists as empty.
+
+Errors of every method: NotFoundError for a missing file, InvalidInputError where access is denied, UnavailableError when the
+store does not answer after retries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One entry of a listing.
+
+    path      full path; name: its last part
+    size      bytes; 0 for directories
+    mtime_ms  last modification, epoch milliseconds; 0 where the store does not say (directories of object stores)
+    """
+
+    path: str
+    name: str
+    size: int
+    mtime_ms: int
+    is_dir: bool
+
+
+class OutputFile(Protocol):
+    """A file being written; it appears under its name when it is closed, and not at all when the ``with`` block fails."""
+
+    @property
+    def closed(self) -> bool:
+        """True after close or abort."""
+        ...
+
+    def write(self, data: Any, /) -> int:
+        """Append bytes (anything with the buffer interface); returns their number."""
+        ...
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        ...
+
+    def flush(self) -> None:
+        """Hand on what is buffered; gives no promise of durability."""
+        ...
+
+    def close(self) -> None:
+        """Finish the file and make it visible."""
+        ...
+
+    def abort(self) -> None:
+        """Give the file up; nothing stays behind."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """What a store can do. Objects are cheap, thread-safe and pickle (their connections do not travel)."""
+
+    @property
+    def uri(self) -> str:
+        """Any path inside the store, as given to `open_store`."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """The whole file."""
+        ...
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes offset .. offset + length; fewer when the file ends before."""
+        ...
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several (offset, length) of one file, fetched side by side where that helps."""
+        ...
+
+    def size(self, path: str) -> int:
+        """Bytes of a file."""
+        ...
+
+    def info(self, path: str) -> FileInfo | None:
+        """What is known of one file, None when there is no file of that name."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """True when a file or a directory has that name."""
+        ...
+
+    def list(self, dir: str) -> list[FileInfo]:
+        """Files and directories directly below, sorted by name; empty when the directory is missing. Never stale."""
+        ...
+
+    def walk(self, dir: str) -> Iterator[FileInfo]:
+        """All files below, at any depth, without directories; order not defined."""
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write or replace a file; readers see the old or the new content, never a part."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file that must not exist: True when this call made it, False when it was there (then nothing changed).
+
+        Of any number of callers racing for one path exactly one gets True, and readers never see a part of the content.
+        errors   CommitUnknownError when the store did not say whether it took the file: read it back; UnavailableError when it
+                 certainly did not
+        """
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove a file; a missing one is fine."""
+        ...
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Remove files; missing ones are fine."""
+        ...
+
+    def delete_empty_dir(self, dir: str) -> bool:
+        """Remove a directory if it is empty; True when it is gone. Stores without directories have nothing to do."""
+        ...
+
+    def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
+        """Random access for Arrow's readers; `size`, when the caller knows it, saves a request."""
+        ...
+
+    def open_output(self, path: str) -> OutputFile:
+        """Write a file in pieces (Arrow's writers); replaces an existing one."""
+        ...
+
+
+def join(dir: str, *names: str) -> str:
+    """A path below a directory."""
+    return "/".join((dir.rstrip("/") or "", *names))
+
+
+def name_of(path: str) -> str:
+    """The last part of a path."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def parent_of(path: str) -> str:
+    """The directory a path lies in."""
+    return path.rstrip("/").rpartition("/")[0] or "/"

@@ -1,0 +1,370 @@
+"""Tables on a local disk (or a mounted file system with POSIX rename and link).
+
+put            temp file in the same directory, fsync, rename over the target
+put_if_absent  temp file, fsync, hard link to the target: the link fails when the target exists, and the target is complete the
+               moment it appears. File systems without hard links get an exclusive create instead, whose content a reader may
+               see half written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
+from lakeidx.storage.base import FileInfo
+
+_NO_LINKS = frozenset(
+    {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
+)
+_MISSING = (FileNotFoundError, NotADirectoryError)
+
+
+def local_path(path: str) -> str:
+    """The operating system's path of a plain path or a ``file:`` URI.
+
+    Nothing is unescaped: a ``%2F`` in a partition directory is part of its name, in a URI too (as Hadoop's Path has it).
+    """
+    if not path.startswith("file:"):
+        return path
+    rest = path[len("file:") :]
+    if rest.startswith("//"):
+        host, slash, rest = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise InvalidInputError(f"a file URI cannot name the host {host!r}", path=path)
+        rest = slash + rest
+    if not rest.startswith("/"):
+        raise InvalidInputError("a file URI needs an absolute path", path=path)
+    return rest
+
+
+def translate(e: OSError, path: str) -> LakeIdxError:
+    """The lakeidx error of an operating system error."""
+    if isinstance(e, _MISSING):
+        return NotFoundError("no such file", path=path)
+    if isinstance(e, IsADirectoryError):
+        return NotFoundError("this is a directory, not a file", path=path)
+    if isinstance(e, PermissionError):
+        return InvalidInputError(f"access denied: {e.strerror}", path=path)
+    if e.errno in (errno.ENAMETOOLONG, errno.EINVAL):
+        return InvalidInputError(f"not a usable path: {e.strerror}", path=path)
+    return UnavailableError(f"the disk said: {e.strerror or e}", path=path)
+
+
+class LocalStore:
+    """An `lakeidx.storage.base.ObjectStore` on a file system.
+
+    sync   False leaves out fsync: for tests and scratch data that need not survive a power cut
+    """
+
+    def __init__(self, uri: str = "/", *, sync: bool = True) -> None:
+        self._uri = uri
+        self._sync = sync
+
+    @property
+    def uri(self) -> str:
+        """The path given to `open_store`."""
+        return self._uri
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._uri!r})"
+
+    def get(self, path: str) -> bytes:
+        """The whole file."""
+        try:
+            with open(local_path(path), "rb") as f:
+                return f.read()
+        except OSError as e:
+            raise translate(e, path) from e
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes offset .. offset + length; fewer when the file ends before."""
+        return self.get_ranges(path, [(offset, length)])[0]
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several (offset, length) of one file."""
+        try:
+            with open(local_path(path), "rb", buffering=0) as f:
+                fd = f.fileno()
+                return [_pread(fd, length, offset) for offset, length in ranges]
+        except OSError as e:
+            raise translate(e, path) from e
+
+    def size(self, path: str) -> int:
+        """Bytes of a file."""
+        return self._stat_file(path).st_size
+
+    def info(self, path: str) -> FileInfo | None:
+        """What is known of one file, None when there is no file of that name."""
+        try:
+            stat = self._stat_file(path)
+        except NotFoundError:
+            return None
+        return FileInfo(path, os.path.basename(local_path(path)), stat.st_size, stat.st_mtime_ns // 1_000_000, False)
+
+    def exists(self, path: str) -> bool:
+        """True when a file or a directory has that name."""
+        return os.path.exists(local_path(path))
+
+    def list(self, dir: str) -> list[FileInfo]:
+        """Files and directories directly below, sorted by name; empty when the directory is missing."""
+        return sorted(self._scan(dir), key=lambda info: info.name)
+
+    def walk(self, dir: str) -> Iterator[FileInfo]:
+        """All files below, at any depth."""
+        for info in self._scan(dir):
+            if info.is_dir:
+                yield from self.walk(info.path)
+            else:
+                yield info
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write or replace a file."""
+        target = local_path(path)
+        try:
+            temp = self._write_temp(target, data)
+            try:
+                os.replace(temp, target)
+            except BaseException:
+                _unlink(temp)
+                raise
+            self._sync_dir(target)
+        except OSError as e:
+            raise translate(e, path) from e
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file that must not exist; True when this call made it."""
+        target = local_path(path)
+        try:
+            if os.path.lexists(target):
+                return False
+            temp = self._write_temp(target, data)
+            try:
+                os.link(temp, target)
+            except FileExistsError:
+                return False
+            except OSError as e:
+                if e.errno not in _NO_LINKS:
+                    raise
+                if not self._create_exclusive(target, data):
+                    return False
+            finally:
+                _unlink(temp)
+            self._sync_dir(target)
+            return True
+        except OSError as e:
+            raise translate(e, path) from e
+
+    def delete(self, path: str) -> None:
+        """Remove a file; a missing one is fine."""
+        try:
+            os.unlink(local_path(path))
+        except _MISSING:
+            pass
+        except OSError as e:
+            raise translate(e, path) from e
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Remove files; missing ones are fine."""
+        for path in paths:
+            self.delete(path)
+
+    def delete_empty_dir(self, dir: str) -> bool:
+        """Remove a directory if it is empty; True when it is gone."""
+        try:
+            os.rmdir(local_path(dir))
+        except _MISSING:
+            return True
+        except OSError as e:
+            if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False
+            raise translate(e, dir) from e
+        return True
+
+    def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
+        """Random access for Arrow's readers."""
+        try:
+            return pa.OSFile(local_path(path), "rb")
+        except OSError as e:
+            raise translate(e, path) from e
+
+    def open_output(self, path: str) -> LocalOutput:
+        """Write a file in pieces."""
+        target = local_path(path)
+        try:
+            os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+            return LocalOutput(target, path)
+        except OSError as e:
+            raise translate(e, path) from e
+
+    def _stat_file(self, path: str) -> os.stat_result:
+        try:
+            stat = os.stat(local_path(path))
+        except OSError as e:
+            raise translate(e, path) from e
+        if os.path.isdir(local_path(path)):
+            raise NotFoundError("this is a directory, not a file", path=path)
+        return stat
+
+    def _scan(self, dir: str) -> Iterator[FileInfo]:
+        prefix = dir.rstrip("/")
+        try:
+            with os.scandir(local_path(dir)) as entries:
+                for entry in entries:
+                    try:
+                        is_dir = entry.is_dir()
+                        stat = entry.stat()
+                    except FileNotFoundError:
+                        continue  # deleted by someone else meanwhile
+                    yield FileInfo(
+                        f"{prefix}/{entry.name}",
+                        entry.name,
+                        0 if is_dir else stat.st_size,
+                        stat.st_mtime_ns // 1_000_000,
+                        is_dir,
+                    )
+        except _MISSING:
+            return
+        except OSError as e:
+            raise translate(e, dir) from e
+
+    def _write_temp(self, target: str, data: bytes) -> str:
+        parent, name = os.path.split(target)
+        temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        try:
+            fd = os.open(temp, flags, 0o666)
+        except FileNotFoundError:
+            os.makedirs(parent, exist_ok=True)
+            fd = os.open(temp, flags, 0o666)
+        try:
+            self._write_fd(fd, data)
+        except BaseException:
+            _unlink(temp)
+            raise
+        return temp
+
+    def _write_fd(self, fd: int, data: bytes) -> None:
+        with open(fd, "wb", buffering=0) as f:
+            view = memoryview(data)
+            while view:
+                view = view[f.write(view) :]
+            if self._sync:
+                os.fsync(fd)
+
+    def _create_exclusive(self, target: str, data: bytes) -> bool:
+        try:
+            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            return False
+        try:
+            self._write_fd(fd, data)
+        except BaseException:
+            _unlink(target)
+            raise
+        return True
+
+    def _sync_dir(self, target: str) -> None:
+        if not self._sync:
+            return
+        fd = os.open(os.path.dirname(target) or ".", os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):  # some file systems cannot fsync a directory
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+class LocalOutput:
+    """A file being written under a temporary name; see `lakeidx.storage.base.OutputFile`."""
+
+    def __init__(self, target: str, path: str) -> None:
+        parent, name = os.path.split(target)
+        self._target, self._path = target, path
+        self._temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
+        self._file = open(self._temp, "xb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
+
+    @property
+    def closed(self) -> bool:
+        """True after close or abort."""
+        return self._file.closed
+
+    def readable(self) -> bool:
+        """False."""
+        return False
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """False."""
+        return False
+
+    def write(self, data: Any, /) -> int:
+        """Append bytes."""
+        try:
+            return self._file.write(data)
+        except OSError as e:
+            raise translate(e, self._path) from e
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Hand on what is buffered."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish the file and make it visible."""
+        if self._file.closed:
+            return
+        try:
+            self._file.close()
+            os.replace(self._temp, self._target)
+        except OSError as e:
+            _unlink(self._temp)
+            raise translate(e, self._path) from e
+
+    def abort(self) -> None:
+        """Give the file up."""
+        if not self._file.closed:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            _unlink(self._temp)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if exc_type is None:
+            self.close()
+        else:
+            self.abort()
+
+
+def _pread(fd: int, length: int, offset: int) -> bytes:
+    parts = []
+    while length > 0:
+        part = os.pread(fd, length, offset)
+        if not part:
+            break
+        parts.append(part)
+        length -= len(part)
+        offset += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
