@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lakeidx.format.paths import TablePaths
+from lakeidx.format.paths import TablePaths, split_table_uri
 from lakeidx.storage.base import ObjectStore
 
 STAGING_DIR = "_lakeidx"
@@ -202,7 +202,9 @@ def _stage(model: type[BaseModel]) -> str:
 
 def staging_root(paths: TablePaths) -> str:
     """Where the batches of a table are staged: beside the databases, so that no engine lists it as table data."""
-    return f"{paths.warehouse}/{STAGING_DIR}/{paths.database}/{paths.table}"
+    location = split_table_uri(paths.root)
+    middle = location.database if location.database is not None else "default"
+    return f"{location.warehouse.rstrip('/')}/{STAGING_DIR}/{middle}/{location.table}"
 
 
 def check_batch_id(batch_id: str) -> None:

@@ -30,7 +30,7 @@ from lakeidx.pipeline.ingest import read_part
 from lakeidx.pipeline.keys import RowKeys, key_columns, row_keys
 from lakeidx.pipeline.kinds import VALUE_KIND, is_retract
 from lakeidx.pipeline.targets import write_targets
-from lakeidx.table.view import SnapshotView, load_view
+from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
 
 _READ_THREADS = 4
 
@@ -154,7 +154,9 @@ def assign_dynamic(
         files = index.get(partition, {})
         buckets = []
         for bucket, entry in sorted(files.items()):
-            path = context.paths.index(entry.file_name)
+            path = context.paths.index_file(
+                decode_partition_dict(partition, schema), bucket, entry.file_name, external_path=entry.external_path
+            )
             hashes = decode_hash_index(context.store.get(path), path)
             if len(hashes) != entry.row_count:
                 raise InvalidInputError(

@@ -144,7 +144,7 @@ def write_bucket(context: WriteContext, target: Target, blocks: Iterable[Block])
     partition = bytes.fromhex(target.partition)
     values = decode_partition_dict(partition, schema)
     names = NewFileNames()
-    writer = _BucketWriter(context, target, metadata.paths.bucket_dir(values, target.bucket, schema), names)
+    writer = _BucketWriter(context, target, metadata.paths.bucket_dir(values, target.bucket), names)
     for block in blocks:
         writer.add(block.rows)
     files = writer.finish()
@@ -162,16 +162,17 @@ def _write_index(
     context: WriteContext, target: Target, partition: bytes, hashes: NDArray[np.int32], names: NewFileNames
 ) -> tuple[IndexEntry, ...]:
     metadata = context.metadata
+    values = decode_partition_dict(partition, context.schema)
     old = None
     if target.index_file is not None:
-        path = metadata.paths.index(target.index_file)
+        path = metadata.paths.index_file(values, target.bucket, target.index_file)
         old = decode_hash_index(metadata.store.get(path), path)
     merged = plan_index_update(old, hashes)
     if merged is None:
         return ()
     name = names.index()
     data = encode_hash_index(merged)
-    metadata.store.put(metadata.paths.index(name), data)
+    metadata.store.put(metadata.paths.index_file(values, target.bucket, name), data)
     entry = IndexEntry(
         kind=FileKind.ADD,
         partition=partition,
@@ -240,9 +241,7 @@ class _BucketWriter:
                     schema,
                     store=self.context.metadata.store,
                     bucket_dir=self.directory,
-                    names=self.names,
-                    level=0,
-                    file_source=0,
+                    new_name=self.names.data_file,
                 )
             )
 

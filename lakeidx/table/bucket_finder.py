@@ -16,7 +16,7 @@ from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.predicate import Predicate, equality_values
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan_plan import BucketFinder
-from lakeidx.table.view import HASH_INDEX
+from lakeidx.table.view import HASH_INDEX, decode_partition_dict
 
 
 def make_bucket_finder(metadata: TableMetadata, schema: TableSchema) -> BucketFinder | None:
@@ -54,7 +54,7 @@ def _fixed(predicate: Predicate, schema: TableSchema) -> set[tuple[bytes, int]] 
 def _dynamic(
     predicate: Predicate, index: Sequence[IndexEntry], metadata: TableMetadata, schema: TableSchema
 ) -> set[tuple[bytes, int]] | None:
-    """Buckets whose hash index has one of the keys' hashes. Only where the partition is given, too: one index file per bucket is read."""
+    """Buckets whose hash index has one of the keys' hashes, where the partition is given, too: an index file per bucket is read."""
     keys = equality_values(predicate, schema.trimmed_primary_keys)
     if keys is None:
         return None
@@ -72,7 +72,12 @@ def _dynamic(
     for entry in index:
         if entry.index_type != HASH_INDEX or (partitions is not None and entry.partition not in partitions):
             continue
-        path = metadata.paths.index(entry.file_name)
+        path = metadata.paths.index_file(
+            decode_partition_dict(entry.partition, schema),
+            entry.bucket,
+            entry.file_name,
+            external_path=entry.external_path,
+        )
         if np.isin(hashes, decode_hash_index(metadata.store.get(path), path)).any():
             found.add((entry.partition, entry.bucket))
     return found

@@ -46,7 +46,7 @@ from lakeidx.table.conflicts import (
 from lakeidx.table.manifest_merge import merge_manifests
 from lakeidx.table.manifest_write import ManifestWriter, combine_index
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import DELETION_VECTORS, SnapshotView, load_view
+from lakeidx.table.view import DELETION_VECTORS, SnapshotView, data_file_path, load_view
 
 log = logging.getLogger(__name__)
 
@@ -131,8 +131,7 @@ def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bo
         view = load_view(metadata, metadata.snapshot(snapshot_id), partitions=request.changes.partitions())
         if any(e.file.file_name in added for e in view.entries):
             return True
-    paths = (metadata.paths.data_file_of(e, metadata.latest_schema()) for e in added.values())
-    return any(not metadata.store.exists(p) for p in paths)
+    return any(not metadata.store.exists(data_file_path(metadata, e)) for e in added.values())
 
 
 def _append_kind(data: Sequence[ManifestEntry], index: Sequence[IndexEntry]) -> CommitKind:

@@ -34,9 +34,9 @@ class TableHandle:
         uri      ``/lake/db.db/flights`` or ``s3://bucket/lake/db.db/flights``
         errors   NotFoundError when the directory is not a table
         """
-        table = cls(open_store(uri, storage_options), TablePaths(uri.rstrip("/")))
-        _ = table.schema
-        return table
+        store = open_store(uri, storage_options)
+        schema = TableMetadata(store, TablePaths(uri)).latest_schema()
+        return cls(store, TablePaths.of(uri, schema))
 
     @classmethod
     def create(
@@ -54,7 +54,7 @@ class TableHandle:
         """
         schema = new_schema(spec)
         validate_merge_options(schema)
-        table = cls(open_store(uri, storage_options), TablePaths(uri.rstrip("/")))
+        table = cls(open_store(uri, storage_options), TablePaths.of(uri, schema))
         path = table.paths.schema(0)
         if not table.metadata.schema_ids() and table.store.put_if_absent(path, encode_schema(schema)):
             return table

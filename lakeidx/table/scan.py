@@ -17,7 +17,6 @@ from lakeidx.data.merge import merge_sorted_runs
 from lakeidx.data.parquet_read import read_data_file
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.deletion_vector import read_deletion_vector
-from lakeidx.format.schema import TableSchema
 from lakeidx.predicate import TRUE, Predicate, columns, filter_table, project
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan_plan import BucketFiles, ScanPlan, Section
@@ -127,7 +126,9 @@ class TableScan:
         schema = self.plan.schema
         names = {*self.columns, *columns(self.plan.predicate)}
         if merging:
-            names |= {*schema.trimmed_primary_keys, *merge_columns(schema, names)}
+            names |= set(schema.trimmed_primary_keys)
+            ordered = [n for n in schema.field_names if n in names]
+            names = {*make_engine(schema).required_columns(ordered), *sequence_fields(schema)}
         return tuple(n for n in schema.field_names if n in names)
 
     def _run(
@@ -135,7 +136,7 @@ class TableScan:
     ) -> Iterator[pa.Table]:
         schema = self.plan.schema
         partition = decode_partition_dict(bucket.partition, schema)
-        directory = self.metadata.paths.bucket_dir(partition, bucket.bucket, schema)
+        directory = self.metadata.paths.bucket_dir(partition, bucket.bucket)
         for file in run:
             path = file.external_path or f"{directory}/{file.file_name}"
             self.counters.files_opened += 1
@@ -171,23 +172,3 @@ class TableScan:
             rows = filter_table(self.plan.predicate, rows)
         names = [*self.columns, *([VALUE_KIND] if self.keep_deletes else [])]
         yield rows.select(names)
-
-
-def merge_columns(schema: TableSchema, asked: Iterable[str]) -> set[str]:
-    """Columns a merge must see to give right values for the columns asked for.
-
-    Sequence fields decide which record wins; a sequence group's columns decide for its members.
-    """
-    out = set(sequence_fields(schema))
-    wanted = set(asked)
-    for columns_text, members_text in schema.table_options.field_options("sequence-group").items():
-        columns_of_group = [c.strip() for c in columns_text.split(",")]
-        members = {m.strip() for m in members_text.split(",")}
-        if wanted & (members | set(columns_of_group)):
-            out |= set(columns_of_group)
-    options = schema.table_options
-    if options.partial_update_remove_record_on_sequence_group or options.partial_update_remove_record_on_delete:
-        # Removal of a whole row is decided by groups that may not be asked for.
-        for columns_text in options.field_options("sequence-group"):
-            out |= {c.strip() for c in columns_text.split(",")}
-    return out

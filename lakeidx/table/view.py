@@ -100,6 +100,13 @@ def decode_partition_dict(partition: bytes, schema: TableSchema) -> dict[str, An
     return dict(zip(schema.partition_keys, decode_partition(partition, schema), strict=True))
 
 
+def data_file_path(metadata: TableMetadata, entry: ManifestEntry) -> str:
+    """Where the data file of a manifest entry lies."""
+    partition = decode_partition_dict(entry.partition, metadata.latest_schema())
+    file = entry.file
+    return metadata.paths.data_file(partition, entry.bucket, file.file_name, external_path=file.external_path)
+
+
 def manifest_may_hold(meta: ManifestFileMeta, partitions: Sequence[tuple[Any, ...]], types: Sequence[DataType]) -> bool:
     """False only if the manifest's partition statistics rule out every one of the partitions (internal values)."""
     if not types:
