@@ -7,10 +7,12 @@ from typing import Any
 import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel, load_u64
+from lakeidx.codec.jit import kernel, load_u64, store_u64
 
 # Escapes of byte strings inside a longer key: 00 -> 01 01, 01 -> 01 02, and 00 ends the string.
 ESCAPE = 1
+# 1,024 counters of a digit and the lines they write to stay in the first two caches.
+DIGIT_BITS = 10
 
 
 @numba.njit
@@ -69,14 +71,25 @@ def compare_neighbours(data: Any, starts: Any, lengths: Any, out: Any) -> None:
         )
 
 
+@numba.njit
+def _has_escapes(word: Any) -> Any:
+    """Whether one of the 8 bytes is 00 or 01."""
+    borrow = word - np.uint64(0x0202020202020202)
+    return borrow & ~word & np.uint64(0x8080808080808080) != 0
+
+
 @kernel
 def escaped_sizes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
     """out int64[n] grows by the size of each escaped string, end mark included."""
     for i in range(len(out)):
+        at, end = starts[i], starts[i] + lengths[i]
         size = lengths[i] + 1
-        for at in range(starts[i], starts[i] + lengths[i]):
-            if data[at] <= ESCAPE:
-                size += 1
+        while at < end:
+            if at + 8 <= end and not _has_escapes(load_u64(data, at)):
+                at += 8
+            else:
+                size += data[at] <= ESCAPE
+                at += 1
         out[i] += size
 
 
@@ -84,17 +97,67 @@ def escaped_sizes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
 def put_escaped(out: Any, cursor: Any, data: Any, starts: Any, lengths: Any) -> None:
     """Escaped strings and their end marks at the cursor, which moves on."""
     for i in range(len(cursor)):
-        to = cursor[i]
-        for at in range(starts[i], starts[i] + lengths[i]):
+        at, end, to = starts[i], starts[i] + lengths[i], cursor[i]
+        while at < end:
+            if at + 8 <= end and not _has_escapes(load_u64(data, at)):
+                store_u64(out, to, load_u64(data, at))
+                at += 8
+                to += 8
+                continue
             byte = data[at]
             if byte <= ESCAPE:
                 out[to] = ESCAPE
                 to += 1
                 byte += np.uint8(1)
             out[to] = byte
+            at += 1
             to += 1
         out[to] = 0
         cursor[i] = to + 1
+
+
+@kernel
+def gather_bits(values: Any, runs: Any, out: Any) -> None:
+    """out uint64[n]: runs of bits of each value moved together; runs uint64[r, 3] = (from, mask, to)."""
+    for i in range(len(values)):
+        out[i] = 0
+    for r in range(len(runs)):
+        source, mask, target = runs[r, 0], runs[r, 1], runs[r, 2]
+        for i in range(len(values)):
+            out[i] |= (values[i] >> source & mask) << target
+
+
+@kernel
+def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
+    """Sort uint64[n] by `bits` bits from bit `shift` on, stably; returns whether the result lies in `other`."""
+    n = len(keys)
+    passes = (bits + DIGIT_BITS - 1) // DIGIT_BITS
+    width = (bits + passes - 1) // passes
+    mask = np.uint64((1 << width) - 1)
+    counts: Any = np.zeros((passes, 1 << width), np.int64)
+    for i in range(n):
+        rest = keys[i] >> np.uint64(shift)
+        for p in range(passes):
+            counts[p, np.intp(rest & mask)] += 1
+            rest >>= np.uint64(width)
+    source, target = keys, other
+    swapped = False
+    for p in range(passes):
+        at = counts[p]
+        total = 0
+        for digit in range(1 << width):
+            count = at[digit]
+            at[digit] = total
+            total += count
+        down = np.uint64(shift + p * width)
+        for i in range(n):
+            key = source[i]
+            digit = np.intp(key >> down & mask)
+            target[at[digit]] = key
+            at[digit] += 1
+        source, target = target, source
+        swapped = not swapped
+    return swapped
 
 
 @numba.njit
@@ -148,8 +211,13 @@ def search_keys(
                     break
                 lo = p + 1
                 step *= 2
-        elif at < n:
-            hi = at
+        elif (
+            at == 0
+            or _is_before(words, data, offsets, at - 1, probe_words, probe_data, probe_offsets, j, exact) >= least
+        ):
+            lo = hi = at
+        else:
+            hi = at - 1
         while lo < hi:
             mid = (lo + hi) >> 1
             if _is_before(words, data, offsets, mid, probe_words, probe_data, probe_offsets, j, exact) >= least:

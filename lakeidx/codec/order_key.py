@@ -20,7 +20,7 @@ from lakeidx.codec.compare import compare_rows, compare_values
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
 from lakeidx.codec.order_fields import OrderField, WordField, order_fields
-from lakeidx.codec.order_kernels import compare_neighbours, string_words
+from lakeidx.codec.order_kernels import compare_neighbours, gather_bits, radix_sort, string_words
 from lakeidx.types import DataType
 
 __all__ = [
@@ -37,6 +37,8 @@ __all__ = [
 
 _Words = npt.NDArray[np.uint64]
 _SAMPLE_ROWS = 1024
+# Key bits sorted at once beyond those that number the rows: with random keys one pair in a million rows stays tied.
+_SPARE_BITS = 20
 
 
 def argsort_keys(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.int64]:
@@ -114,10 +116,11 @@ class _Bits:
         """At most `room` more bits of the given rows (None = all), or None at the end of the key."""
         piece, self._rest = self._rest, None
         if piece is None:
+            numeric = bool(self._fields) and isinstance(self._fields[0], WordField)
             values = self._next_values(rows)
             if values is None:
                 return None
-            piece = _shrink(values)
+            piece = _shrink(values, numeric=numeric)
         values, bits = piece
         if bits > room:
             self._rest = (values & np.uint64((1 << (bits - room)) - 1), bits - room)
@@ -127,7 +130,7 @@ class _Bits:
     def keep(self, chosen: Any) -> None:
         """From now on only the `chosen` of the rows (an index into them) are of interest."""
         if self._rest is not None:
-            self._rest = _shrink(self._rest[0][chosen])
+            self._rest = _shrink(self._rest[0][chosen], numeric=False)
 
     def _next_values(self, rows: npt.NDArray[np.int64] | None) -> _Words | None:
         if not self._fields:
@@ -149,16 +152,32 @@ class _Bits:
         return lengths.astype(np.uint64)
 
 
-def _shrink(values: _Words) -> tuple[_Words, int]:
-    """The same order in as few bits as subtracting the minimum and dropping constant bits give."""
+def _shrink(values: _Words, *, numeric: bool) -> tuple[_Words, int]:
+    """The same order in fewer bits: (words, bits).
+
+    numeric   subtract the minimum first; text keeps its bytes apart, so that bits all of them share can go
+    """
     if len(values) == 0:
         return values, 0
-    values = values - values.min()
-    varying = int(np.bitwise_or.reduce(values))
-    if varying == 0:
-        return values, 0
-    low = (varying & -varying).bit_length() - 1
-    return (values >> np.uint64(low) if low else values), varying.bit_length() - low
+    if numeric:
+        values = values - values.min()
+        varying = int(np.bitwise_or.reduce(values))
+    else:
+        varying = int(np.bitwise_or.reduce(values ^ values[0]))
+    runs = []
+    at, bits = 0, 0
+    while varying >> at:
+        at += (varying >> at & -(varying >> at)).bit_length() - 1
+        ones = varying >> at
+        length = (~ones & (ones + 1)).bit_length() - 1
+        runs.append((at, (1 << length) - 1, bits))
+        at += length
+        bits += length
+    if not runs or (len(runs) == 1 and runs[0][0] == 0 and numeric):
+        return values, bits
+    out = np.empty(len(values), np.uint64)
+    gather_bits(frozen(values), frozen(np.array(runs, np.uint64)), out)
+    return out, bits
 
 
 def _argsort(fields: Sequence[OrderField], n: int) -> npt.NDArray[np.int64]:
@@ -171,11 +190,14 @@ def _argsort(fields: Sequence[OrderField], n: int) -> npt.NDArray[np.int64]:
     while True:
         m = len(groups)
         index_bits = (m - 1).bit_length()
-        packed, used, ended = _fill(bits, rows, groups, group_bits, 64 - index_bits)
+        packed, used, ended = _fill(bits, rows, groups, group_bits, min(64 - index_bits, index_bits + _SPARE_BITS))
         if used == group_bits:
             return order
-        packed = packed << np.uint64(index_bits) | np.arange(m, dtype=np.uint64)
-        packed.sort()
+        packed = packed << np.uint64(index_bits)
+        packed |= np.arange(m, dtype=np.uint64)
+        other = np.empty_like(packed)
+        if radix_sort(packed, other, index_bits, used):
+            packed = other
         chosen = (packed & np.uint64((1 << index_bits) - 1)).view(np.int64)
         sorted_rows = chosen if rows is None else rows[chosen]
         if places is None:
