@@ -1,0 +1,60 @@
+# lakeidx: every task of a developer or operator. `make` lists them.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+WORK   ?= .work
+
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev run ui test test-fast bench lint lock clean
+
+help: ## list the tasks
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/.installed ## create .venv and install pinned versions
+
+$(VENV)/.installed: requirements.lock pyproject.toml deploy/check-prerequisites.sh
+	@sh deploy/check-prerequisites.sh "$(PYTHON)"
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@echo "installing pinned versions into $(VENV) (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+install-dev: $(VENV)/.installed-dev
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+	@echo "installing what tests and benchmarks need"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements-dev.lock
+	@touch $@
+
+run: install ## run the main job on the real flights of 2013, and show what it did
+	@sh deploy/check-prerequisites.sh "$(PYTHON)"
+	@$(BIN)/python -m jobs.run_flights --work $(WORK)
+
+ui: install ## open the Dagster UI on http://127.0.0.1:3000
+	@sh deploy/check-prerequisites.sh "$(PYTHON)"
+	@$(BIN)/python -m dagster_project.ui --work $(WORK)
+
+test: install-dev ## run every lane of tests
+	@sh deploy/check-prerequisites.sh "$(PYTHON)"
+	@$(BIN)/python -m tests.lanes
+
+test-fast: install-dev ## run the fast lane only: no JVM, no network
+	@$(BIN)/python -m tests.lanes fast
+
+bench: install-dev ## measure lakeidx beside its peers (each result is checked before it is timed)
+	@$(BIN)/python -m bench
+
+lint: install-dev ## ruff and strict mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+lock: install-dev ## pin the newest versions that requirements*.in allow
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url requirements.in -o requirements.lock
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url -c requirements.lock requirements-dev.in -o requirements-dev.lock
+
+clean: ## remove what the main job and the tests have made (not the installation)
+	@rm -rf $(WORK) .pytest_cache .hypothesis .mypy_cache .ruff_cache
