@@ -127,8 +127,8 @@ def _pack_runs(files: list[RankedFile]) -> list[list[RankedFile]]:
     return heap
 
 
-# A binary heap step for step like java.util.PriorityQueue (heapq sifts differently), ordered by where a run ends: so runs
-# with equal ends are polled as Java polls them, and files land in the same runs.
+# A binary heap step for step like java.util.PriorityQueue (heapq sifts differently), ordered by where a run ends: so
+# runs with equal ends are polled as Java polls them, and files land in the same runs.
 
 
 def _offer(heap: list[list[RankedFile]], run: list[RankedFile]) -> None:

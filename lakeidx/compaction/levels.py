@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lakeidx.compaction.intervals import RankedFile, rank_files
 from lakeidx.compaction.pick import LevelRun
@@ -82,7 +83,7 @@ def _level_0_order(f: DataFileMeta) -> tuple[int, int, int, str]:
 
 def _sorted_run(level: int, files: list[RankedFile]) -> tuple[DataFileMeta, ...]:
     files.sort(key=lambda f: (f.low, f.high))
-    for left, right in zip(files, files[1:], strict=False):
+    for left, right in pairwise(files):
         if right.low <= left.high:
             raise CorruptFileError(
                 f"files {left.file.file_name} and {right.file.file_name} overlap in level {level}; "

@@ -1,23 +1,24 @@
 """Which sorted runs of a bucket to compact next: universal compaction as pure functions.
 
-Runs stand newest first: each level-0 file is a run of its own, then one run per higher level, upwards. Nothing here reads
-a clock or remembers anything: the hour, the time of the last full compaction and the attempts counter come from outside.
+Runs stand newest first: each level-0 file is a run of its own, then one run per higher level, upwards. Nothing here
+reads a clock or remembers anything: the hour, the time of the last full compaction and the attempts counter are passed
+in.
 
 source   org.apache.paimon.mergetree.compact.{UniversalCompaction, ForceUpLevel0Compaction, EarlyFullCompaction,
-         OffPeakHours, CompactStrategy}, release 1.4.2. Its size-ratio step stops at the first run that is too big; later
-         releases go on through levels 0 and 1.
+         OffPeakHours, CompactStrategy}, release 1.4.2. Its size-ratio step stops at the first run that is too big;
+         later releases go on through levels 0 and 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from lakeidx.format.data_file import DataFileMeta
 
 
-class PickReason(str, Enum):
+class PickReason(StrEnum):
     """Why a unit was picked, for reports."""
 
     FULL = "full compaction"
@@ -259,7 +260,7 @@ def _pick_size_ratio(
 
 
 def _unit_of(max_level: int, runs: Sequence[LevelRun], taken: int, reason: PickReason) -> CompactUnit:
-    """The unit of the first `taken` runs: nothing is ever written to level 0, so runs are added until it need not be."""
+    """The unit of the first `taken` runs; level 0 is never written to, so more are added until it need not be."""
     output = max_level if taken == len(runs) else max(0, runs[taken].level - 1)
     if output == 0:
         while taken < len(runs):

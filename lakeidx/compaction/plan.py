@@ -1,7 +1,8 @@
 """What a compaction of one bucket has to do, as data: pick, sections, rewrites and upgrades.
 
 source   org.apache.paimon.mergetree.compact.{MergeTreeCompactManager, MergeTreeCompactTask, FileRewriteCompactTask,
-         ChangelogMergeTreeRewriter, LookupMergeTreeCompactRewriter, FullChangelogMergeTreeCompactRewriter}, release 1.4.2
+         ChangelogMergeTreeRewriter, LookupMergeTreeCompactRewriter, FullChangelogMergeTreeCompactRewriter},
+         release 1.4.2
 """
 
 from __future__ import annotations

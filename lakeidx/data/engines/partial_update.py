@@ -1,0 +1,220 @@
+"""Merge engine partial-update: each column keeps its last value that is not null, or follows its sequence group.
+
+source   org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.data.engines.aggregation import refuse_nulls
+from lakeidx.data.engines.functions import fold_column
+from lakeidx.data.engines.functions.fold import RETRACTABLE
+from lakeidx.data.engines.kinds import DELETE, INSERT
+from lakeidx.data.engines.messages import partial_update_retract
+from lakeidx.data.engines.options import MergeOptions, SequenceGroup
+from lakeidx.data.engines.runs import (
+    ADD,
+    OLDER,
+    RETRACT,
+    SET,
+    SET_RETRACT,
+    SKIP,
+    Bools,
+    Int8s,
+    Int64s,
+    Runs,
+    assemble,
+    kinds_of,
+    make_runs,
+    retracts,
+    sequences_of,
+    take_positions,
+    valid_rows,
+    value_names,
+)
+from lakeidx.data.engines.scalar_functions import cannot_retract
+from lakeidx.data.engines.sequence_groups import (
+    BEGINS,
+    OLDER_RECORD,
+    REMOVES,
+    TAKEN,
+    GroupDecisions,
+    decide_groups,
+)
+from lakeidx.format.schema import TableSchema
+
+
+class PartialUpdateEngine:
+    """Columns in no sequence group keep their last non-null value; members of a group are replaced together."""
+
+    def __init__(self, schema: TableSchema, options: MergeOptions) -> None:
+        self._schema = schema
+        self._options = options
+        self._group_of: dict[str, int] = {}
+        for i, group in enumerate(options.groups):
+            for position in (*group.sequence, *group.members):
+                self._group_of[schema.field_names[position]] = i
+
+    def merge(self, kv: pa.Table, starts: npt.NDArray[np.int64], *, shortcut: bool = False) -> pa.Table:
+        """See `MergeEngine.merge`.
+
+        errors   InvalidInputError for a -U or -D without a rule for it, a null in a NOT NULL column, a function that
+                 cannot take a value back
+        """
+        runs = make_runs(kv, starts)
+        kinds = kinds_of(kv)
+        taken_back = retracts(kinds)
+        lone = runs.lengths == 1 if shortcut else np.zeros(runs.count, np.bool_)
+        lone_row = np.repeat(lone, runs.lengths)
+        merged = _Merge(kv, runs, kinds, taken_back & ~lone_row, lone_row, lone)
+        if self._options.groups:
+            return self._merge_groups(merged)
+        return self._merge_plain(merged)
+
+    def required_columns(self, columns: list[str]) -> list[str]:
+        """See `MergeEngine.required_columns`."""
+        wanted = set(columns)
+        needed: set[int] = set()
+        for i, group in enumerate(self._options.groups):
+            removes = bool(self._options.remove_on_sequence & set(group.sequence))
+            if removes or any(self._group_of.get(c) == i for c in wanted):
+                needed |= set(group.sequence)
+        missing = [self._schema.field_names[p] for p in sorted(needed) if self._schema.field_names[p] not in wanted]
+        return [*columns, *missing]
+
+    def _merge_plain(self, m: _Merge) -> pa.Table:
+        """Without sequence groups: the last non-null value since the row was last removed."""
+        if not m.retracts.any():
+            refuse_nulls(self._schema, m.kv, ~m.lone_row)
+            columns = {n: take_positions(m.kv.column(n), self._last_value(m, n, None)) for n in value_names(m.kv)}
+            result_kinds = np.full(m.runs.count, INSERT, np.int8)
+            return self._finish(m, result_kinds, sequences_of(m.kv)[m.runs.lasts], columns)
+        if not self._options.ignore_delete and not self._options.remove_on_delete:
+            raise partial_update_retract()
+        # A retract counts only if it begins a key (the row starts as its values) or removes the row.
+        counts = ~m.retracts
+        begins = m.runs.starts[m.retracts[m.runs.starts]]
+        counts[begins] = True
+        removing = np.zeros(m.runs.rows, np.bool_)
+        if self._options.remove_on_delete:
+            removing = m.retracts & (m.kinds == DELETE)
+            counts |= removing
+            counts &= _since_last(m.runs, removing)
+        # Java meets every record in turn, so a null in one that is overwritten later is refused, too.
+        refused = removing | ~(m.retracts | m.lone_row)
+        refused[begins] = True
+        refuse_nulls(self._schema, m.kv, refused)
+        columns = {n: take_positions(m.kv.column(n), self._last_value(m, n, counts)) for n in value_names(m.kv)}
+        removed = removing[m.runs.lasts] | ~m.runs.any_true(~m.retracts)
+        result_kinds = np.where(removed, DELETE, INSERT).astype(np.int8)
+        return self._finish(m, result_kinds, self._last_sequence(m), columns)
+
+    def _last_value(self, m: _Merge, name: str, counts: Bools | None) -> Int64s:
+        valid = valid_rows(m.kv.column(name))
+        if valid is None:
+            return m.runs.lasts if counts is None else m.runs.last_true(counts)
+        return m.runs.last_true(valid if counts is None else valid & counts)
+
+    def _last_sequence(self, m: _Merge) -> Int64s:
+        """Sequence number of the last record that was not ignored; 0 when all were."""
+        sequences = sequences_of(m.kv)
+        if not self._options.ignore_delete:
+            return sequences[m.runs.lasts]
+        last = m.runs.last_true(~m.retracts)
+        return np.where(last < 0, 0, sequences[last])
+
+    def _finish(self, m: _Merge, kinds: Int8s, sequences: Int64s, columns: dict[str, pa.Array]) -> pa.Table:
+        kinds = np.where(m.lone, m.kinds[m.runs.starts], kinds).astype(np.int8)
+        return assemble(m.kv, sequences, kinds, columns)
+
+    def _merge_groups(self, m: _Merge) -> pa.Table:
+        decisions = decide_groups(
+            m.kv,
+            self._schema,
+            self._options.groups,
+            m.runs,
+            np.where(m.lone_row, INSERT, m.kinds).astype(np.int8),
+            ignore_delete=self._options.ignore_delete,
+            remove_on_sequence=self._options.remove_on_sequence,
+        )
+        starting = (decisions.per_row == BEGINS) | (decisions.per_row == REMOVES)
+        # A removing delete at the head of a key also begins it.
+        starting[m.runs.starts[m.retracts[m.runs.starts]]] = True
+        refuse_nulls(self._schema, m.kv, starting)
+        columns = {name: self._group_column(m, decisions, name) for name in value_names(m.kv)}
+        removed = (decisions.per_row == REMOVES)[m.runs.lasts] | ~m.runs.any_true(~m.retracts)
+        result_kinds = np.where(removed, DELETE, INSERT).astype(np.int8)
+        return self._finish(m, result_kinds, self._last_sequence(m), columns)
+
+    def _group_column(self, m: _Merge, decisions: GroupDecisions, name: str) -> pa.Array:
+        position = self._schema.field_names.index(name)
+        group_index = self._group_of.get(name)
+        column = m.kv.column(name)
+        if group_index is None:
+            counts = ~m.retracts | (decisions.per_row != 0)
+            if (decisions.per_row == REMOVES).any():
+                counts &= _since_last(m.runs, decisions.per_row == REMOVES)
+            return take_positions(column, self._last_value(m, name, counts))
+        group = self._options.groups[group_index]
+        function = self._options.functions.get(position)
+        if function is not None and position not in group.sequence:
+            ops = self._function_ops(m, decisions, group_index, position)
+            return fold_column(function, column, m.runs, ops, only_adds=False)
+        return take_positions(column, self._replaced(m, decisions, group_index, group, position))
+
+    def _replaced(
+        self, m: _Merge, decisions: GroupDecisions, group_index: int, group: SequenceGroup, position: int
+    ) -> Int64s:
+        """Row of the last value put into a column without function; a retract puts null into a member."""
+        taken = decisions.per_group[group_index] == TAKEN
+        events = taken | (decisions.per_row != 0) | m.lone_row
+        last = m.runs.last_true(events)
+        if position in group.sequence:
+            return last
+        emptied = m.retracts & taken & (decisions.per_row != REMOVES)
+        return np.where((last >= 0) & emptied[last], -1, last)
+
+    def _function_ops(self, m: _Merge, decisions: GroupDecisions, group_index: int, position: int) -> Int8s:
+        """Operations of a member with a function.
+
+        errors   InvalidInputError when a removing delete reaches the column before it removes the row, and the function
+                 cannot take values back
+        """
+        per_group = decisions.per_group[group_index]
+        takes, begins = per_group != 0, decisions.per_row == BEGINS
+        ops = np.where(per_group == TAKEN, ADD, np.where(per_group == OLDER_RECORD, OLDER, SKIP)).astype(np.int8)
+        ops[takes & m.retracts] = RETRACT
+        ops[begins] = np.where(takes[begins], SET_RETRACT, SET)
+        removes = decisions.per_row == REMOVES
+        function = self._options.functions[position]
+        if function.name not in RETRACTABLE and not function.ignore_retract:
+            reached = removes & takes & (decisions.removed_at > position)
+            if bool(reached.any()):
+                raise cannot_retract(function)
+        ops[removes | m.lone_row] = SET
+        return ops
+
+
+class _Merge:
+    """One call's table with what all columns need.
+
+    retracts   bool[n]: -U and -D, except lone records that are returned as they are
+    lone_row   bool[n]: rows of runs that are returned as they are; lone: bool[g]
+    """
+
+    def __init__(self, kv: pa.Table, runs: Runs, kinds: Int8s, retracts: Bools, lone_row: Bools, lone: Bools) -> None:
+        self.kv = kv
+        self.runs = runs
+        self.kinds = kinds
+        self.retracts = retracts
+        self.lone_row = lone_row
+        self.lone = lone
+
+
+def _since_last(runs: Runs, marks: Bools) -> Bools:
+    """bool[n]: rows at or after the last mark of their run (all rows of a run without marks)."""
+    last = runs.last_true(marks)
+    return np.arange(runs.rows) >= np.repeat(np.maximum(last, runs.starts), runs.lengths)

@@ -1,0 +1,165 @@
+"""Runs of rows with one key, row operations, and the columns of key-value tables as arrays.
+
+A key-value table stands in merge order: rows of a key one after another. Engines work on whole columns; what a column does
+with each row is an *operation* code, so that all engines share the column functions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+
+Int64s = npt.NDArray[np.int64]
+Int8s = npt.NDArray[np.int8]
+Bools = npt.NDArray[np.bool_]
+
+#: The row does not concern the column.
+SKIP = 0
+#: Take the value in.
+ADD = 1
+#: Take in a value that is older than what was accumulated.
+OLDER = 2
+#: Take the value back.
+RETRACT = 3
+#: Replace what was accumulated by the value, null included.
+SET = 4
+#: `SET`, then `RETRACT` the same value (a key that begins with a retract of a sequence group).
+SET_RETRACT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Where the runs of a key-value table begin.
+
+    starts   int64[g], ascending, first 0; every run has at least one row
+    rows     number of rows n
+    """
+
+    starts: Int64s
+    rows: int
+
+    @property
+    def count(self) -> int:
+        """Number of runs g."""
+        return len(self.starts)
+
+    @property
+    def lasts(self) -> Int64s:
+        """int64[g]: the last row of each run."""
+        out = np.empty(self.count, np.int64)
+        out[:-1] = self.starts[1:]
+        if self.count:
+            out[-1] = self.rows
+        return out - 1
+
+    @property
+    def lengths(self) -> Int64s:
+        """int64[g]: rows of each run."""
+        return self.lasts - self.starts + 1
+
+    def run_of_row(self) -> Int64s:
+        """int64[n]: the run each row belongs to."""
+        return np.repeat(np.arange(self.count, dtype=np.int64), self.lengths)
+
+    def last_true(self, flags: Bools) -> Int64s:
+        """int64[g]: the last row of each run whose flag is set, -1 where none is."""
+        if self.count == 0:
+            return np.empty(0, np.int64)
+        return np.maximum.reduceat(np.where(flags, np.arange(self.rows, dtype=np.int64), -1), self.starts)
+
+    def first_true(self, flags: Bools) -> Int64s:
+        """int64[g]: the first row of each run whose flag is set, -1 where none is."""
+        if self.count == 0:
+            return np.empty(0, np.int64)
+        first = np.minimum.reduceat(np.where(flags, np.arange(self.rows, dtype=np.int64), self.rows), self.starts)
+        return np.where(first == self.rows, -1, first)
+
+    def any_true(self, flags: Bools) -> Bools:
+        """bool[g]: whether any row of the run has its flag set."""
+        if self.count == 0:
+            return np.empty(0, np.bool_)
+        return np.logical_or.reduceat(flags, self.starts)
+
+
+def make_runs(kv: pa.Table, starts: npt.NDArray[Any]) -> Runs:
+    """Check and wrap the run starts of a key-value table.
+
+    errors   InvalidInputError when they are not the ascending starts of the table's rows
+    """
+    starts = np.ascontiguousarray(starts, np.int64)
+    ok = len(starts) == 0 if kv.num_rows == 0 else len(starts) > 0 and starts[0] == 0 and starts[-1] < kv.num_rows
+    if not ok or (len(starts) > 1 and int(np.diff(starts).min()) <= 0):
+        raise InvalidInputError(f"run starts must rise from 0 and stay below the {kv.num_rows} rows")
+    return Runs(starts, kv.num_rows)
+
+
+def kinds_of(kv: pa.Table) -> Int8s:
+    """int8[n]: row kinds of a key-value table."""
+    return one_array(kv.column(VALUE_KIND)).to_numpy(zero_copy_only=False).astype(np.int8, copy=False)
+
+
+def sequences_of(kv: pa.Table) -> Int64s:
+    """int64[n]: sequence numbers of a key-value table."""
+    return one_array(kv.column(SEQUENCE_NUMBER)).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+
+
+def retracts(kinds: Int8s) -> Bools:
+    """bool[n]: rows of kind -U or -D."""
+    # -U is 1 and -D is 3, the adds are even.
+    return (kinds & 1).astype(np.bool_)
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column as one array.
+
+    errors   InvalidInputError when its strings do not fit one array (2 GiB)
+    """
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if column.num_chunks == 0:
+        return pa.array([], column.type)
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        if combined.num_chunks != 1:
+            raise InvalidInputError("a column of more than 2 GiB cannot be merged at once; merge smaller key ranges")
+        return combined.chunk(0)
+    return combined
+
+
+def valid_rows(column: pa.ChunkedArray | pa.Array) -> Bools | None:
+    """bool[n]: rows that are not null; None when all are."""
+    if column.null_count == 0:
+        return None
+    return one_array(column.is_valid()).to_numpy(zero_copy_only=False)
+
+
+def take_positions(column: pa.ChunkedArray | pa.Array, positions: Int64s) -> pa.Array:
+    """The values at the positions; -1 gives null.
+
+    positions   int64[g], each -1 or a row
+    """
+    indices = pa.array(positions, mask=positions < 0) if len(positions) and positions.min() < 0 else pa.array(positions)
+    return one_array(column.take(indices))
+
+
+def assemble(kv: pa.Table, sequences: Int64s, kinds: Int8s, columns: dict[str, pa.Array]) -> pa.Table:
+    """A key-value table of merged rows with the schema of the input.
+
+    columns   by name, in any order; every column of `kv` but the two system columns
+    """
+    system = {SEQUENCE_NUMBER: pa.array(sequences, pa.int64()), VALUE_KIND: pa.array(kinds, pa.int8())}
+    return pa.Table.from_arrays([system.get(n, columns.get(n)) for n in kv.schema.names], schema=kv.schema)
+
+
+def value_names(kv: pa.Table) -> list[str]:
+    """The table columns of a key-value table: all but the two system columns."""
+    return [n for n in kv.schema.names if n not in (SEQUENCE_NUMBER, VALUE_KIND)]

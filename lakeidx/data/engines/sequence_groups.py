@@ -1,0 +1,170 @@
+"""Which records of a partial-update table are taken, older or removing, per sequence group.
+
+source   org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction (updateWithSequenceGroup,
+         retractWithSequenceGroup), release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.codec.jit import frozen, kernel
+from lakeidx.data.engines.functions.order_keys import order_keys
+from lakeidx.data.engines.options import SequenceGroup
+from lakeidx.data.engines.runs import Bools, Int8s, Int64s, Runs, valid_rows
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema import TableSchema
+
+#: What a record does to a group.
+PASSED_OVER, TAKEN, OLDER_RECORD = 0, 1, 2
+#: What a record does to the whole row.
+NORMAL, BEGINS, REMOVES = 0, 1, 2
+_NO_REMOVAL = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDecisions:
+    """What each record does.
+
+    per_group       int8[groups, n]: PASSED_OVER (its sequence columns are all null, or the row is removed), TAKEN (at or
+                    above the row's sequence), OLDER_RECORD
+    per_row         int8[n]: BEGINS = a key that begins with a retract (the row starts as that record), REMOVES = the whole
+                    row becomes the delete's values
+    removed_at      int32[n]: for REMOVES, the position of the column at which it happens; columns before it were still
+                    worked on
+    """
+
+    per_group: Int8s
+    per_row: Int8s
+    removed_at: npt.NDArray[np.int32]
+
+
+def sequence_ranks(kv: pa.Table, schema: TableSchema, group: SequenceGroup) -> tuple[Int64s, Bools]:
+    """Rank of each record in a group's order, and whether its sequence columns are all null.
+
+    returns   (int64[n] equal for equal sequences, null lowest; bool[n]); the rank of an all-null sequence is the minimum
+    errors    InvalidInputError when a sequence column has no order
+    """
+    keys: list[Int64s] = []
+    empty = np.ones(kv.num_rows, np.bool_)
+    for position in group.sequence:
+        field = schema.fields[position]
+        column = (
+            kv.column(field.name).combine_chunks() if kv.num_rows else pa.array([], kv.schema.field(field.name).type)
+        )
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0)
+        key = order_keys(column, field.type)
+        if key is None:
+            raise InvalidInputError(f"column {field.name!r} of {field.type} cannot order a sequence group")
+        valid = valid_rows(column)
+        if valid is None:
+            empty[:] = False
+            keys.append(key)
+        else:
+            empty &= ~valid
+            keys.append(_with_null_lowest(key, valid))
+    ranks = keys[0] if len(keys) == 1 else _rank_of_tuples(keys)
+    return np.where(empty, np.iinfo(np.int64).min, ranks), empty
+
+
+def _with_null_lowest(key: Int64s, valid: Bools) -> Int64s:
+    """Keys with nulls at the minimum; values that stand there already are ranked anew to make room."""
+    lowest = np.iinfo(np.int64).min
+    if bool(np.any(key[valid] == lowest)):
+        key = np.unique(key, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    return np.where(valid, key, lowest)
+
+
+def _rank_of_tuples(keys: Sequence[Int64s]) -> Int64s:
+    order = np.lexsort(tuple(reversed(keys)))
+    changes = np.zeros(len(order), np.int64)
+    for key in keys:
+        ordered = key[order]
+        changes[1:] |= ordered[1:] != ordered[:-1]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(changes)
+    return ranks
+
+
+def decide_groups(
+    kv: pa.Table,
+    schema: TableSchema,
+    groups: Sequence[SequenceGroup],
+    runs: Runs,
+    kinds: Int8s,
+    *,
+    ignore_delete: bool,
+    remove_on_sequence: frozenset[int],
+) -> GroupDecisions:
+    """Decide for every record and group.
+
+    remove_on_sequence   positions of sequence columns whose -D removes the row
+    cost                 one pass; groups ordered by several columns, texts or wide decimals sort those columns first
+    """
+    ranks = np.empty((len(groups), runs.rows), np.int64)
+    empty = np.empty((len(groups), runs.rows), np.bool_)
+    removing = np.full(len(groups), _NO_REMOVAL, np.int32)
+    for i, group in enumerate(groups):
+        ranks[i], empty[i] = sequence_ranks(kv, schema, group)
+        if remove_on_sequence & set(group.sequence):
+            removing[i] = min(group.sequence)
+    per_group = np.zeros((len(groups), runs.rows), np.int8)
+    per_row = np.zeros(runs.rows, np.int8)
+    removed_at = np.full(runs.rows, _NO_REMOVAL, np.int32)
+    # Groups act in the order of their first sequence column, as far as removal goes.
+    order = np.argsort(removing, kind="stable").astype(np.int64)
+    _decide(
+        frozen(ranks), frozen(empty), frozen(removing), frozen(order), frozen(kinds), frozen(runs.starts), runs.rows,
+        ignore_delete, per_group, per_row, removed_at,
+    )  # fmt: skip
+    return GroupDecisions(per_group, per_row, removed_at)
+
+
+@kernel
+def _decide(ranks, empty, removing, order, kinds, starts, rows, ignore_delete, per_group, per_row, removed_at):  # type: ignore[no-untyped-def]
+    lowest = np.int64(-9223372036854775808)
+    none = np.int32(2147483647)
+    groups = len(ranks)
+    current = np.empty(groups, np.int64)
+    for run in range(len(starts)):
+        end = starts[run + 1] if run + 1 < len(starts) else rows
+        for g in range(groups):
+            current[g] = lowest
+        for i in range(starts[run], end):
+            retract = kinds[i] & 1
+            if retract and i == starts[run]:
+                per_row[i] = 1  # BEGINS
+                for g in range(groups):
+                    current[g] = ranks[g, i]
+            if retract and ignore_delete:
+                continue
+            removed = False
+            if kinds[i] == 3:
+                for k in range(groups):
+                    g = order[k]
+                    if removing[g] != none and not empty[g, i] and ranks[g, i] >= current[g]:
+                        removed = True
+                        per_row[i] = 2  # REMOVES
+                        removed_at[i] = removing[g]
+                        break
+            if removed:
+                for g in range(groups):
+                    # Kept for columns that come before the removal: they were worked on first.
+                    if not empty[g, i]:
+                        per_group[g, i] = 1 if ranks[g, i] >= current[g] else 2
+                    current[g] = ranks[g, i]
+                continue
+            for g in range(groups):
+                if empty[g, i]:
+                    continue
+                if ranks[g, i] >= current[g]:
+                    per_group[g, i] = 1
+                    current[g] = ranks[g, i]
+                else:
+                    per_group[g, i] = 2
