@@ -53,6 +53,7 @@ _SUPPORTED = (
     "= <> < <= > >= <=>, [NOT] IN, BETWEEN, LIKE, IS [NOT] NULL/TRUE/FALSE, startswith/endswith/contains, AND, OR, NOT"
 )
 _TEMPORAL = TIMESTAMP_ROOTS | {Root.DATE, Root.TIME}
+_PARTS = frozenset({"this", "expression", "expressions", "low", "high"})
 _ZONED_CASTS = frozenset({"TIMESTAMPTZ", "TIMESTAMPLTZ"})
 _TEMPORAL_CASTS = _ZONED_CASTS | {"DATE", "TIME", "TIMESTAMP", "TIMESTAMPNTZ"}
 _PLAIN_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}", re.ASCII)
@@ -105,6 +106,7 @@ class _Reader:
 
     def predicate(self, node: Node) -> Predicate:
         node = node.unnest()
+        self._check_parts(node)
         if isinstance(node, (exp.And, exp.Or)):
             join: Callable[..., Predicate] = and_ if isinstance(node, exp.And) else or_
             return join([self.predicate(child) for child in node.flatten()])
@@ -117,7 +119,7 @@ class _Reader:
             return same if isinstance(node, exp.NullSafeEQ) else ~same
         if isinstance(node, exp.In):
             return self._in(node)
-        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+        if isinstance(node, exp.Between):
             name, key = self._column(node.this, node)
             return between(
                 name,
@@ -135,6 +137,15 @@ class _Reader:
         if isinstance(node, exp.Boolean):
             return TRUE if node.this else FALSE
         return self._bare(node)
+
+    def _check_parts(self, node: Node) -> None:
+        """Refuse what hangs on a node and is not looked at here: sqlglot keeps modifiers (NOT, SYMMETRIC, …) as extra
+        parts.
+        """
+        known = _PARTS | {"negate"} if isinstance(node, exp.Like) else _PARTS
+        extra = [name for name, part in node.args.items() if part and name not in known]
+        if extra:
+            raise self._refuse(node)
 
     def _bare(self, node: Node) -> Predicate:
         if isinstance(node, (exp.Column, exp.Bracket)):
@@ -186,12 +197,14 @@ class _Reader:
         like, escape = (node.this, self._text(node.expression, node)) if isinstance(node, exp.Escape) else (node, "\\")
         if not isinstance(like, exp.Like):
             raise self._refuse(node)
+        self._check_parts(like)
         if len(escape) != 1:
             raise self._refuse(node, "ESCAPE takes one character")
         name, key = self._column(like.this, node)
         if isinstance(like.expression.unnest(), exp.Null):
             return Compare(name, Op.EQ, None, key)
-        return like_predicate(name, self._text(like.expression, node), escape=escape, map_key=key)
+        match = like_predicate(name, self._text(like.expression, node), escape=escape, map_key=key)
+        return ~match if like.args.get("negate") else match
 
     def _column(self, node: Node, whole: Node) -> tuple[str, str | None]:
         """The leaf's name, and the key when it is an entry of a map."""

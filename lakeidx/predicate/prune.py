@@ -73,7 +73,7 @@ def _leaf_may_match(leaf: Leaf, stats: ColumnStats, nan_blind: bool) -> bool:
     if nan_blind and isinstance(stats.max, float) and passes_nan(leaf):
         return True
     low, high = order_key(stats.min), order_key(stats.max)
-    if low == NAN_KEY:
+    if is_nan(stats.min):
         low = None
     if isinstance(leaf, Compare):
         return _range_may_match(leaf.op, order_key(leaf.value), low, high)
@@ -129,13 +129,14 @@ def is_impossible(leaf: Leaf) -> bool:
 def passes_nan(leaf: Leaf) -> bool:
     """Whether a NaN in the column passes the leaf."""
     if isinstance(leaf, Compare):
-        is_nan = order_key(leaf.value) == NAN_KEY
-        return leaf.op in (Op.EQ, Op.GE, Op.LE) if is_nan else leaf.op in (Op.GT, Op.GE, Op.NE)
+        return leaf.op in ((Op.EQ, Op.GE, Op.LE) if is_nan(leaf.value) else (Op.GT, Op.GE, Op.NE))
     assert isinstance(leaf, In)
-    return any(order_key(v) == NAN_KEY for v in leaf.values) != leaf.negated
+    return any(is_nan(v) for v in leaf.values) != leaf.negated
 
 
-NAN_KEY = (1, 0.0)
+def is_nan(value: Any) -> bool:
+    """True for the float NaN only."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def order_key(value: Any) -> Any:
@@ -143,5 +144,5 @@ def order_key(value: Any) -> Any:
     numbers).
     """
     if isinstance(value, float):
-        return NAN_KEY if math.isnan(value) else (0, value)
+        return (1, 0.0) if math.isnan(value) else (0, value)
     return value

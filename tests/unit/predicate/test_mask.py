@@ -1,0 +1,62 @@
+"""Evaluation over Arrow tables: forms of columns and bad input. Its logic is tested against a model in
+tests/property.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.predicate import FALSE, TRUE, Predicate, col, evaluate, filter_table, to_arrow_expression
+
+a = col("a")
+WORDS = pa.array(["x", None, "yx", "x", "z"])
+
+
+@pytest.mark.parametrize(
+    "pred", [a == "x", a != "x", a.is_in(["z", "x"]), a.not_in(["x"]), a.is_null(), a.is_not_null(), a.endswith("x")]
+)
+def test_dictionary_columns_give_the_same_mask(pred: Predicate) -> None:
+    plain = pa.table({"a": WORDS})
+    other = pa.array(["q", "x", None])
+    encoded = pa.table({"a": pa.chunked_array([WORDS.dictionary_encode(), other.dictionary_encode()])})
+    expected = evaluate(pred, pa.concat_tables([plain, pa.table({"a": other})]))
+    assert evaluate(pred, encoded).to_pylist() == expected.to_pylist()
+
+
+def test_record_batches_empty_tables_and_constants() -> None:
+    batch = pa.record_batch({"a": WORDS})
+    assert evaluate(a == "x", batch).to_pylist() == [True, False, False, True, False]
+    table = pa.table({"a": WORDS})
+    assert evaluate(TRUE, table).to_pylist() == [True] * 5
+    assert evaluate(FALSE, table).to_pylist() == [False] * 5
+    assert evaluate((a == "x") & TRUE, table.slice(0, 0)).to_pylist() == []
+    assert filter_table(FALSE, table).num_rows == 0
+    assert filter_table(TRUE, table) is table
+    assert filter_table(a != "x", table)["a"].to_pylist() == ["yx", "z"]
+
+
+def test_masks_have_no_nulls() -> None:
+    assert evaluate((a == "x") | (a == "z"), pa.table({"a": WORDS})).null_count == 0
+
+
+def test_missing_column_and_literal_of_another_type() -> None:
+    table = pa.table({"a": WORDS, "ab": WORDS})
+    for call in (lambda p: evaluate(p, table), lambda p: to_arrow_expression(p, table.schema)):
+        with pytest.raises(InvalidInputError, match="did you mean 'ab'"):
+            call(col("abc") == "x")
+        with pytest.raises(InvalidInputError, match="bind the predicate"):
+            call(a == 5)
+    stamps = pa.table({"t": pa.array([1], pa.timestamp("ms"))})
+    with pytest.raises(InvalidInputError, match="more digits"):
+        evaluate(col("t") == (1, 500), stamps)
+
+
+def test_a_thousand_alternatives_do_not_nest() -> None:
+    pred = FALSE
+    for n in range(1000):
+        pred = pred | (col("n") == n)
+    schema = pa.schema([("n", pa.int64())])
+    assert "999" in str(to_arrow_expression(pred, schema))
+    assert evaluate(pred, pa.table({"n": pa.array([999, 1000])})).to_pylist() == [True, False]
