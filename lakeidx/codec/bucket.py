@@ -160,7 +160,8 @@ def _hash_decimals(out: Any, low: Any, high: Any, scale: Any) -> None:
                 rest = part - quotient[k] * np.uint64(10)
             if rest != 0:
                 break
-            limbs[:] = quotient
+            for k in range(4):
+                limbs[k] = quotient[k]
             digits -= 1
         h = np.uint32(0)
         for k in range(4):

@@ -144,7 +144,7 @@ def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
     swapped = False
     for p in range(passes):
         at = counts[p]
-        total = 0
+        total: Any = 0
         for digit in range(1 << width):
             count = at[digit]
             at[digit] = total
