@@ -5,15 +5,17 @@ Layout (both arrays have `capacity` slots, any capacity, not only powers of two)
 ========  ======  =================================================================================
 array     dtype   meaning
 ========  ======  =================================================================================
-keys      int32   the hash in a slot; undefined where `buckets` says the slot is empty
-buckets   int16   the bucket of that hash; -1 empty; -2 taken, bucket still to be drawn (only inside
-                  one call, see `collect`)
+keys      int32   the hash in a slot; undefined where the slot is empty
+buckets   int16   bits 0-14: the bucket of that hash, 0 to 32,766; bit 15: the hash is new since the
+                  map was loaded. -1 (all bits): the slot is empty. 32,767: taken, bucket still to be
+                  drawn (only inside one call, see `collect`)
 ========  ======  =================================================================================
 
 A hash starts its search at slot ``mix(hash) * capacity >> 32`` and goes on to the right, round the end. `mix` is a
 bijection of 32-bit values, so slots are ordered like mixed hashes: growing copies the old slots from left to right and
-writes the new ones almost in order, which is why the map can afford to grow by a quarter at a time and stays between 8
-and 10 bytes per hash. Entries are never removed.
+writes the new ones almost in order, which is why the map can afford to grow by a quarter at a time and holds 8 to 10
+bytes per hash. Only a column of mostly new hashes makes it grow by up to double, for as many as are still to come.
+Entries are never removed.
 
 Java's PartitionIndex (release 1.4.2) stores buckets as 16-bit numbers, too; bucket ids end at 32,766.
 """
@@ -29,13 +31,16 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 EMPTY = np.int16(-1)
-PENDING = np.int16(-2)
+PENDING = np.int16(32767)
+_BUCKET_BITS = np.int16(0x7FFF)
+_NEW_BIT = np.int16(-0x8000)
 ABSENT = -1
 """What `HashMap.lookup` answers for a hash it does not hold."""
 
 MAX_LOAD = 0.75
 GROWTH = 1.25
 _MIN_CAPACITY = 64
+_RECENT = 4096
 _AHEAD = 16  # rows between asking for a slot's cache line and reading it; a power of two
 
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -86,7 +91,8 @@ def _assign(
 ) -> tuple[int, int]:
     # Rows from `start` on: known hashes get their bucket, up to `room` new ones get `bucket`. Stops before the first
     # row that
-    # has no room or would make the map hold more than `limit` hashes. With bucket PENDING, rows whose hash is pending
+    # has no room or would make the map hold more than `limit` hashes. `bucket` carries the new bit. With bucket
+    # PENDING, rows whose hash is pending
     # get
     # PENDING. Returns (first row not done, hashes in the map).
     n, capacity, last = len(hashes), np.uint64(len(keys)), len(keys) - 1
@@ -111,13 +117,13 @@ def _assign(
                     return i, count
                 keys[s] = h
                 buckets[s] = bucket
-                out[i] = bucket
+                out[i] = bucket & _BUCKET_BITS
                 is_new[i] = True
                 room -= 1
                 count += 1
                 break
             if keys[s] == h:
-                out[i] = b
+                out[i] = b & _BUCKET_BITS
                 break
             s = 0 if s == last else s + 1
     return n, count
@@ -143,9 +149,9 @@ def _settle(
         while keys[s] != h or buckets[s] == EMPTY:
             s = 0 if s == last else s + 1
         if is_new[i]:
-            buckets[s] = picks[taken]
+            buckets[s] = np.int16(picks[taken]) | _NEW_BIT
             taken += 1
-        out[i] = buckets[s]
+        out[i] = buckets[s] & _BUCKET_BITS
 
 
 @njit(cache=True, nogil=True)
@@ -197,7 +203,7 @@ def _lookup(
         s = _slot(h, capacity)
         while buckets[s] != EMPTY and keys[s] != h:
             s = 0 if s == last else s + 1
-        out[i] = buckets[s]
+        out[i] = ABSENT if buckets[s] == EMPTY else buckets[s] & _BUCKET_BITS
 
 
 class HashMap:
@@ -226,12 +232,12 @@ class HashMap:
 
     @property
     def buckets(self) -> NDArray[np.int16]:
-        """Slots' buckets, int16[capacity], -1 where empty. Not a copy."""
+        """Slots' buckets with their new bits, int16[capacity], -1 where empty. Not a copy."""
         return self._buckets
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the two arrays; 8 to 10 per hash once the map has grown beyond its smallest size."""
+        """Bytes of the two arrays: 6 per slot, 8 to 10 per hash but for what was reserved in vain."""
         return int(self._keys.nbytes + self._buckets.nbytes)
 
     def _limit(self) -> int:
@@ -247,12 +253,18 @@ class HashMap:
         _rehash(self._keys, self._buckets, keys, buckets)
         self._keys, self._buckets = keys, buckets
 
-    def _grow_if_full(self) -> None:
+    def _grow_if_full(self, is_new: NDArray[np.bool_], start: int) -> None:
+        # By a quarter, or up to double when the share of new hashes in the last rows says that the rest will need it.
         if self._count >= self._limit():
-            self._resize(int(len(self._keys) * GROWTH) + 1)
+            recent = is_new[max(0, start - _RECENT) : start]
+            share = np.count_nonzero(recent) / max(len(recent), 1)
+            expected = int((self._count + share * (len(is_new) - start)) / MAX_LOAD)
+            capacity = len(self._keys)
+            self._resize(min(max(expected, int(capacity * GROWTH)), 2 * capacity) + 1)
 
     def store(self, hashes: NDArray[np.int32], bucket: int) -> int:
-        """Put every hash into `bucket`, replacing the bucket of a known one; returns how many were new."""
+        """Load hashes: every one gets `bucket`, replacing that of a known one, and is not new. Returns how many were
+        unknown before."""
         # Distinct hashes are not known beforehand; files hold none twice, so reserving for all of them is exact for
         # them.
         self.reserve(self._count + len(hashes))
@@ -283,11 +295,12 @@ class HashMap:
         returns  the first row that was not done: its hash is new and the room is used up; n when all are done
         cost     one pass; each growth copies the map once
         """
+        flagged = int(np.int16(bucket) | _NEW_BIT)
         while True:
             before = self._count
-            self._grow_if_full()
+            self._grow_if_full(is_new, start)
             start, self._count = _assign(
-                self._keys, self._buckets, hashes, out, is_new, start, before, self._limit(), bucket, room
+                self._keys, self._buckets, hashes, out, is_new, start, before, self._limit(), flagged, room
             )
             room -= self._count - before
             if start == len(hashes) or room == 0:
@@ -296,11 +309,11 @@ class HashMap:
     def collect(
         self, hashes: NDArray[np.int32], out: NDArray[np.int32], is_new: NDArray[np.bool_], *, start: int
     ) -> int:
-        """As `assign`, but new hashes are held back (bucket -2) until `settle` says where they go.
+        """As `assign`, but new hashes are held back (bucket 32,767) until `settle` says where they go.
 
         returns  the first row that was not done (the map has to be settled and grown before it), or n
         """
-        self._grow_if_full()
+        self._grow_if_full(is_new, start)
         stop, self._count = _assign(
             self._keys, self._buckets, hashes, out, is_new, start, self._count, self._limit(), int(PENDING), len(hashes)
         )
@@ -328,5 +341,15 @@ class HashMap:
 
     def items(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
         """All hashes and their buckets, in slot order; copies."""
-        used = np.flatnonzero(self._buckets != EMPTY)
-        return self._keys[used], self._buckets[used]
+        return self._at(self._buckets != EMPTY)
+
+    def new_items(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
+        """Hashes that `assign` or `settle` brought in since load or `forget_new`, and their buckets; copies."""
+        return self._at(self._buckets < EMPTY)
+
+    def _at(self, slots: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
+        return self._keys[slots], self._buckets[slots] & _BUCKET_BITS
+
+    def forget_new(self) -> None:
+        """Clear the new bits; the hashes stay."""
+        np.bitwise_and(self._buckets, _BUCKET_BITS, out=self._buckets, where=self._buckets < EMPTY)

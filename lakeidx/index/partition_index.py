@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.index.hash_map import HashMap
-from lakeidx.index.room import GrowingRooms, OverwriteRooms, known_buckets
+from lakeidx.index.room import GrowingRooms, OverwriteRooms, bucket_column
 from lakeidx.index.rules import MAX_BUCKETS, AssignRules, BucketPicker
 from lakeidx.index.walk_order import loaded_walk_order
 
@@ -41,11 +41,10 @@ class PartitionIndexState:
     """A PartitionIndex as plain arrays, to be sent to another process or kept; nothing is copied or rebuilt.
 
     overwrite    made by `PartitionIndex.for_overwrite`
-    slot_keys    int32[capacity], slot_buckets int16[capacity] (-1 empty): the hash map
+    slot_keys    int32[capacity], slot_buckets int16[capacity]: the arrays of `HashMap`; new bits are kept
     hashes       hashes in the map
     own_buckets  int32[k], own_counts int64[k]: own buckets in the order they became known, hashes in each
     walk         int32, buckets that may have room, first one first
-    new_hashes   int32[m], new_buckets int16[m]: hashes recorded since load, in order
     """
 
     rules: AssignRules
@@ -56,14 +55,12 @@ class PartitionIndexState:
     own_buckets: NDArray[np.int32]
     own_counts: NDArray[np.int64]
     walk: NDArray[np.int32]
-    new_hashes: NDArray[np.int32]
-    new_buckets: NDArray[np.int16]
 
 
 class PartitionIndex:
     """Hash -> bucket of one partition; make one with `load`, `for_overwrite`, `with_buckets` or `from_state`."""
 
-    __slots__ = ("_map", "_new_buckets", "_new_hashes", "_pick", "_rooms", "_rules")
+    __slots__ = ("_map", "_pick", "_rooms", "_rules")
 
     def __init__(
         self, rules: AssignRules, pick: BucketPicker, rooms: GrowingRooms | OverwriteRooms, hash_map: HashMap
@@ -72,8 +69,6 @@ class PartitionIndex:
         self._pick = pick
         self._rooms = rooms
         self._map = hash_map
-        self._new_hashes: list[NDArray[np.int32]] = []
-        self._new_buckets: list[NDArray[np.int16]] = []
 
     @classmethod
     def load(
@@ -143,7 +138,7 @@ class PartitionIndex:
             rooms = OverwriteRooms(state.rules, counts)
         else:
             rooms = GrowingRooms(state.rules, counts, state.walk.tolist())
-        index = cls(
+        return cls(
             state.rules,
             pick,
             rooms,
@@ -153,24 +148,19 @@ class PartitionIndex:
                 state.hashes,
             ),
         )
-        index._record(state.new_hashes, state.new_buckets)
-        return index
 
     def state(self) -> PartitionIndexState:
         """This index as arrays; not copies, so the index must not be used further unless they are copied."""
         counts = self._rooms.counts
-        hashes, buckets = self._new_arrays()
         return PartitionIndexState(
             rules=self._rules,
             overwrite=isinstance(self._rooms, OverwriteRooms),
             slot_keys=self._map.keys,
             slot_buckets=self._map.buckets,
             hashes=len(self._map),
-            own_buckets=known_buckets(self._rooms),
+            own_buckets=bucket_column(self._rooms.counts),
             own_counts=np.fromiter(counts.values(), np.int64, len(counts)),
             walk=np.array(self._rooms.walk, np.int32),
-            new_hashes=hashes,
-            new_buckets=buckets,
         )
 
     @property
@@ -185,7 +175,7 @@ class PartitionIndex:
     @property
     def buckets(self) -> NDArray[np.int32]:
         """Own buckets in the order they became known, int32[k]."""
-        return known_buckets(self._rooms)
+        return bucket_column(self._rooms.counts)
 
     @property
     def counts(self) -> dict[int, int]:
@@ -194,8 +184,8 @@ class PartitionIndex:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held: the map, and 6 for each hash that is new since load."""
-        return self._map.memory_bytes + sum(6 * len(h) for h in self._new_hashes)
+        """Bytes held; 8 to 10 per hash, up to 18 for the moment the map grows."""
+        return self._map.memory_bytes
 
     def items(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
         """All known hashes and their buckets, in no particular order; copies."""
@@ -222,11 +212,7 @@ class PartitionIndex:
         hashes = _column(hashes)
         n = len(hashes)
         result = Assignment(np.empty(n, np.int32), np.zeros(n, np.bool_))
-        try:
-            self._fill(hashes, result, task_max)
-        finally:
-            if result.is_new.any():
-                self._record(hashes[result.is_new], result.buckets[result.is_new].astype(np.int16))
+        self._fill(hashes, result, task_max)
         return result
 
     def _fill(self, hashes: NDArray[np.int32], result: Assignment, task_max: int) -> None:
@@ -244,47 +230,44 @@ class PartitionIndex:
 
     def _draw(self, hashes: NDArray[np.int32], result: Assignment, row: int) -> None:
         out, is_new = result.buckets, result.is_new
-        known = known_buckets(self._rooms)
+        known = self._rooms.choices
         while row < len(hashes):
             stop = self._map.collect(hashes, out, is_new, start=row)
-            new_rows = int(np.count_nonzero(is_new[row:stop]))
             try:
-                picks = self._pick(known, new_rows) if new_rows else known[:0]
-                if len(picks) != new_rows or not np.isin(picks, known).all():
-                    raise InternalError(
-                        f"asked for {new_rows} of the buckets {known.tolist()}, the picker gave {picks}"
-                    )
+                picks = self._picked(known, int(np.count_nonzero(is_new[row:stop])))
             except BaseException:
                 is_new[row:stop] = False
                 self._map.drop_pending()
                 raise
-            self._map.settle(hashes, out, is_new, start=row, stop=stop, picks=picks.astype(np.int32))
-            for bucket, hashes_taken in zip(*np.unique(picks, return_counts=True), strict=True):
-                self._rooms.took(int(bucket), int(hashes_taken))
+            self._map.settle(hashes, out, is_new, start=row, stop=stop, picks=picks)
+            per_bucket = np.bincount(picks)
+            for bucket in np.flatnonzero(per_bucket).tolist():
+                self._rooms.took(bucket, int(per_bucket[bucket]))
             row = stop
 
+    def _picked(self, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
+        if count == 0:
+            return known[:0]
+        picks = np.asarray(self._pick(known, count), np.int32)
+        allowed = np.zeros(MAX_BUCKETS, np.bool_)
+        allowed[known] = True
+        in_range = len(picks) == count and picks.min() >= 0 and picks.max() < MAX_BUCKETS
+        if not in_range or not allowed[picks].all():
+            raise InternalError(f"asked for {count} of the buckets {known.tolist()}, the picker gave {picks}")
+        return picks
+
     def new_hashes(self) -> dict[int, NDArray[np.int32]]:
-        """Hashes recorded since load (or since `forget_new`), by bucket ascending, each in the order they came."""
-        return _by_bucket(*self._new_arrays())
+        """Hashes recorded since load (or since `forget_new`), by bucket ascending; no order inside."""
+        return _by_bucket(*self._map.new_items())
 
     def new_counts(self) -> dict[int, int]:
         """How many hashes each bucket got since load (or since `forget_new`), by bucket ascending."""
-        found, counts = np.unique(self._new_arrays()[1], return_counts=True)
+        found, counts = np.unique(self._map.new_items()[1], return_counts=True)
         return dict(zip(found.tolist(), counts.tolist(), strict=True))
 
     def forget_new(self) -> None:
         """Call what was recorded so far old, after it was committed; the hashes stay known."""
-        self._new_hashes, self._new_buckets = [], []
-
-    def _record(self, hashes: NDArray[np.int32], buckets: NDArray[np.int16]) -> None:
-        self._new_hashes.append(hashes)
-        self._new_buckets.append(buckets)
-
-    def _new_arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
-        if len(self._new_hashes) != 1:
-            self._new_hashes = [np.concatenate([np.empty(0, np.int32), *self._new_hashes])]
-            self._new_buckets = [np.concatenate([np.empty(0, np.int16), *self._new_buckets])]
-        return self._new_hashes[0], self._new_buckets[0]
+        self._map.forget_new()
 
 
 def _by_bucket(hashes: NDArray[np.int32], buckets: NDArray[Any]) -> dict[int, NDArray[np.int32]]:

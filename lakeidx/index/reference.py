@@ -96,4 +96,5 @@ class ReferenceOverwrite:
                 return self.current
         if not self.rows:
             raise no_own_bucket(rules)
-        return int(self.pick(np.array(list(self.rows), np.int32), 1)[0])
+        choices = list(self.rows)[:1] if task_scope else list(self.rows)
+        return int(self.pick(np.array(choices, np.int32), 1)[0])

@@ -7,7 +7,7 @@ known is not their business. They are asked once per bucket that fills up, never
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,7 +31,7 @@ class RoomSource(Protocol):
     """Says where the next new hashes go, and is told where they went."""
 
     def next_room(self, task_max: int) -> Room | None:
-        """The bucket for the next new hash, opened if need be; None when one of `known()` has to be drawn.
+        """The bucket for the next new hash, opened if need be; None when one of `choices` has to be drawn.
 
         task_max  the largest bucket id the assigner task has given out so far (0 at first); LimitScope.TASK looks at it
         errors    InvalidInputError when bucket ids have run out
@@ -46,6 +46,16 @@ class RoomSource(Protocol):
     def counts(self) -> dict[int, int]:
         """Hashes per own bucket, in the order the buckets became known. Not a copy."""
         ...
+
+    @property
+    def choices(self) -> NDArray[np.int32]:
+        """The buckets that a draw chooses from, int32[k], k >= 1 once `next_room` gave None."""
+        ...
+
+
+def bucket_column(buckets: Collection[int]) -> NDArray[np.int32]:
+    """Bucket ids as a column, int32[k]."""
+    return np.fromiter(buckets, np.int32, len(buckets))
 
 
 def _limit_reached(rules: AssignRules, task_max: int) -> bool:
@@ -81,6 +91,10 @@ class GrowingRooms:
         return self._counts
 
     @property
+    def choices(self) -> NDArray[np.int32]:
+        return bucket_column(self._counts)
+
+    @property
     def walk(self) -> list[int]:
         """Buckets that may still have room, the one to be filled first at the head."""
         return list(self._walk)
@@ -112,9 +126,9 @@ class GrowingRooms:
 class OverwriteRooms:
     """Fills own ids one after another from the smallest, for a partition that is written anew.
 
-    With LimitScope.TASK two habits of Java 1.4.2 are kept: an assigner that owns no id below max-buckets writes to
-    bucket 0,
-    and one whose ids are used up goes on filling its last bucket until the task has seen the largest id of all.
+    With LimitScope.TASK three habits of Java 1.4.2 are kept: an assigner that owns no id below max-buckets writes to
+    bucket 0; one whose ids are used up goes on filling its last bucket until the task has seen the largest id of all;
+    and after that it "draws" from its first bucket alone, because Java notes only that one.
 
     source   org.apache.paimon.index.SimpleHashBucketAssigner, release 1.4.2
     """
@@ -130,6 +144,11 @@ class OverwriteRooms:
     @property
     def counts(self) -> dict[int, int]:
         return self._counts
+
+    @property
+    def choices(self) -> NDArray[np.int32]:
+        known = bucket_column(self._counts)
+        return known[:1] if self._rules.limit_scope is LimitScope.TASK else known
 
     @property
     def walk(self) -> list[int]:
@@ -162,8 +181,3 @@ class OverwriteRooms:
 
     def took(self, bucket: int, hashes: int) -> None:
         self._counts[bucket] += hashes
-
-
-def known_buckets(source: RoomSource) -> NDArray[np.int32]:
-    """The buckets a random pick chooses from, int32[k], in the order they became known."""
-    return np.fromiter(source.counts, np.int32, len(source.counts))

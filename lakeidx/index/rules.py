@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import sha256
 from typing import Protocol
 
 import numpy as np
@@ -95,6 +96,11 @@ class RandomBuckets:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
+
+    @classmethod
+    def seeded(cls, text: str) -> RandomBuckets:
+        """Draws that depend on nothing but `text` (a batch id), so that a stage that is run again decides the same."""
+        return cls(np.random.default_rng(list(sha256(text.encode()).digest())))
 
     def __call__(self, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
         return known[self._rng.integers(0, len(known), size=count)]

@@ -1,0 +1,297 @@
+"""Every line of assign.jsonl: what the released Java assigners did, call by call.
+
+Java's walk over non-full buckets is followed exactly, so the alternative that the data allows (`lowest_non_full_bucket`)
+is not made use of: the answer must be Java's own. Where Java drew at random, the draw itself is fed in (`picked`), and the
+buckets offered to the draw must be the ones Java drew from.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lakeidx.errors import InternalError, InvalidInputError
+from lakeidx.index import (
+    AssignerSet,
+    AssignPlan,
+    AssignRules,
+    HashBucketAssigner,
+    LimitScope,
+    PartitionIndex,
+    PartitionKey,
+    SimpleHashBucketAssigner,
+    assigner_of,
+    is_my_bucket,
+    split_by_assigner,
+)
+from tests.conftest import GOLDEN
+
+pytestmark = pytest.mark.golden
+LINES = [json.loads(line) for line in (GOLDEN / "assign.jsonl").read_text(encoding="utf-8").splitlines()]
+KINDS = {
+    "partition-index",
+    "partition-index-error",
+    "hash-bucket-assigner",
+    "hash-bucket-assigner-prepare",
+    "simple-hash-bucket-assigner",
+    "routing",
+}
+ERRORS = {"Too more bucket": "dynamic-bucket.target-row-num", "list is empty": "dynamic-bucket.max-buckets"}
+
+
+def of_kind(*kinds: str) -> list[Any]:
+    return [pytest.param(line, id=f"{line['kind']}-{line['id']}") for line in LINES if line["kind"] in kinds]
+
+
+def test_no_kind_is_left_out() -> None:
+    assert {line["kind"] for line in LINES} <= KINDS
+
+
+@dataclass
+class JavasDraws:
+    """A picker that gives what Java drew, and checks that the draw was due."""
+
+    due: list[tuple[list[int], int]] = field(default_factory=list)
+
+    def expect(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        assert self.due == [], "Java drew at random, lakeidx did not"
+        self.due = [(sorted(c["random_of"]), c["picked"]) for c in calls if "random_of" in c]
+
+    def __call__(self, known: np.ndarray, count: int) -> np.ndarray:
+        draws = [self.due.pop(0) for _ in range(count)]
+        assert all(choice == sorted(known.tolist()) for choice, _ in draws)
+        return np.array([picked for _, picked in draws], np.int32)
+
+
+def column(values: Sequence[int]) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+def answers(calls: Sequence[Mapping[str, Any]]) -> list[int]:
+    return [call["picked"] if "picked" in call else call["bucket"] for call in calls]
+
+
+def option_of(message: str) -> str:
+    """The option our error must name where Java failed with this message."""
+    return next(option for words, option in ERRORS.items() if words in message)
+
+
+def rules_of(line: Mapping[str, Any]) -> AssignRules:
+    return AssignRules(
+        target_rows=line["target"],
+        max_buckets=line["max_buckets"],
+        num_assigners=line["num_assigners"],
+        assign_id=line["assign_id"],
+        limit_scope=LimitScope.TASK,
+    )
+
+
+@pytest.mark.parametrize("line", of_kind("partition-index"))
+def test_partition_index(line: dict[str, Any]) -> None:
+    draws = JavasDraws()
+    known = line["hash_to_bucket"]
+    index = PartitionIndex.with_buckets(
+        column([h for h, _ in known]),
+        column([b for _, b in known]),
+        counts=dict(line["bucket_counts"]),
+        rules=rules_of(line),
+        pick=draws,
+    )
+    for i, call in enumerate(line["calls"]):
+        draws.expect([call])
+        if "error" in call:
+            with pytest.raises(InvalidInputError, match=option_of(call["error"])):
+                index.assign(column([call["hash"]]), task_max=call["max_bucket_id"])
+            break
+        got = index.assign(column([call["hash"]]), task_max=call["max_bucket_id"])
+        assert got.tolist() == answers([call]), f"call {i}"
+        if "total" in call:
+            assert len(index.buckets) == call["total"], f"call {i}"
+    draws.expect([])
+    if "end_total_buckets" in line:
+        assert sorted(index.buckets.tolist()) == sorted(line["end_total_buckets"])
+
+
+@pytest.mark.parametrize("line", of_kind("partition-index-error"))
+def test_partition_index_error(line: dict[str, Any]) -> None:
+    # "Nothing passes the filter": an assigner whose ids all lie beyond the last possible bucket.
+    assert (line["filter"], line["max_buckets"]) == ("none", -1)
+    for scope in LimitScope:
+        rules = AssignRules(target_rows=line["target"], num_assigners=40_000, assign_id=39_999, limit_scope=scope)
+        index = PartitionIndex.load([], rules=rules, pick=JavasDraws())
+        with pytest.raises(InvalidInputError, match=option_of(line["error"])) as failure:
+            index.assign(column([1]), task_max=line["max_bucket_id"])
+        assert f"hold {line['target']} keys" in str(failure.value)
+
+
+def partition_bytes(value: int) -> bytes:
+    """Prefixed BinaryRow of one INT: arity, then 8 bytes of header and null bits, then the value's slot."""
+    return struct.pack(">i", 1) + struct.pack("<qi4x", 0, value)
+
+
+@dataclass
+class GoldenFiles:
+    """The loader: HASH files in the order Java scanned them."""
+
+    files: dict[bytes, list[tuple[int, np.ndarray]]] = field(default_factory=dict)
+    loads: list[bytes] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> GoldenFiles:
+        files: dict[bytes, list[tuple[int, np.ndarray]]] = {}
+        for entry in line["index"]:
+            files.setdefault(partition_bytes(entry["partition"]), []).append((entry["bucket"], column(entry["hashes"])))
+        return cls(files)
+
+    def load(self, partition: bytes) -> list[tuple[int, np.ndarray]]:
+        self.loads.append(partition)
+        return self.files.get(partition, [])
+
+
+@dataclass
+class Job:
+    """All assigner tasks of a golden line."""
+
+    line: Mapping[str, Any]
+    draws: JavasDraws = field(default_factory=JavasDraws)
+    latest: int | None = None
+
+    def __post_init__(self) -> None:
+        self.plan = AssignPlan(
+            num_channels=self.line["num_channels"],
+            num_assigners=self.line["num_assigners"],
+            target_rows=self.line["target"],
+            max_buckets=self.line["max_buckets"],
+            limit_scope=LimitScope.TASK,
+        )
+        self.files = GoldenFiles.of(self.line)
+        self.made: dict[int, HashBucketAssigner] = {}
+        self.set = AssignerSet(self.plan, self.make)
+        self.keys = {p: PartitionKey(partition_bytes(p), h) for p, h in self.line["partition_hashes"]}
+        self.value_of = {key.data: p for p, key in self.keys.items()}
+
+    def make(self, assign_id: int) -> HashBucketAssigner:
+        self.made[assign_id] = HashBucketAssigner(self.plan, assign_id, self.files, self.draws)
+        return self.made[assign_id]
+
+    def assign(self, calls: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Calls of one partition and task as one column, through the set."""
+        self.draws.expect(calls)
+        got = self.set.assign([self.keys[calls[0]["partition"]]], None, column([c["hash"] for c in calls]))
+        self.draws.expect([])
+        return got.buckets.tolist()
+
+    def op(self, call: Mapping[str, Any]) -> None:
+        if call["op"] == "wrong-assigner":
+            belongs = int(call["error"].split("record assign id ")[1].split()[0])
+            task = self.set.task(call["assigner"])
+            with pytest.raises(InternalError, match=f"came to assigner {call['assigner']} .* to assigner {belongs}"):
+                task.assign(self.keys[call["partition"]], column([call["hash"]]))
+        elif call["op"] == "commit-empty":
+            if call["user"] == self.line["commit_user"]:
+                self.latest = call["identifier"]
+        else:
+            assert call["op"] == "prepare-commit"
+            for assign_id, cached in enumerate(call["cached_partitions_per_assigner"]):
+                task = self.set.task(assign_id)
+                assert isinstance(task, HashBucketAssigner)
+                task.prepare_commit(call["identifier"], lambda: self.latest)
+                assert sorted(self.value_of[p] for p in task.indexes) == cached
+
+    def check_end(self) -> None:
+        for assign_id, totals in enumerate(self.line.get("end_total_buckets_per_assigner", [])):
+            indexes = self.set.task(assign_id).indexes
+            got = {str(self.value_of[p]): sorted(index.buckets.tolist()) for p, index in indexes.items()}
+            assert got == {p: sorted(buckets) for p, buckets in totals.items()}
+
+
+def runs(calls: Sequence[Mapping[str, Any]], *, longest: int | None) -> Iterator[list[Mapping[str, Any]]]:
+    """Neighbouring calls that one column can carry: same partition, same task, no operation, no error."""
+    single = iter(range(len(calls)))
+
+    def key(call: Mapping[str, Any]) -> tuple[Any, ...]:
+        alone = "op" in call or "error" in call
+        return (call.get("partition"), call.get("assigner"), next(single) if alone else None)
+
+    for _, group in groupby(calls, key):
+        members = list(group)
+        step = longest or len(members)
+        for at in range(0, len(members), step):
+            yield members[at : at + step]
+
+
+@pytest.mark.parametrize("longest", [1, None], ids=["call-by-call", "columns"])
+@pytest.mark.parametrize("line", of_kind("hash-bucket-assigner", "hash-bucket-assigner-prepare"))
+def test_hash_bucket_assigner(line: dict[str, Any], longest: int | None) -> None:
+    job = Job(line)
+    for calls in runs(line["calls"], longest=longest):
+        if "op" in calls[0]:
+            job.op(calls[0])
+        elif "error" in calls[0]:
+            with pytest.raises(InvalidInputError, match=option_of(calls[0]["error"])):
+                job.assign(calls)
+            break
+        else:
+            assert job.assign(calls) == answers(calls), calls
+            assert {c["assigner"] for c in calls} <= set(job.made)
+    job.check_end()
+    if line["kind"] == "hash-bucket-assigner":
+        touched = {(c["partition"], c["assigner"]) for c in line["calls"] if c.get("op") is None}
+        assert len(job.files.loads) == len(touched), "an index is loaded once per task, when a batch touches it"
+
+
+@pytest.mark.parametrize("longest", [1, None], ids=["call-by-call", "columns"])
+@pytest.mark.parametrize("line", of_kind("simple-hash-bucket-assigner"))
+def test_simple_hash_bucket_assigner(line: dict[str, Any], longest: int | None) -> None:
+    draws = JavasDraws()
+    # The line gives no number of channels: this assigner does not look at routing.
+    plan = AssignPlan(
+        num_channels=line["num_assigners"],
+        num_assigners=line["num_assigners"],
+        target_rows=line["target"],
+        max_buckets=line["max_buckets"],
+        limit_scope=LimitScope.TASK,
+    )
+    assigner = SimpleHashBucketAssigner(plan, line["assign_id"], draws)
+    for calls in runs(line["calls"], longest=longest):
+        partition = PartitionKey(partition_bytes(calls[0]["partition"]), 0)
+        draws.expect(calls)
+        if "error" in calls[0]:
+            with pytest.raises(InvalidInputError, match=option_of(calls[0]["error"])):
+                assigner.assign(partition, column([calls[0]["hash"]]))
+            break
+        got = assigner.assign(partition, column([c["hash"] for c in calls])).buckets
+        assert got.tolist() == answers(calls), calls
+    draws.expect([])
+
+
+@pytest.mark.parametrize("line", of_kind("routing"))
+def test_routing(line: dict[str, Any]) -> None:
+    rows = [dict(zip(line["columns"], row, strict=True)) for row in line["rows"]]
+    assert rows
+    for row in rows:
+        shape = {"num_channels": row["num_channels"], "num_assigners": row["num_assigners"]}
+        got = assigner_of(row["partition_hash"], column([row["key_hash"]]), **shape)
+        assert got.tolist() == [row["assigner"]]
+        mine = is_my_bucket(row["bucket"], num_assigners=row["num_assigners"], assign_id=row["assign_id"])
+        assert mine == row["is_my_bucket"]
+        rules = AssignRules(target_rows=1, num_assigners=row["num_assigners"], assign_id=row["assign_id"])
+        assert rules.owns(row["bucket"]) == row["is_my_bucket"]
+    shapes = {(row["num_channels"], row["num_assigners"]) for row in rows}
+    for channels, assigners in shapes:
+        same = [r for r in rows if (r["num_channels"], r["num_assigners"]) == (channels, assigners)]
+        groups = split_by_assigner(
+            column([r["partition_hash"] for r in same]),
+            column([r["key_hash"] for r in same]),
+            num_channels=channels,
+            num_assigners=assigners,
+        )
+        for task in range(channels):
+            assert groups.rows(task).tolist() == [i for i, r in enumerate(same) if r["assigner"] == task]
