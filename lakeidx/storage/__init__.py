@@ -8,8 +8,19 @@ from typing import Any
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile, join, name_of, parent_of
 from lakeidx.storage.local import LocalStore
+from lakeidx.storage.s3 import S3Store
 
-__all__ = ["FileInfo", "LocalStore", "ObjectStore", "OutputFile", "join", "name_of", "open_store", "parent_of"]
+__all__ = [
+    "FileInfo",
+    "LocalStore",
+    "ObjectStore",
+    "OutputFile",
+    "S3Store",
+    "join",
+    "name_of",
+    "open_store",
+    "parent_of",
+]
 
 _S3_SCHEMES = ("s3", "s3a", "s3n")
 
@@ -25,8 +36,6 @@ def open_store(uri: str, storage_options: Mapping[str, Any] | None = None) -> Ob
         raise InvalidInputError(f"expected a path or URI, not {uri!r}")
     scheme, colon, rest = uri.partition(":")
     if colon and rest.startswith("//") and scheme.lower() in _S3_SCHEMES:
-        from lakeidx.storage.s3 import S3Store
-
         return S3Store(uri, storage_options)
     if colon and rest.startswith("//") and scheme.lower() != "file":
         raise UnsupportedError(f"no store for {scheme}:// URIs; use a local path, file:// or s3://", path=uri)

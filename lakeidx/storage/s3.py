@@ -1,0 +1,347 @@
+"""Tables in an S3-compatible object store, through s3fs.
+
+put_if_absent is a PUT with ``If-None-Match: *``: 412 means the object is there; 409 (another conditional put is under way) is tried
+again; after a timeout, a lost connection or a 5xx nobody knows, which is a CommitUnknownError. Every other request is repeated a
+few times with growing, random waits before it is an UnavailableError. Connections are made on first use in each process, so that
+a store may be pickled, and used after a fork.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+import tenacity
+
+from lakeidx.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    LakeIdxError,
+    NotFoundError,
+    UnavailableError,
+)
+from lakeidx.storage.base import FileInfo, name_of
+from lakeidx.storage.range_file import open_ranges
+from lakeidx.storage.s3_options import S3Options
+from lakeidx.storage.s3_output import S3Output
+
+if TYPE_CHECKING:
+    from s3fs import S3FileSystem
+
+T = TypeVar("T")
+
+_REFUSED_BEFORE_SENDING = ("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError")
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError")
+_BAD_REQUEST = ("ParamValidationError", "InvalidEndpointConfigurationError", "InvalidRegionError")
+_DELETE_AT_ONCE = 1000
+
+
+class _Transient(Exception):
+    """A failure that may pass; `sent` is False when the request surely never reached the store."""
+
+    def __init__(self, message: str, *, sent: bool) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class _Exists(Exception):
+    """The precondition of a conditional put failed."""
+
+
+class _Busy(Exception):
+    """Another conditional put of the same object is under way (409); this one surely did nothing."""
+
+
+class S3Store:
+    """An `lakeidx.storage.base.ObjectStore` on S3.
+
+    uri       ``s3://bucket/...``; s3a and s3n are taken, too
+    options   see `lakeidx.storage.s3_options`
+    errors    InvalidInputError for unknown options or a URI without bucket
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, Any] | None = None) -> None:
+        self._uri = uri
+        self._raw_options = dict(options or {})
+        self._options = S3Options.parse(options)
+        self._lock = threading.Lock()
+        self._fs: S3FileSystem | None = None
+        self._pid = -1
+        _bucket_and_key(uri)
+
+    @property
+    def uri(self) -> str:
+        """The URI given to `open_store`."""
+        return self._uri
+
+    def __repr__(self) -> str:
+        return f"S3Store({self._uri!r}, endpoint_url={self._options.endpoint_url!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return S3Store, (self._uri, self._raw_options)
+
+    def get(self, path: str) -> bytes:
+        """The whole file."""
+        # One request: s3fs would ask for the size first to fetch large files in pieces.
+        return self._call(path, lambda fs, key: bytes(fs.cat_file(key, max_concurrency=1)))
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes offset .. offset + length; fewer when the file ends before."""
+        if length <= 0:
+            return b""
+
+        def read(fs: S3FileSystem, key: str) -> bytes:
+            try:
+                return bytes(fs.cat_file(key, start=offset, end=offset + length))
+            except OSError as e:
+                if _status(e)[0] == 416:
+                    return b""
+                raise
+
+        return self._call(path, read)
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several (offset, length) of one file, fetched side by side."""
+        if len(ranges) <= 1:
+            return [self.get_range(path, offset, length) for offset, length in ranges]
+
+        def read(fs: S3FileSystem, key: str) -> list[bytes]:
+            starts = [offset for offset, _ in ranges]
+            ends = [offset + length for offset, length in ranges]
+            return [bytes(b) for b in fs.cat_ranges([key] * len(ranges), starts, ends, on_error="raise")]
+
+        if any(length <= 0 for _, length in ranges):
+            return [self.get_range(path, offset, length) for offset, length in ranges]
+        try:
+            return self._call(path, read)
+        except InvalidInputError:
+            # One of them begins behind the end of the file.
+            return [self.get_range(path, offset, length) for offset, length in ranges]
+
+    def size(self, path: str) -> int:
+        """Bytes of a file."""
+        bucket, key = _bucket_and_key(path)
+        head = self._call(path, lambda fs, _: fs.call_s3("head_object", Bucket=bucket, Key=key))
+        return int(head["ContentLength"])
+
+    def info(self, path: str) -> FileInfo | None:
+        """What is known of one file, None when there is no file of that name."""
+        bucket, key = _bucket_and_key(path)
+        try:
+            head = self._call(path, lambda fs, _: fs.call_s3("head_object", Bucket=bucket, Key=key))
+        except NotFoundError:
+            return None
+        return _file_info(path.rpartition("/")[0], name_of(path), {**head, "Size": head["ContentLength"]})
+
+    def exists(self, path: str) -> bool:
+        """True when a file or a directory has that name."""
+        return bool(self._call(path, lambda fs, key: fs.exists(key)))
+
+    def list(self, dir: str) -> list[FileInfo]:
+        """Files and directories directly below, sorted by name; empty when there are none."""
+        bucket, key = _bucket_and_key(dir)
+        prefix = f"{key.rstrip('/')}/" if key else ""
+        base = dir.rstrip("/")
+        out = []
+        for page in self._pages(dir, Bucket=bucket, Prefix=prefix, Delimiter="/"):
+            for entry in page.get("CommonPrefixes", ()):
+                name = entry["Prefix"][len(prefix) :].rstrip("/")
+                out.append(FileInfo(f"{base}/{name}", name, 0, 0, True))
+            out += [
+                _file_info(base, o["Key"][len(prefix) :], o) for o in page.get("Contents", ()) if o["Key"] != prefix
+            ]
+        return sorted(out, key=lambda info: info.name)
+
+    def walk(self, dir: str) -> Iterator[FileInfo]:
+        """All files below, at any depth, in one listing."""
+        bucket, key = _bucket_and_key(dir)
+        prefix = f"{key.rstrip('/')}/" if key else ""
+        base = dir.rstrip("/")
+        for page in self._pages(dir, Bucket=bucket, Prefix=prefix):
+            for o in page.get("Contents", ()):
+                if not o["Key"].endswith("/"):
+                    yield _file_info(base, o["Key"][len(prefix) :], o)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write or replace a file."""
+        self._call(path, lambda fs, key: fs.pipe_file(key, bytes(data)))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write a file that must not exist; True when this call made it."""
+
+        def attempt() -> bool:
+            try:
+                self._once(path, lambda fs, key: fs.pipe_file(key, bytes(data), mode="create"))
+            except _Exists:
+                return False
+            except _Transient as e:
+                if e.sent:
+                    raise CommitUnknownError(f"the store did not say whether it took the file: {e}", path=path) from e
+                raise
+            return True
+
+        return self._retry(path, attempt)
+
+    def delete(self, path: str) -> None:
+        """Remove a file; a missing one is fine."""
+        bucket, key = _bucket_and_key(path)
+        self._call(path, lambda fs, _: fs.call_s3("delete_object", Bucket=bucket, Key=key))
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Remove files, a thousand per request; missing ones are fine."""
+        todo = list(paths)
+        for at in range(0, len(todo), _DELETE_AT_ONCE):
+            part = todo[at : at + _DELETE_AT_ONCE]
+            buckets = {_bucket_and_key(p)[0] for p in part}
+            for bucket in sorted(buckets):
+                keys = [{"Key": _bucket_and_key(p)[1]} for p in part if _bucket_and_key(p)[0] == bucket]
+                self._delete_keys(f"s3://{bucket}", bucket, keys)
+
+    def delete_empty_dir(self, dir: str) -> bool:
+        """Directories are names only: True when no object lies below."""
+        return not self.list(dir)
+
+    def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
+        """Random access for Arrow's readers."""
+        length = self.size(path) if size is None else size
+        return open_ranges(lambda offset, n: self.get_range(path, offset, n), length)
+
+    def open_output(self, path: str) -> S3Output:
+        """Write a file in pieces; large ones as a multipart upload."""
+        bucket, key = _bucket_and_key(path)
+
+        def call(method: str, **kwargs: Any) -> Mapping[str, Any]:
+            return self._call(path, lambda fs, _: fs.call_s3(method, Bucket=bucket, Key=key, **kwargs))
+
+        return S3Output(call)
+
+    def fresh_session(self) -> S3Store:
+        """A store of the same place with connections of its own."""
+        return S3Store(self._uri, self._raw_options)
+
+    def _delete_keys(self, path: str, bucket: str, keys: Sequence[Mapping[str, str]]) -> None:
+        delete = {"Objects": list(keys), "Quiet": True}
+        answer = self._call(path, lambda fs, _: fs.call_s3("delete_objects", Bucket=bucket, Delete=delete))
+        failed = [e for e in answer.get("Errors", ()) if e.get("Code") not in ("NoSuchKey", "404")]
+        if failed:
+            first = failed[0]
+            raise UnavailableError(
+                f"{len(failed)} of {len(keys)} files were not deleted: {first.get('Message') or first.get('Code')}",
+                path=f"s3://{bucket}/{first.get('Key')}",
+            )
+
+    def _pages(self, path: str, **kwargs: Any) -> Iterator[Mapping[str, Any]]:
+        token: dict[str, str] = {}
+        while True:
+            request = {**kwargs, **token}
+            try:
+                page = self._call(path, functools.partial(_list_page, request))
+            except NotFoundError as e:
+                raise NotFoundError("no such bucket", path=path) from e
+            yield page
+            if not page.get("IsTruncated") or not page.get("NextContinuationToken"):
+                return
+            token = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def _filesystem(self) -> S3FileSystem:
+        with self._lock:
+            if self._fs is None or self._pid != os.getpid():
+                # Importing s3fs takes a second, which tables on a local disk need not wait for.
+                from s3fs import S3FileSystem
+
+                self._fs = S3FileSystem(**self._options.s3fs_kwargs())
+                self._fs.retries = 1
+                self._pid = os.getpid()
+            return self._fs
+
+    def _once(self, path: str, request: Callable[[S3FileSystem, str], T]) -> T:
+        bucket, key = _bucket_and_key(path)
+        try:
+            return request(self._filesystem(), f"{bucket}/{key}")
+        except _client_errors() as e:
+            raise _translate(e, path) from e
+
+    def _call(self, path: str, request: Callable[[S3FileSystem, str], T]) -> T:
+        try:
+            return self._retry(path, lambda: self._once(path, request))
+        except _Exists as e:
+            raise UnavailableError("the store refused a precondition that was not set", path=path) from e
+
+    def _retry(self, path: str, attempt: Callable[[], T]) -> T:
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type((_Transient, _Busy)),
+            stop=tenacity.stop_after_attempt(self._options.max_attempts),
+            wait=tenacity.wait_random_exponential(multiplier=0.1, max=8),
+            reraise=True,
+        )
+        try:
+            return retrying(attempt)
+        except (_Transient, _Busy) as e:
+            raise UnavailableError(f"the store did not answer: {e}", path=path) from e
+
+
+def _bucket_and_key(path: str) -> tuple[str, str]:
+    scheme, mark, rest = path.partition("://")
+    bucket, _, key = rest.partition("/")
+    if not mark or not bucket or scheme.lower() not in ("s3", "s3a", "s3n"):
+        raise InvalidInputError("expected s3://bucket/...", path=path)
+    return bucket, key
+
+
+def _list_page(request: Mapping[str, Any], fs: S3FileSystem, _: str) -> Mapping[str, Any]:
+    page: Mapping[str, Any] = fs.call_s3("list_objects_v2", **request)
+    return page
+
+
+def _file_info(base: str, relative: str, entry: Mapping[str, Any]) -> FileInfo:
+    modified = entry.get("LastModified")
+    mtime_ms = int(modified.timestamp() * 1000) if isinstance(modified, datetime) else 0
+    return FileInfo(f"{base}/{relative}", name_of(relative), int(entry["Size"]), mtime_ms, False)
+
+
+@functools.cache
+def _client_errors() -> tuple[type[Exception], ...]:
+    """What a request may raise; everything else is a bug."""
+    from botocore.exceptions import BotoCoreError, ClientError
+    from fsspec.exceptions import FSTimeoutError
+
+    return (OSError, ClientError, BotoCoreError, FSTimeoutError)
+
+
+def _status(e: BaseException) -> tuple[int | None, str]:
+    """HTTP status and S3 error code behind an exception, as far as it has them."""
+    seen: BaseException | None = e
+    while seen is not None:
+        response = getattr(seen, "response", None)  # botocore's ClientError
+        if isinstance(response, Mapping):
+            error = response.get("Error", {})
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            code = str(error.get("Code", ""))
+            return (int(code) if status is None and code.isdigit() else status), code
+        seen = seen.__cause__
+    return None, ""
+
+
+def _translate(e: Exception, path: str) -> LakeIdxError | _Transient | _Exists | _Busy:
+    status, code = _status(e)
+    text = str(e) or type(e).__name__
+    kind = type(e).__name__  # botocore's classes, told by name so that nothing is imported for it
+    if isinstance(e, FileExistsError) or status == 412 or code == "PreconditionFailed":
+        return _Exists(text)
+    if status == 409 or code in ("ConditionalRequestConflict", "OperationAborted"):
+        return _Busy(text)
+    if isinstance(e, FileNotFoundError) or status == 404:
+        return NotFoundError("no such file" if code != "NoSuchBucket" else "no such bucket", path=path)
+    if isinstance(e, PermissionError) or kind in _NO_CREDENTIALS or status in (401, 403):
+        return InvalidInputError(f"access denied: {text}", path=path)
+    if kind in _BAD_REQUEST:
+        return InvalidInputError(f"the request is not valid: {text}", path=path)
+    if status is not None and status < 500 and status not in (408, 429) and code not in ("SlowDown", "RequestTimeout"):
+        return InvalidInputError(f"the store refused the request: {text}", path=path)
+    refused = kind in _REFUSED_BEFORE_SENDING or isinstance(e, ConnectionRefusedError)
+    return _Transient(text, sent=not refused)
