@@ -152,9 +152,9 @@ def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
         down = np.uint64(shift + p * width)
         for i in range(n):
             key = source[i]
-            digit = np.intp(key >> down & mask)
-            target[at[digit]] = key
-            at[digit] += 1
+            place = np.intp(key >> down & mask)
+            target[at[place]] = key
+            at[place] += 1
         source, target = target, source
         swapped = not swapped
     return swapped
