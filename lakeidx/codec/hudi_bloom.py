@@ -48,6 +48,7 @@ from lakeidx.codec.hudi_murmur import (
     murmur_tail,
     murmur_word,
 )
+from lakeidx.codec.jit import frozen, kernel
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError, UnsupportedError
 
@@ -113,7 +114,8 @@ class BloomFilter:
         _refuse_empty(keys)
         rows = self._plan_rows(len(keys))
         kernel_bits = np.ascontiguousarray(self.bits)
-        _add(*_packed(keys), rows, kernel_bits, np.uint32(self.m_bits), self.rounds, self.hash_type)
+        data, offsets = frozen(keys.data), frozen(keys.offsets)
+        _add(data, offsets, rows, kernel_bits, np.uint32(self.m_bits), self.rounds, self.hash_type)
         self.bits = kernel_bits
 
     def _plan_rows(self, n: int) -> npt.NDArray[np.int32]:
@@ -154,8 +156,8 @@ class BloomFilter:
         """
         picked = np.arange(len(keys), dtype=np.int64) if take is None else np.ascontiguousarray(take, np.int64)
         out = np.zeros(len(picked), np.bool_)
-        data, offsets = _packed(keys)
-        bad = _test(data, offsets, picked, self.bits, np.uint32(self.m_bits), self.rounds, self.hash_type, out)
+        data, offsets, bits = frozen(keys.data), frozen(keys.offsets), frozen(self.bits)
+        bad = _test(data, offsets, frozen(picked), bits, np.uint32(self.m_bits), self.rounds, self.hash_type, out)
         if bad >= 0:
             raise InvalidInputError(f"a bloom filter takes no empty key (row {bad})")
         return out
@@ -275,14 +277,6 @@ def _refuse_empty(keys: RowBytes) -> None:
         raise InvalidInputError(f"a bloom filter takes no empty key (row {empty[0]})")
 
 
-def _packed(keys: RowBytes) -> tuple[Bits, npt.NDArray[np.int64]]:
-    """Both arrays as read-only views, so that a kernel is compiled once and not per writability."""
-    data, offsets = keys.data.view(), np.ascontiguousarray(keys.offsets, np.int64).view()
-    data.flags.writeable = False
-    offsets.flags.writeable = False
-    return data, offsets
-
-
 @numba.njit(inline="always")
 def _longest(offsets):  # type: ignore[no-untyped-def]
     longest = 0
@@ -291,7 +285,7 @@ def _longest(offsets):  # type: ignore[no-untyped-def]
     return longest
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _add(data, offsets, rows, bits, m_bits, rounds, hash_type):  # type: ignore[no-untyped-def]
     words = np.empty(_longest(offsets) // 4 + 1, np.uint32)
     for i in range(len(rows)):
@@ -311,7 +305,7 @@ def _add(data, offsets, rows, bits, m_bits, rounds, hash_type):  # type: ignore[
             bits[rows[i], at >> np.uint32(3)] |= np.uint8(1 << (at & np.uint32(7)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _test(data, offsets, take, bits, m_bits, rounds, hash_type, out):  # type: ignore[no-untyped-def]
     longest = 0
     for i in take:

@@ -12,8 +12,8 @@ Java orders strings by UTF-16 code unit, Parquet and Python by UTF-8 byte (= cod
 character from U+10000 (lead byte 0xF0..0xF4) meets one of U+E000..U+FFFF (0xEE, 0xEF); mapping those two lead bytes
 above 0xF4 turns one order into the other.
 
-source   java.lang.String#hashCode and #compareTo; org.apache.hudi.common.util.NumericUtils and hash.HashID of Hudi 1.0.2;
-         golden/hudi/metadata.json, consistent.json
+source   java.lang.String#hashCode and #compareTo; org.apache.hudi.common.util.NumericUtils and hash.HashID of Hudi
+         1.0.2; golden/hudi/metadata.json, consistent.json
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from lakeidx.codec.jit import frozen, kernel
 from lakeidx.codec.rowbytes import RowBytes
 
 _JAVA_ORDER = np.arange(256, dtype=np.uint8)
@@ -77,7 +78,7 @@ def java_string_hash_many(keys: RowBytes) -> npt.NDArray[np.int32]:
     returns  int32[n]
     """
     out = np.empty(len(keys), np.int32)
-    _java_hash_many(keys.data, keys.offsets, out)
+    _java_hash_many(frozen(keys.data), frozen(keys.offsets), out)
     return out
 
 
@@ -87,7 +88,7 @@ def xxh32_many(keys: RowBytes) -> npt.NDArray[np.int32]:
     returns  int32[n]
     """
     out = np.empty(len(keys), np.int32)
-    _xxh32_many(keys.data, keys.offsets, out)
+    _xxh32_many(frozen(keys.data), frozen(keys.offsets), out)
     return out
 
 
@@ -99,7 +100,7 @@ def md5_routing_hash_many(keys: RowBytes, take: npt.NDArray[np.int64] | None = N
     """
     picked = np.arange(len(keys), dtype=np.int64) if take is None else np.ascontiguousarray(take, np.int64)
     out = np.empty(len(picked), np.int64)
-    _md5_many(keys.data, keys.offsets, picked, _MD5_SINES, _MD5_SHIFTS, out)
+    _md5_many(frozen(keys.data), frozen(keys.offsets), frozen(picked), _MD5_SINES, _MD5_SHIFTS, out)
     return out
 
 
@@ -142,7 +143,7 @@ def java_hash_span(data: Any, start: Any, end: Any) -> Any:
     return h
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _java_hash_many(data: Any, offsets: Any, out: Any) -> None:
     for i in range(len(out)):
         out[i] = np.int32(java_hash_span(data, offsets[i], offsets[i + 1]))
@@ -163,7 +164,7 @@ def _rot(x: Any, k: Any) -> Any:
     return np.uint32((x << np.uint32(k)) | (x >> np.uint32(32 - k)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _xxh32_many(data: Any, offsets: Any, out: Any) -> None:
     p1, p2, p3 = np.uint32(0x9E3779B1), np.uint32(0x85EBCA77), np.uint32(0xC2B2AE3D)
     p4, p5 = np.uint32(0x27D4EB2F), np.uint32(0x165667B1)
@@ -197,7 +198,7 @@ _MD5_SINES = (np.abs(np.sin(np.arange(1, 65, dtype=np.float64))) * 2.0**32).asty
 _MD5_SHIFTS = np.array([7, 12, 17, 22] * 4 + [5, 9, 14, 20] * 4 + [4, 11, 16, 23] * 4 + [6, 10, 15, 21] * 4, np.uint32)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _md5_many(data: Any, offsets: Any, take: Any, sines: Any, shifts: Any, out: Any) -> None:
     block = np.empty(64, np.uint8)
     for c in range(len(take)):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from lakeidx.codec.jit import kernel
 from lakeidx.errors import InvalidInputError
 
 #: Hash type codes in a filter's header.
@@ -161,7 +162,7 @@ def _rot(x, k):  # type: ignore[no-untyped-def]
     return np.uint32((x << np.uint32(k)) | (x >> np.uint32(32 - k)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def jenkins_round(data, start, end, seed):  # type: ignore[no-untyped-def]
     """lookup3 of ``data[start:end]``: uint32, for kernels."""
     a = np.uint32(np.uint32(0xDEADBEEF) + np.uint32(end - start) + np.uint32(seed))

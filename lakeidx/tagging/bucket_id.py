@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.hudi_hash import java_hash_span, java_string_hash, signed32
+from lakeidx.codec.jit import frozen, kernel
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 
@@ -109,7 +110,8 @@ def bucket_ids(
         raise InvalidInputError(f"the number of buckets must be at least 1, not {num_buckets}")
     out = np.empty(len(record_keys), np.int32)
     names, every = _names(fields)
-    _list_hashes(record_keys.data, record_keys.offsets, names.data, names.offsets, every, legacy, out)
+    data, offsets = frozen(record_keys.data), frozen(record_keys.offsets)
+    _list_hashes(data, offsets, names.data, names.offsets, every, legacy, out)
     return (out & np.int32(0x7FFFFFFF)) % np.int32(num_buckets)
 
 
@@ -123,7 +125,16 @@ def joined_values(record_keys: RowBytes, fields: Sequence[str]) -> RowBytes:
     data = np.zeros(0, np.uint8)
     # The first pass finds the offsets, the second fills the bytes.
     for write in (False, True):
-        _join(record_keys.data, record_keys.offsets, names.data, names.offsets, every, offsets, data, write)
+        _join(
+            frozen(record_keys.data),
+            frozen(record_keys.offsets),
+            names.data,
+            names.offsets,
+            every,
+            offsets,
+            data,
+            write,
+        )
         data = np.empty(int(offsets[-1]), np.uint8) if not write else data
     return RowBytes(data, offsets)
 
@@ -133,7 +144,8 @@ def _every(fields: Sequence[str]) -> bool:
 
 
 def _names(fields: Sequence[str]) -> tuple[RowBytes, bool]:
-    return RowBytes.from_list([f.encode("utf-8") for f in fields]), _every(fields)
+    names = RowBytes.from_list([f.encode("utf-8") for f in fields])
+    return RowBytes(frozen(names.data), frozen(names.offsets)), _every(fields)
 
 
 def bucket_text(bucket: int) -> str:
@@ -206,7 +218,7 @@ def _kind(data: Any, start: Any, end: Any) -> Any:
     return _TEXT
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _cut(data: Any, start: Any, end: Any, names: Any, name_offsets: Any, every: Any, spans: Any) -> Any:
     """Scalar twin: extract_values. Fills spans[i] = (start, end, kind), returns their number."""
     count = 0
@@ -238,7 +250,7 @@ def _cut(data: Any, start: Any, end: Any, names: Any, name_offsets: Any, every: 
     return count
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _cut_legacy(data: Any, start: Any, end: Any, names: Any, name_offsets: Any, every: Any, spans: Any) -> Any:
     """Scalar twin: extract_values_legacy."""
     if _find(data, 58, start, end) < 0:
@@ -271,7 +283,7 @@ def _scratch(offsets: Any) -> Any:
     return np.empty((longest + 2, 3), np.int64)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _list_hashes(data: Any, offsets: Any, names: Any, name_offsets: Any, every: Any, legacy: Any, out: Any) -> None:
     spans = _scratch(offsets)
     for i in range(len(out)):
@@ -287,7 +299,7 @@ def _list_hashes(data: Any, offsets: Any, names: Any, name_offsets: Any, every: 
         out[i] = np.int32(h)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _join(data: Any, offsets: Any, names: Any, name_offsets: Any, every: Any, ends: Any, out: Any, write: Any) -> None:
     """First call (write false): fills the offsets `ends`; second: copies the values to `out`."""
     spans = _scratch(offsets)
