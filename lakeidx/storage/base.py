@@ -78,6 +78,15 @@ class ObjectStore(Protocol):
         """Any path inside the store, as given to `open_store`."""
         ...
 
+    @property
+    def place(self) -> str:
+        """Names the server and bucket, or the disk: what a probe of conditional puts holds for. No secrets in it."""
+        ...
+
+    def fresh_session(self) -> ObjectStore:
+        """The same store with connections of its own."""
+        ...
+
     def get(self, path: str) -> bytes:
         """The whole file."""
         ...

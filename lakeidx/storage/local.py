@@ -73,6 +73,18 @@ class LocalStore:
         """The path given to `open_store`."""
         return self._uri
 
+    @property
+    def place(self) -> str:
+        """The disk, by device number."""
+        path = os.path.abspath(local_path(self._uri))
+        while path != os.path.dirname(path) and not os.path.exists(path):
+            path = os.path.dirname(path)
+        return f"local:{os.stat(path).st_dev}"
+
+    def fresh_session(self) -> LocalStore:
+        """The same store: a disk has no sessions."""
+        return LocalStore(self._uri, sync=self._sync)
+
     def __repr__(self) -> str:
         return f"LocalStore({self._uri!r})"
 

@@ -79,6 +79,12 @@ class S3Store:
         """The URI given to `open_store`."""
         return self._uri
 
+    @property
+    def place(self) -> str:
+        """Endpoint and bucket."""
+        endpoint = self._options.s3fs_kwargs().get("endpoint_url") or "aws"
+        return f"s3:{endpoint}/{_bucket_and_key(self._uri)[0]}"
+
     def __repr__(self) -> str:
         return f"S3Store({self._uri!r}, endpoint_url={self._options.endpoint_url!r})"
 

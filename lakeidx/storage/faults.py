@@ -1,0 +1,200 @@
+"""A store that fails on purpose, for tests: before a call does anything, or after it did.
+
+``store.fail("put_if_absent", "snapshot-7", when="after")`` makes the put of snapshot 7 succeed while its caller sees an error; with
+``act`` a test runs anything at that moment, for instance another writer's commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import pyarrow as pa
+
+from lakeidx.errors import UnavailableError
+from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile
+
+T = TypeVar("T")
+When = Literal["before", "after"]
+Matches = str | Callable[[str], bool]
+
+
+@dataclass(slots=True)
+class Fault:
+    """One thing that goes wrong.
+
+    verbs     method names; empty: all
+    matches   part of the path, or a predicate over it
+    act       called with (verb, path); raises the error, or does what the test wants done meanwhile
+    times     how often it still happens
+    skip      matching calls that pass before the first one that fails
+    hits      how often it happened
+    """
+
+    verbs: frozenset[str]
+    matches: Matches
+    when: When
+    act: Callable[[str, str], None]
+    times: int
+    skip: int = 0
+    hits: int = 0
+
+    def applies(self, verb: str, path: str) -> bool:
+        """True when the fault speaks of this call."""
+        if self.verbs and verb not in self.verbs:
+            return False
+        return self.matches in path if isinstance(self.matches, str) else self.matches(path)
+
+
+def _unavailable(verb: str, path: str) -> None:
+    raise UnavailableError(f"fault injected into {verb}", path=path)
+
+
+class FaultStore:
+    """Hands calls on to another store, save where a `Fault` steps in. Thread-safe; faults do not travel when pickled."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        self.inner = inner
+        self.calls: list[tuple[str, str]] = []
+        self._faults: list[Fault] = []
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"inner": self.inner}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["inner"])  # type: ignore[misc]
+
+    def fail(
+        self,
+        verb: str | Sequence[str] = (),
+        matches: Matches = "",
+        *,
+        when: When = "before",
+        error: Exception | Callable[[], Exception] | None = None,
+        act: Callable[[str, str], None] | None = None,
+        times: int = 1,
+        skip: int = 0,
+    ) -> Fault:
+        """Arrange for calls to go wrong.
+
+        verb    method name or several; none: every call
+        error   what the caller sees (UnavailableError when left out); act: called instead of raising
+        """
+        verbs = frozenset((verb,) if isinstance(verb, str) else verb)
+
+        def raise_error(verb: str, path: str) -> None:
+            if error is None:
+                _unavailable(verb, path)
+            else:
+                raise error if isinstance(error, Exception) else error()
+
+        fault = Fault(verbs, matches, when, act or raise_error, times, skip)
+        with self._lock:
+            self._faults.append(fault)
+        return fault
+
+    def heal(self) -> None:
+        """Take all faults away."""
+        with self._lock:
+            self._faults.clear()
+
+    @property
+    def uri(self) -> str:
+        """As the store within."""
+        return self.inner.uri
+
+    @property
+    def place(self) -> str:
+        """As the store within."""
+        return self.inner.place
+
+    def fresh_session(self) -> ObjectStore:
+        """The store within, without faults."""
+        return self.inner.fresh_session()
+
+    def get(self, path: str) -> bytes:
+        """As the store within."""
+        return self._run("get", path, lambda: self.inner.get(path))
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """As the store within."""
+        return self._run("get_range", path, lambda: self.inner.get_range(path, offset, length))
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """As the store within."""
+        return self._run("get_ranges", path, lambda: self.inner.get_ranges(path, ranges))
+
+    def size(self, path: str) -> int:
+        """As the store within."""
+        return self._run("size", path, lambda: self.inner.size(path))
+
+    def info(self, path: str) -> FileInfo | None:
+        """As the store within."""
+        return self._run("info", path, lambda: self.inner.info(path))
+
+    def exists(self, path: str) -> bool:
+        """As the store within."""
+        return self._run("exists", path, lambda: self.inner.exists(path))
+
+    def list(self, dir: str) -> list[FileInfo]:
+        """As the store within."""
+        return self._run("list", dir, lambda: self.inner.list(dir))
+
+    def walk(self, dir: str) -> Iterator[FileInfo]:
+        """As the store within."""
+        return self._run("walk", dir, lambda: self.inner.walk(dir))
+
+    def put(self, path: str, data: bytes) -> None:
+        """As the store within."""
+        self._run("put", path, lambda: self.inner.put(path, data))
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """As the store within."""
+        return self._run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data))
+
+    def delete(self, path: str) -> None:
+        """As the store within."""
+        self._run("delete", path, lambda: self.inner.delete(path))
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """One call of verb ``delete`` per file, so that a fault can leave half of them."""
+        for path in paths:
+            self.delete(path)
+
+    def delete_empty_dir(self, dir: str) -> bool:
+        """As the store within."""
+        return self._run("delete_empty_dir", dir, lambda: self.inner.delete_empty_dir(dir))
+
+    def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
+        """As the store within."""
+        return self._run("open_input", path, lambda: self.inner.open_input(path, size=size))
+
+    def open_output(self, path: str) -> OutputFile:
+        """As the store within."""
+        return self._run("open_output", path, lambda: self.inner.open_output(path))
+
+    def _run(self, verb: str, path: str, call: Callable[[], T]) -> T:
+        with self._lock:
+            self.calls.append((verb, path))
+        self._strike(verb, path, "before")
+        result = call()
+        self._strike(verb, path, "after")
+        return result
+
+    def _strike(self, verb: str, path: str, when: When) -> None:
+        with self._lock:
+            due = []
+            for fault in self._faults:
+                if fault.when != when or fault.times <= 0 or not fault.applies(verb, path):
+                    continue
+                if fault.skip > 0:
+                    fault.skip -= 1
+                    continue
+                fault.times -= 1
+                fault.hits += 1
+                due.append(fault)
+        for fault in due:
+            fault.act(verb, path)

