@@ -149,23 +149,20 @@ class ParquetProperties:
         return out
 
 
-def parquet_properties(options: TableOptions, *, level: int, changelog: bool = False) -> ParquetProperties:
-    """The settings for files of one level.
+def parquet_properties(options: TableOptions, *, compression: str) -> ParquetProperties:
+    """The settings for files of one kind.
 
-    changelog  a changelog file: `changelog-file.compression` goes before `file.compression`
-    errors     InvalidInputError naming the option
+    compression  the codec as options name it; `parquet.compression` goes before it
+    errors       InvalidInputError naming the option
     """
     raw = options.with_prefix("parquet.")
-    codec = options.file_compression_per_level.get(str(level), options.file_compression)
-    if changelog and options.changelog_file_compression is not None:
-        codec = options.changelog_file_compression
     version = raw.get("writer.version", "").upper()
     if version not in ("", "PARQUET_1_0", "V1", "PARQUET_2_0", "V2"):
         raise InvalidInputError(f"option 'parquet.writer.version': {version!r} is not PARQUET_1_0 or PARQUET_2_0")
     block = _read(raw, "block.size", parse_size)
     fpp = _read(raw, "bloom.filter.fpp", _fraction)
     return ParquetProperties(
-        codec=_codec(raw.get("compression", codec)),
+        codec=_codec(raw.get("compression", compression)),
         zstd_level=options.file_compression_zstd_level,
         row_group_bytes=options.file_block_size or block or DEFAULT_ROW_GROUP_BYTES,
         codec_by_column=_by_column(raw, "compression", _codec),

@@ -28,7 +28,9 @@ from lakeidx.data.stats import (
     stats_modes,
 )
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource, now_local_ms
+from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
+from lakeidx.format.file_names import NewFileNames, data_file_extension
+from lakeidx.format.local_time import now_local_ms
 from lakeidx.format.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.storage.base import ObjectStore, join, name_of
 from lakeidx.types import Field
@@ -105,6 +107,21 @@ class WriteSpec:
             keep_first_columns=options.metadata_stats_keep_first_n_columns,
         )
 
+    @property
+    def compression(self) -> str:
+        """The codec as options name it."""
+        options = self.schema.table_options
+        if self.changelog and options.changelog_file_compression is not None:
+            return options.changelog_file_compression
+        return options.file_compression_per_level.get(str(self.level), options.file_compression)
+
+    def new_name(self, names: NewFileNames) -> str:
+        """The name of the next file."""
+        options = self.schema.table_options
+        suffix = self.compression if options.file_suffix_include_compression else None
+        prefix = options.changelog_file_prefix if self.changelog else options.data_file_prefix
+        return names.data_file(data_file_extension("parquet", suffix), prefix=prefix)
+
     def check_format(self) -> None:
         """Parquet is the only format written.
 
@@ -124,7 +141,7 @@ def write_data_files(
     *,
     store: ObjectStore,
     bucket_dir: str,
-    new_name: Callable[[], str],
+    names: NewFileNames,
     level: int = 0,
     file_source: FileSource = FileSource.APPEND,
     changelog: bool = False,
@@ -139,7 +156,7 @@ def write_data_files(
     batches           primary-key table: KV tables in key order, each key once (changelog files: any order); append table:
                       tables of its columns. Column types as ``schema.kv_arrow_schema``/``arrow_schema`` say, or dictionaries
                       of them
-    new_name          gives the next data file name, extension included
+    names             draws file names; one per writer of a (partition, bucket)
     target_file_size  bytes after which the next row group begins a new file; default `target-file-size`
     first_sequence    append table: sequence number of the first row
     encode_ahead      encode on a second thread while the next rows are made
@@ -153,7 +170,7 @@ def write_data_files(
     if target_file_size is None:
         default = DEFAULT_TARGET_BYTES if spec.key_names else DEFAULT_APPEND_TARGET_BYTES
         target_file_size = schema.table_options.target_file_size or default
-    rolling = _RollingFiles(spec, store, bucket_dir, new_name, target_file_size, first_sequence)
+    rolling = _RollingFiles(spec, store, bucket_dir, names, target_file_size, first_sequence)
     rolling.index_builder, rolling.footer_metadata = index_builder, footer_metadata
     executor = ThreadPoolExecutor(1, "lakeidx-encode") if encode_ahead else None
     pending: Future[None] | None = None
@@ -265,7 +282,7 @@ class _RollingFiles:
         spec: WriteSpec,
         store: ObjectStore,
         bucket_dir: str,
-        new_name: Callable[[], str],
+        names: NewFileNames,
         target: int,
         first_sequence: int,
     ) -> None:
@@ -274,10 +291,10 @@ class _RollingFiles:
         self._modes = spec.modes()
         self._store = store
         self._dir = bucket_dir
-        self._new_name = new_name
+        self._names = names
         self._target = target
         self._next_sequence = first_sequence
-        self.properties = parquet_properties(spec.schema.table_options, level=spec.level, changelog=spec.changelog)
+        self.properties = parquet_properties(spec.schema.table_options, compression=spec.compression)
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
 
@@ -311,7 +328,7 @@ class _RollingFiles:
         self._done = []
 
     def _begin(self, group: pa.Table) -> _OpenFile:
-        name = self._new_name()
+        name = self._spec.new_name(self._names)
         file = ParquetFile(self._store, join(self._dir, name), self._fields, self.properties)
         current = _OpenFile(file, name, self._key_of(group, 0))
         # Known to abort from here on, whatever fails next.

@@ -1,0 +1,52 @@
+"""Rows gathered from several tables of one schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.codec.jit import frozen
+from lakeidx.data.merge_kernels import stretches
+
+# Slices are worth more than a gather once they hold this many rows on average.
+_ROWS_PER_SLICE = 256
+
+
+def gather_rows(tables: Sequence[pa.Table], rows: npt.NDArray[np.int64]) -> pa.Table:
+    """The given rows of the tables laid end to end.
+
+    tables   of one schema
+    rows     int64[m] positions in the concatenation, in the order wanted
+    returns  a table of the same schema; long stretches of neighbouring rows are slices that share memory
+    """
+    whole = pa.concat_tables(tables)
+    if len(rows) == 0:
+        return whole.slice(0, 0)
+    limit = len(rows) // _ROWS_PER_SLICE + 1
+    begins, lengths = np.empty(limit, np.int64), np.empty(limit, np.int64)
+    count = stretches(frozen(rows), begins, lengths)
+    if count <= limit:
+        if count == 1 and len(rows) == whole.num_rows:
+            return whole
+        pairs = zip(begins[:count].tolist(), lengths[:count].tolist(), strict=True)
+        return pa.concat_tables([whole.slice(b, n) for b, n in pairs])
+    indices = pa.array(rows)
+    # Column by column: one column's concatenation is the only extra memory.
+    columns = [take_column(column, indices) for column in whole.columns]
+    return pa.Table.from_arrays(columns, schema=whole.schema)
+
+
+def take_column(column: pa.ChunkedArray, indices: pa.Array) -> pa.ChunkedArray:
+    """``column.take(indices)``; faster for many chunks."""
+    if column.num_chunks > 1 and column.nbytes < 1 << 30:
+        column = pa.chunked_array([pa.concat_arrays(column.chunks)])
+    return column.take(indices)
+
+
+def take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """``table.take(rows)``, column by column."""
+    indices = pa.array(rows)
+    return pa.Table.from_arrays([take_column(c, indices) for c in table.columns], schema=table.schema)
