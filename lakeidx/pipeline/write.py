@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.binary_row_vec import hash_columns
 from lakeidx.data.engines import apply_write_options, make_engine
+from lakeidx.data.merge import merge_rows
 from lakeidx.data.parquet_write import write_data_files
-from lakeidx.data.sort import sort_and_merge
 from lakeidx.errors import InternalError
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
@@ -233,7 +233,7 @@ class _BucketWriter:
         columns = [sequence, codes, *(rows.column(name) for name in schema.field_names)]
         kv = pa.table(columns, names=[SEQUENCE, VALUE_KIND, *schema.field_names])
         kv = apply_write_options(kv, schema)
-        merged = sort_and_merge(kv, schema, self._engine)
+        merged = merge_rows(kv, schema, self._engine)
         if merged.num_rows:
             self._files.extend(
                 write_data_files(
@@ -241,7 +241,7 @@ class _BucketWriter:
                     schema,
                     store=self.context.metadata.store,
                     bucket_dir=self.directory,
-                    new_name=self.names.data_file,
+                    names=self.names,
                 )
             )
 

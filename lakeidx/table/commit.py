@@ -287,7 +287,7 @@ class _Attempt:
             changelog_record_count=sum(e.file.row_count for e in self.delta.changelog) if changelog_list else None,
             watermark=max(watermarks) if watermarks else None,
             statistics=latest.statistics if latest and latest.schema_id == self.schema.id else None,
-            properties=dict(self.request.properties) or None,
+            properties=dict(self.request.properties),
             next_row_id=latest.next_row_id if latest and latest.next_row_id is not None else 0,
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.data.engines import make_engine, sequence_fields
+from lakeidx.data.engines import make_engine
 from lakeidx.data.merge import merge_sorted_runs
 from lakeidx.data.parquet_read import read_data_file
 from lakeidx.format.data_file import DataFileMeta
@@ -113,9 +113,7 @@ class TableScan:
         pushed = project(predicate, schema.trimmed_primary_keys) if merging else predicate
         if merging:
             runs = [self._run(bucket, run, needed, pushed) for run in section]
-            rows: Iterable[pa.Table] = merge_sorted_runs(
-                runs, schema, make_engine(schema), sequence_fields=sequence_fields(schema)
-            )
+            rows: Iterable[pa.Table] = merge_sorted_runs(runs, schema, make_engine(schema))
         else:
             rows = self._run(bucket, section[0], needed, pushed)
         for table in rows:
@@ -128,7 +126,7 @@ class TableScan:
         if merging:
             names |= set(schema.trimmed_primary_keys)
             ordered = [n for n in schema.field_names if n in names]
-            names = {*make_engine(schema).required_columns(ordered), *sequence_fields(schema)}
+            names = {*make_engine(schema).required_columns(ordered), *schema.table_options.sequence_field}
         return tuple(n for n in schema.field_names if n in names)
 
     def _run(
