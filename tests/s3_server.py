@@ -91,9 +91,12 @@ def start_s3_server(directory: Path) -> tuple[subprocess.Popen[bytes], S3Server]
     ports = _free_ports(8)
     data = directory / "data"
     data.mkdir()
-    names = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc")  # fmt: skip
-    command = [weed, "server", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={config}",
-               "-volume.max=40", "-master.volumeSizeLimitMB=64", "-s3.port.iceberg=0", "-s3.port.lance=0", *(f"-{n}={p}" for n, p in zip(names, ports, strict=True))]  # fmt: skip
+    names = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3") for kind in ("", ".grpc")]
+    command = [
+        *(weed, "server", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={config}"),
+        *("-volume.max=40", "-master.volumeSizeLimitMB=64", "-s3.port.iceberg=0", "-s3.port.lance=0"),
+        *(f"-{name}={port}" for name, port in zip(names, ports, strict=True)),
+    ]
     with open(directory / "weed.log", "wb") as log:
         process = subprocess.Popen(
             command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "HOME": str(directory)},
@@ -138,14 +141,10 @@ def _wait_until_ready(process: subprocess.Popen[bytes], server: S3Server, log: P
 
 
 def stop_s3_server(process: subprocess.Popen[bytes]) -> None:
-    """End a server that `start_s3_server` started."""
+    """End a server that `start_s3_server` started; its files are scratch, so it need not close them."""
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
 
 
 @pytest.fixture(scope="session")

@@ -138,6 +138,8 @@ class S3Store:
     def info(self, path: str) -> FileInfo | None:
         """What is known of one file, None when there is no file of that name."""
         bucket, key = _bucket_and_key(path)
+        if not key:
+            return None
         try:
             head = self._call(path, lambda fs, _: fs.call_s3("head_object", Bucket=bucket, Key=key))
         except NotFoundError:
@@ -146,7 +148,14 @@ class S3Store:
 
     def exists(self, path: str) -> bool:
         """True when a file or a directory has that name."""
-        return bool(self._call(path, lambda fs, key: fs.exists(key)))
+        if self.info(path) is not None:
+            return True
+        bucket, key = _bucket_and_key(path)
+        prefix = f"{key.rstrip('/')}/" if key else ""
+        # Two keys, since some servers list an empty directory as an object of its own name.
+        request = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": 2}
+        page = self._call(path, functools.partial(_list_page, request))
+        return any(o["Key"] != prefix for o in page.get("Contents", ()))
 
     def list(self, dir: str) -> list[FileInfo]:
         """Files and directories directly below, sorted by name; empty when there are none."""
