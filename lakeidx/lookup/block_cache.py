@@ -131,21 +131,42 @@ class FileBlocks:
         return [*out, wanted[start:]]
 
     def pin(self, wanted: npt.NDArray[np.int64]) -> Pinned:
-        """Have blocks in memory and keep them there while the result is held."""
-        if self._all_resident or self._resident[wanted].all():
+        """Have blocks in memory and keep them, and all others that are there now, while the result is held."""
+        if self._all_resident:
             return Pinned(self.addresses, [])
         numbers = wanted.tolist()
         with self._cache.lock:
-            # Copied while nothing can be dropped: what `held` keeps has its address in the copy.
+            # Nothing is dropped while the lock is held, so the copied addresses are those of the copied blocks.
             addresses = self.addresses.copy()
-            held = [block for i in numbers if (block := self._blocks[i]) is not None]
-            missing = [i for i in numbers if self._blocks[i] is None]
-            self._cache.touch(self, [i for i in numbers if self._blocks[i] is not None and not self._resident[i]])
-        for number in missing:
-            block = self.block(number)
-            addresses[number] = block.ctypes.data
-            held.append(block)
+            held = self._blocks.copy()
+            self._cache.touch(self, [i for i in numbers if held[i] is not None and not self._resident[i]])
+        for number in numbers:
+            if held[number] is None:
+                block = self.block(number)
+                addresses[number] = block.ctypes.data
+                held[number] = block
         return Pinned(addresses, held)
+
+    def touch(self, numbers: npt.NDArray[np.int64]) -> None:
+        """Count uses of blocks that are in memory."""
+        with self._cache.lock:
+            self._cache.touch(
+                self, [i for i in numbers.tolist() if self._blocks[i] is not None and not self._resident[i]]
+            )
+
+    def all_in_memory(self) -> bool:
+        """True when every block is there at this moment."""
+        return self._all_resident or bool(self.addresses.all())
+
+    @property
+    def all_resident(self) -> bool:
+        """True when every block is a view of the file and was checked: it will stay so."""
+        return self._all_resident
+
+    @property
+    def cache_bytes(self) -> int:
+        """The bound of the cache."""
+        return self._cache.max_bytes
 
     def close(self) -> None:
         """Give the cache's room back."""
@@ -182,9 +203,9 @@ class FileBlocks:
 class Pinned:
     """Blocks that stay in memory while this object lives.
 
-    addresses  int64[n], by block number; may be 0 for blocks that were not asked for
+    addresses  int64[n], by block number; 0 for blocks that are not in memory
     blocks     what keeps them there
     """
 
     addresses: npt.NDArray[np.int64]
-    blocks: list[Block]
+    blocks: list[Block | None]

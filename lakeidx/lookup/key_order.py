@@ -186,7 +186,7 @@ def _first_bad_row(data, offsets, n, codes, fields):  # type: ignore[no-untyped-
 
 
 @numba.njit(inline="always")
-def _signed(address, size):  # type: ignore[no-untyped-def]
+def signed_at(address, size):  # type: ignore[no-untyped-def]
     if size == 8:
         return load_i64(address)
     if size == 4:
@@ -197,7 +197,7 @@ def _signed(address, size):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def _float_rank32(address):  # type: ignore[no-untyped-def]
+def float_rank32(address):  # type: ignore[no-untyped-def]
     """A signed number in the order of ``Float.compare``."""
     bits = np.int64(np.int32(load_u32(address)))
     if bits & 0x7FFFFFFF > 0x7F800000:
@@ -206,7 +206,7 @@ def _float_rank32(address):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def _float_rank64(address):  # type: ignore[no-untyped-def]
+def float_rank64(address):  # type: ignore[no-untyped-def]
     """A signed number in the order of ``Double.compare``."""
     bits = load_i64(address)
     if bits & 0x7FFFFFFFFFFFFFFF > 0x7FF0000000000000:
@@ -254,12 +254,12 @@ def _compare_rows(a, b, codes, fields):  # type: ignore[no-untyped-def]
             bt += b_size
             continue
         if code == 5:
-            x, y, size = _float_rank32(at), _float_rank32(bt), 4
+            x, y, size = float_rank32(at), float_rank32(bt), 4
         elif code == 6:
-            x, y, size = _float_rank64(at), _float_rank64(bt), 8
+            x, y, size = float_rank64(at), float_rank64(bt), 8
         else:
             size = 8 if code == 4 or code == 9 else (4 if code == 3 else code)
-            x, y = _signed(at, size), _signed(bt, size)
+            x, y = signed_at(at, size), signed_at(bt, size)
         if x != y:
             return -1 if x < y else 1
         at += size

@@ -34,8 +34,9 @@ from lakeidx.lookup import sort_read_kernels as kernels
 from lakeidx.lookup.block_cache import BlockCache, FileBlocks
 from lakeidx.lookup.bloom import BloomFilter, BloomShape
 from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.key_rank import common_prefix
 from lakeidx.lookup.mapped_file import map_file
-from lakeidx.lookup.packed import take_spans
+from lakeidx.lookup.packed import addresses_of, take_spans
 
 
 class SortFile:
@@ -73,9 +74,10 @@ class SortFile:
                 offset=self.data_end,
             )
         n = len(self.handles)
-        self.counts, self.steps, self.ends = (np.zeros(n, np.int64) for _ in range(3))
+        self.counts, self.steps, self.ends, self.skips = (np.zeros(n, np.int64) for _ in range(4))
         self.blocks = FileBlocks(n, cache, load=self._load, size_of=self._body_size)
         self.filter = self._read_filter()
+        self._last_ranks = np.zeros(n, np.uint64)
         self._descriptor = np.zeros(kernels.DESCRIPTOR_SLOTS, np.int64)
         self.descriptor = self._describe_to_kernels(self._descriptor, self.blocks.addresses)
         if self.filter is not None and checksum is None and not trust_filter:
@@ -125,7 +127,7 @@ class SortFile:
         offset = self.footer.index.offset
         block = np.frombuffer(body, np.uint8)
         codes = self.order.codes
-        fault, count, step, end = kernels.check_body(
+        fault, count, step, end, _ = kernels.check_body(
             block.ctypes.data, len(block), codes.ctypes.data, len(codes), 0, -1, 0, -1
         )
         if fault >= 0:
@@ -170,6 +172,19 @@ class SortFile:
         out[kernels.BLOCKS] = len(self.handles)
         out[kernels.CODES] = self.order.codes.ctypes.data
         out[kernels.FIELDS] = len(self.order.codes)
+        last_keys = addresses_of(self.last_keys)
+        n = len(self.handles)
+        codes = (self.order.codes.ctypes.data, len(self.order.codes))
+        skip = 0
+        if n:
+            bounds = self.last_keys.offsets
+            skip = int(common_prefix(
+                last_keys[0], bounds[1], last_keys[0] + bounds[n - 1], bounds[n] - bounds[n - 1], *codes
+            ))  # fmt: skip
+        kernels.ranks_of(*last_keys, n, *codes, skip, self._last_ranks)
+        out[kernels.LAST_SKIP] = skip
+        out[kernels.LAST_RANKS] = self._last_ranks.ctypes.data
+        out[kernels.SKIPS] = self.skips.ctypes.data
         out[kernels.BODIES] = addresses.ctypes.data
         out[kernels.COUNTS] = self.counts.ctypes.data
         out[kernels.STEPS] = self.steps.ctypes.data
@@ -183,7 +198,7 @@ class SortFile:
         base = self.last_keys.data.ctypes.data
         before = (base + bounds[0], bounds[1] - bounds[0]) if number else (0, -1)
         codes = self.order.codes
-        fault, count, step, end = kernels.check_body(
+        fault, count, step, end, skip = kernels.check_body(
             body.ctypes.data, len(body), codes.ctypes.data, len(codes), *before, base + bounds[-2], bounds[-1] - bounds[-2]
         )
         if fault >= 0:
@@ -193,7 +208,7 @@ class SortFile:
                 offset=handle.offset,
             )
         # The same values whenever a block is loaded again, so readers that still use the old copy are not disturbed.
-        self.counts[number], self.steps[number], self.ends[number] = count, step, end
+        self.counts[number], self.steps[number], self.ends[number], self.skips[number] = count, step, end, skip
         return body, self.data[handle.offset + handle.size] == 0
 
     def _body_size(self, number: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 
 from lakeidx.codec.jit import kernel
@@ -15,6 +16,7 @@ from lakeidx.codec.memory import bytes_address, compare_bytes, copy_bytes, load_
 from lakeidx.codec.varint import load_varint, load_varint_unchecked
 from lakeidx.lookup.bloom import bloom_add, bloom_has, hash_at
 from lakeidx.lookup.key_order import compare_keys, row_fault
+from lakeidx.lookup.key_rank import common_prefix, rank_of, shares_prefix
 from lakeidx.lookup.packed import kernel_with_lock
 
 # Slots of a file's descriptor.
@@ -31,8 +33,11 @@ from lakeidx.lookup.packed import kernel_with_lock
     COUNTS,  # address of int64[blocks]: entries
     STEPS,  # address of int64[blocks]: entry size, 0 when the sizes differ
     ENDS,  # address of int64[blocks]: where the entries end in the body
-) = range(12)
-DESCRIPTOR_SLOTS = 12
+    SKIPS,  # address of int64[blocks]: length of the prefix all keys of the block share
+    LAST_RANKS,  # address of uint64[blocks]: ranks of the last keys
+    LAST_SKIP,  # length of the prefix all last keys share
+) = range(15)
+DESCRIPTOR_SLOTS = 15
 
 # What `lookup_one` says in its first number when it is no block number.
 ABSENT = -1
@@ -45,6 +50,21 @@ def _slot(descriptor: Any, slot: Any) -> Any:
     return load_i64(descriptor + 8 * slot)
 
 
+@numba.njit(inline="always")
+def _entry(body: Any, i: Any, step: Any, end: Any) -> Any:
+    """Size and address of the key of entry i of a checked body."""
+    at = body + (i * step if step else np.int64(load_u32(body + end + 4 * i)))
+    return load_varint_unchecked(at)
+
+
+@kernel
+def ranks_of(keys: Any, offsets: Any, n: Any, codes: Any, fields: Any, skip: Any, out: Any) -> None:
+    """Rank of each key into out uint64[n]."""
+    for i in range(n):
+        start = load_i64(offsets + 8 * i)
+        out[i] = rank_of(keys + start, load_i64(offsets + 8 * i + 8) - start, codes, fields, skip)
+
+
 @kernel
 def check_body(
     body: Any, size: Any, codes: Any, fields: Any, before: Any, before_size: Any, last: Any, last_size: Any
@@ -53,21 +73,21 @@ def check_body(
 
     before   address of the last key of the block before, `before_size` -1 for none
     last     address of the index's key for this block, `last_size` -1 to leave that out (the index block itself)
-    returns  (position of the fault or -1, entries, entry size or 0, end of the entries)
+    returns  (position of the fault or -1, entries, entry size or 0, end of the entries, length of the keys' common prefix)
     """
     tail = size - 5
     if tail < 0:
-        return 0, 0, 0, 0
+        return 0, 0, 0, 0, 0
     number = np.int64(np.int32(load_u32(body + tail)))
     kind = load_u8(body + tail + 4)
     if kind == 0:
         if number <= 0 or tail % number:
-            return tail, 0, 0, 0
+            return tail, 0, 0, 0, 0
         count, step, end = tail // number, number, tail
     else:
         end = tail - 4 * number
         if kind != 1 or number < 0 or end < 0:
-            return tail, 0, 0, 0
+            return tail, 0, 0, 0, 0
         count, step = number, np.int64(0)
     at = np.int64(0)
     for i in range(count):
@@ -76,24 +96,28 @@ def check_body(
         else:
             start = np.int64(np.int32(load_u32(body + end + 4 * i)))
         if start != at:
-            return at, 0, 0, 0
+            return at, 0, 0, 0, 0
         key_size, key = load_varint(body + at, body + end)
         if key == 0 or key_size > body + end - key:
-            return at, 0, 0, 0
+            return at, 0, 0, 0, 0
         value_size, value = load_varint(key + key_size, body + end)
         if value == 0 or value_size > body + end - value:
-            return at, 0, 0, 0
+            return at, 0, 0, 0, 0
         if fields and row_fault(key, key_size, codes, fields):
-            return at, 0, 0, 0
+            return at, 0, 0, 0, 0
         if before_size >= 0 and compare_keys(before, before_size, key, key_size, codes, fields) >= 0:
-            return at, 0, 0, 0
+            return at, 0, 0, 0, 0
         before, before_size = key, key_size
         at = value + value_size - body
     if at != end:
-        return at, 0, 0, 0
+        return at, 0, 0, 0, 0
     if last_size >= 0 and (count == 0 or before_size != last_size or compare_bytes(before, before_size, last, last_size)):
-        return end, 0, 0, 0
-    return -1, count, step, end
+        return end, 0, 0, 0, 0
+    skip = np.int64(0)
+    if count:
+        first_size, first = _entry(body, 0, step, end)
+        skip = common_prefix(first, first_size, before, before_size, codes, fields)
+    return -1, count, step, end, skip
 
 
 @kernel
@@ -106,17 +130,28 @@ def find_block(descriptor: Any, key: Any, size: Any) -> Any:
         return np.int64(ABSENT)
     keys, offsets = _slot(descriptor, LAST_KEYS), _slot(descriptor, LAST_KEY_OFFSETS)
     codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
-    low, high = np.int64(0), _slot(descriptor, BLOCKS)
-    blocks = high
+    blocks, skip = _slot(descriptor, BLOCKS), _slot(descriptor, LAST_SKIP)
+    if blocks == 0:
+        return np.int64(ABSENT)
+    low = np.int64(0)
+    if skip == 0 or shares_prefix(key, size, keys, load_i64(offsets + 8), skip, codes, fields):
+        ranks = _slot(descriptor, LAST_RANKS)
+        rank = rank_of(key, size, codes, fields, skip)
+        n = blocks
+        while n > 1:
+            half = n >> 1
+            low += half if np.uint64(load_i64(ranks + 8 * (low + half - 1))) < rank else 0
+            n -= half
+        low += 1 if np.uint64(load_i64(ranks + 8 * low)) < rank else 0
+        if low == blocks:
+            return np.int64(ABSENT)
+        if np.uint64(load_i64(ranks + 8 * low)) != rank:
+            return low
+    high = blocks
     while low < high:
         middle = (low + high) >> 1
         start = load_i64(offsets + 8 * middle)
-        length = load_i64(offsets + 8 * middle + 8) - start
-        if fields == 0:
-            order = compare_bytes(keys + start, length, key, size)
-        else:
-            order = compare_keys(keys + start, length, key, size, codes, fields)
-        if order < 0:
+        if compare_keys(keys + start, load_i64(offsets + 8 * middle + 8) - start, key, size, codes, fields) < 0:
             low = middle + 1
         else:
             high = middle
@@ -124,25 +159,35 @@ def find_block(descriptor: Any, key: Any, size: Any) -> Any:
 
 
 @kernel
-def find_in_body(body: Any, count: Any, step: Any, end: Any, key: Any, size: Any, codes: Any, fields: Any) -> Any:
+def find_in_body(
+    body: Any, count: Any, step: Any, end: Any, skip: Any, key: Any, size: Any, codes: Any, fields: Any
+) -> Any:
     """Search a checked body.
 
     returns  (address of the value, its size); size -1 when the key is not there
     """
-    low, high = np.int64(0), count
+    low = np.int64(0)
+    if skip:
+        first_size, first = _entry(body, 0, step, end)
+        if not shares_prefix(key, size, first, first_size, skip, codes, fields):
+            return np.int64(0), np.int64(-1)
+    rank = rank_of(key, size, codes, fields, skip)
+    n = count
+    while n > 1:
+        half = n >> 1
+        entry_size, entry = _entry(body, low + half - 1, step, end)
+        low += half if rank_of(entry, entry_size, codes, fields, skip) < rank else 0
+        n -= half
+    # low is now the first entry whose rank is not smaller, or the one before it.
+    high = count
     while low < high:
-        middle = (low + high) >> 1
-        if step:
-            at = body + middle * step
-        else:
-            at = body + np.int64(load_u32(body + end + 4 * middle))
-        length, at = load_varint_unchecked(at)
-        if fields == 0:
-            order = compare_bytes(at, length, key, size)
-        else:
-            order = compare_keys(at, length, key, size, codes, fields)
+        # The first two probes are nearly always the last; only keys of equal rank need a real search.
+        middle = low if n > -1 else (low + high) >> 1
+        n -= 1
+        entry_size, entry = _entry(body, middle, step, end)
+        order = compare_keys(entry, entry_size, key, size, codes, fields)
         if order == 0:
-            value_size, value = load_varint_unchecked(at + length)
+            value_size, value = load_varint_unchecked(entry + entry_size)
             return value, value_size
         if order < 0:
             low = middle + 1
@@ -175,6 +220,7 @@ def lookup_one(descriptor: Any, key: Any) -> Any:
         load_i64(_slot(descriptor, COUNTS) + 8 * block),
         load_i64(_slot(descriptor, STEPS) + 8 * block),
         load_i64(_slot(descriptor, ENDS) + 8 * block),
+        load_i64(_slot(descriptor, SKIPS) + 8 * block),
         address,
         size,
         codes,
@@ -186,81 +232,103 @@ def lookup_one(descriptor: Any, key: Any) -> Any:
 
 
 @kernel
-def locate_many(descriptor: Any, keys: Any, offsets: Any, n: Any, blocks: Any, counts: Any) -> None:
-    """`find_block` of each key into blocks int32[n]; counts int64[number of blocks] takes how many keys each block has."""
+def locate_many(descriptor: Any, keys: Any, offsets: Any, n: Any, blocks: Any, counts: Any, key_bytes: Any) -> None:
+    """`find_block` of each key into blocks int32[n], and how many keys, of how many bytes, each block has (int64 each)."""
     for i in range(n):
         start = load_i64(offsets + 8 * i)
-        block = find_block(descriptor, keys + start, load_i64(offsets + 8 * i + 8) - start)
+        size = load_i64(offsets + 8 * i + 8) - start
+        block = find_block(descriptor, keys + start, size)
         blocks[i] = block
         if block >= 0:
             counts[block] += 1
+            key_bytes[block] += size
 
 
 @kernel
-def order_by_block(blocks: Any, next_place: Any, order: Any) -> None:
-    """Numbers of the keys that have a block, by block: next_place int64[number of blocks] holds each block's first place."""
+def partition(
+    keys: Any, offsets: Any, blocks: Any, next_place: Any, next_byte: Any, places: Any, target: Any, starts: Any
+) -> None:
+    """Copy the keys that have a block to address `target`, block by block.
+
+    next_place, next_byte  int64[number of blocks], the block's first place and byte; used up
+    places                 int32[n], place of key i, or -1
+    starts                 int64[placed keys + 1], byte at which the key of each place begins; the last number is set before
+    """
     for i in range(len(blocks)):
         block = blocks[i]
-        if block >= 0:
-            order[next_place[block]] = i
-            next_place[block] += 1
+        if block < 0:
+            places[i] = -1
+            continue
+        start = load_i64(offsets + 8 * i)
+        size = load_i64(offsets + 8 * i + 8) - start
+        place, at = next_place[block], next_byte[block]
+        next_place[block] += 1
+        next_byte[block] += size
+        copy_bytes(target + at, keys + start, size)
+        starts[place] = at
+        places[i] = place
 
 
 @kernel
-def search_many(descriptor: Any, keys: Any, offsets: Any, blocks: Any, order: Any, found: Any, sizes: Any) -> None:
-    """Search the keys order[...] in their blocks, which must be in memory.
+def search_many(
+    descriptor: Any, keys: Any, starts: Any, part: Any, first_places: Any, counts: Any, found: Any, sizes: Any
+) -> Any:
+    """Search the partitioned keys of the blocks part[...], which must be in memory.
 
     Going block by block keeps a block in the CPU's cache for all its keys.
-    found    int64[n], address of each value
-    sizes    int64[n], its size, or -1
+    found    int64[placed keys], address of each value
+    sizes    int32[placed keys], its size, or -1
+    returns  bytes of all values found
     """
     codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
-    bodies, counts = _slot(descriptor, BODIES), _slot(descriptor, COUNTS)
-    steps, ends = _slot(descriptor, STEPS), _slot(descriptor, ENDS)
-    for at in range(len(order)):
-        i = order[at]
-        place = 8 * np.int64(blocks[i])
-        start = load_i64(offsets + 8 * i)
-        found[i], sizes[i] = find_in_body(
-            load_i64(bodies + place),
-            load_i64(counts + place),
-            load_i64(steps + place),
-            load_i64(ends + place),
-            keys + start,
-            load_i64(offsets + 8 * i + 8) - start,
-            codes,
-            fields,
-        )
-
-
-@kernel
-def value_offsets(sizes: Any, offsets: Any) -> Any:
-    """Running sum of the sizes (-1 counts as 0) into offsets int64[n + 1]; returns the total."""
     total = np.int64(0)
-    offsets[0] = 0
-    for i in range(len(sizes)):
-        total += max(sizes[i], 0)
-        offsets[i + 1] = total
+    for block in part:
+        body = load_i64(_slot(descriptor, BODIES) + 8 * block)
+        count = load_i64(_slot(descriptor, COUNTS) + 8 * block)
+        step = load_i64(_slot(descriptor, STEPS) + 8 * block)
+        end = load_i64(_slot(descriptor, ENDS) + 8 * block)
+        skip = load_i64(_slot(descriptor, SKIPS) + 8 * block)
+        for place in range(first_places[block], first_places[block] + counts[block]):
+            start = starts[place]
+            found[place], size = find_in_body(
+                body, count, step, end, skip, keys + start, starts[place + 1] - start, codes, fields
+            )
+            sizes[place] = size
+            total += max(size, 0)
     return total
 
 
 @kernel
-def gather(found: Any, sizes: Any, target: Any, offsets: Any) -> None:
-    """Copy the value of each key to its place at address `target`."""
-    for i in range(len(sizes)):
-        if sizes[i] > 0:
-            copy_bytes(target + offsets[i], found[i], sizes[i])
+def copy_found(first: Any, last: Any, found: Any, sizes: Any, target: Any) -> None:
+    """Copy the values of places first..last-1 one after another to address `target`; `found` names the copies then."""
+    for place in range(first, last):
+        size = np.int64(sizes[place])
+        if size > 0:
+            copy_bytes(target, found[place], size)
+            found[place] = target
+            target += size
 
 
 @kernel
-def gather_part(found: Any, sizes: Any, order: Any, target: Any) -> None:
-    """Copy the values of the keys order[...] one after another to address `target` and let `found` name the copies."""
-    for at in range(len(order)):
-        i = order[at]
-        if sizes[i] > 0:
-            copy_bytes(target, found[i], sizes[i])
-            found[i] = target
-            target += sizes[i]
+def answer_offsets(places: Any, sizes: Any, found: Any, offsets: Any) -> None:
+    """Which keys were found (bool[n]) and the running sum of the sizes of their values (int64[n + 1])."""
+    total = np.int64(0)
+    offsets[0] = 0
+    for i in range(len(places)):
+        place = places[i]
+        size = np.int64(sizes[place]) if place >= 0 else np.int64(-1)
+        found[i] = size >= 0
+        total += max(size, 0)
+        offsets[i + 1] = total
+
+
+@kernel
+def gather(places: Any, found: Any, target: Any, offsets: Any) -> None:
+    """Copy the value of each key to its offset from address `target`."""
+    for i in range(len(places)):
+        size = offsets[i + 1] - offsets[i]
+        if size > 0:
+            copy_bytes(target + offsets[i], found[places[i]], size)
 
 
 @kernel

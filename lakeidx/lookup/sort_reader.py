@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InternalError, InvalidInputError
@@ -67,32 +66,37 @@ class SortLookupStoreReader:
         keys = plain(keys)
         file.order.check(keys)
         n, n_blocks = len(keys), len(file.handles)
-        spans = addresses_of(keys)
-        blocks, counts = np.empty(n, np.int32), np.zeros(n_blocks, np.int64)
-        kernels.locate_many(self._descriptor, *spans, n, blocks, counts)
-        starts = np.cumsum(counts) - counts
-        order = np.empty(int(counts.sum()), np.int64)
-        kernels.order_by_block(blocks, starts.copy(), order)
-        found, sizes = np.zeros(n, np.int64), np.full(n, -1, np.int64)
-        held: list[Any] = []
-        parts = file.blocks.parts(np.flatnonzero(counts))
-        for part in parts:
-            if not len(part):
-                continue
+        blocks = np.empty(n, np.int32)
+        counts, key_bytes = np.zeros(n_blocks, np.int64), np.zeros(n_blocks, np.int64)
+        kernels.locate_many(self._descriptor, *addresses_of(keys), n, blocks, counts, key_bytes)
+        # Keys are copied together by block and values taken block by block: the input's own order would miss the CPU's
+        # cache several times for each key.
+        first_places, first_bytes = np.cumsum(counts) - counts, np.cumsum(key_bytes) - key_bytes
+        placed = int(counts.sum())
+        places, starts = np.empty(n, np.int32), np.empty(placed + 1, np.int64)
+        starts[placed] = key_bytes.sum()
+        by_block = np.empty(int(starts[placed]), np.uint8)
+        kernels.partition(
+            *addresses_of(keys), blocks, first_places.copy(), first_bytes, places, by_block.ctypes.data, starts
+        )
+        found, sizes = np.empty(placed, np.int64), np.empty(placed, np.int32)
+        held = []
+        for part in file.blocks.parts(np.flatnonzero(counts)):
             pinned = file.blocks.pin(part)
             descriptor = file.pinned_descriptor(pinned.addresses)
-            here = order[starts[part[0]] : starts[part[-1]] + counts[part[-1]]]
-            kernels.search_many(descriptor.ctypes.data, *spans, blocks, here, found, sizes)
-            if len(parts) == 1:
-                held.append(pinned)
-            else:
-                # The blocks may go before the next part comes: keep only the values.
-                copy = np.empty(int(np.maximum(sizes[here], 0).sum()), np.uint8)
-                kernels.gather_part(found, sizes, here, copy.ctypes.data)
-                held.append(copy)
-        values = _gathered(found, sizes)
+            size = kernels.search_many(
+                descriptor.ctypes.data, by_block.ctypes.data, starts, part, first_places, counts, found, sizes
+            )
+            held.append(np.empty(int(size), np.uint8))
+            if len(part):
+                last_place = first_places[part[-1]] + counts[part[-1]]
+                kernels.copy_found(first_places[part[0]], last_place, found, sizes, held[-1].ctypes.data)
+        hits, offsets = np.empty(n, np.bool_), np.empty(n + 1, np.int64)
+        kernels.answer_offsets(places, sizes, hits, offsets)
+        values = np.empty(int(offsets[n]), np.uint8)
+        kernels.gather(places, found, values.ctypes.data, offsets)
         del held
-        return Found(sizes >= 0, values)
+        return Found(hits, RowBytes(values, offsets))
 
     def scan(self) -> Iterator[Entries]:
         """All entries in key order, block by block."""
@@ -142,17 +146,10 @@ class SortLookupStoreReader:
         view = np.frombuffer(key, np.uint8)
         codes = file.order.codes
         address, size = kernels.find_in_body(
-            body.ctypes.data, file.counts[block], file.steps[block], file.ends[block], view.ctypes.data, len(view),
+            body.ctypes.data, file.counts[block], file.steps[block], file.ends[block], file.skips[block], view.ctypes.data, len(view),
             codes.ctypes.data, len(codes),
         )  # fmt: skip
         if size < 0:
             return None
         start = address - body.ctypes.data
         return body[start : start + size].tobytes()
-
-
-def _gathered(found: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> RowBytes:
-    offsets = np.empty(len(sizes) + 1, np.int64)
-    data = np.empty(int(kernels.value_offsets(sizes, offsets)), np.uint8)
-    kernels.gather(found, sizes, data.ctypes.data, offsets)
-    return RowBytes(data, offsets)

@@ -1,0 +1,214 @@
+"""An open hash lookup file: mapped, described by its context, its pages checked as they are first used.
+
+Every byte of the data file is covered by the page checksums of the context, and the context by its own checksum (and, when it is
+known from a listing, by `checksum`). A file opened with a context of another writer has no page checksums: then damage is found
+only where it breaks the format, and a wrong value is possible.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.codec.checksum import crc32
+from lakeidx.codec.compress import BlockCodec, decompress_block
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.hash_store import PAGE_HEADER_SIZE, HashContext, check_context, decode_context
+from lakeidx.lookup import hash_read_kernels as kernels
+from lakeidx.lookup.block_cache import BlockCache, FileBlocks, Pinned
+from lakeidx.lookup.bloom import BloomFilter, BloomShape
+from lakeidx.lookup.hash_writer import context_path
+from lakeidx.lookup.mapped_file import map_file
+
+_PAYLOAD_SIZE = struct.Struct(">i")
+_ONE_PAGE_SHIFT = 62
+
+
+class HashFile:
+    """An open hash lookup file, shared by any number of readers.
+
+    context   None: read from the file beside
+    checksum  CRC-32 of the context file, or None
+    size      expected bytes of the data file, or None
+    errors    NotFoundError; CorruptFileError naming the file and position
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        cache: BlockCache,
+        context: HashContext | None = None,
+        checksum: int | None = None,
+        size: int | None = None,
+    ) -> None:
+        self.path = path
+        if context is None:
+            context = _read_context(context_path(path), checksum)
+        else:
+            check_context(context, path=path)
+        self.context = context
+        self.data = map_file(path, expected_size=context.file_size)
+        if size is not None and size != len(self.data):
+            raise CorruptFileError(f"expected {size} bytes, found {len(self.data)}", path=path, offset=len(self.data))
+        self.positions = np.cumsum(context.page_sizes) - context.page_sizes
+        self.shift = context.page_size.bit_length() - 1
+        n = len(context.page_sizes)
+        self.blocks = FileBlocks(n, cache, load=self._load, size_of=self._page_bytes)
+        self._filter_bits = self._read_range(0, context.bloom_size)
+        self.filter = None
+        if context.bloom_size:
+            self.filter = BloomFilter(BloomShape(context.bloom_entries, context.bloom_size), self._filter_bits)
+        self._by_length = self._length_tables()
+        self._used = np.zeros(max(n, 1), np.uint8)
+        self._flat_page = np.array([self.data.ctypes.data], np.int64)
+        self._paged = self._new_descriptor(self.blocks.addresses, self.shift)
+        self._flat = self._new_descriptor(self._flat_page, _ONE_PAGE_SHIFT)
+        self.scratch_size = max([s.slot_size for s in context.sections], default=0) + 16
+
+    @property
+    def is_flat(self) -> bool:
+        """True when the mapped file is the image and all of it was checked."""
+        return self.context.codec is BlockCodec.NONE and self.blocks.all_resident
+
+    def descriptor(self) -> npt.NDArray[np.int64]:
+        """What kernels read the file by, with the pages that are in memory at this moment (hold the interpreter lock)."""
+        return self._flat if self.is_flat else self._paged
+
+    def pinned_descriptor(self, pinned: Pinned) -> npt.NDArray[np.int64]:
+        """The same over pages that stay while `pinned` is held."""
+        if self.is_flat:
+            return self._flat
+        copy = self._paged.copy()
+        copy[kernels.PAGES] = pinned.addresses.ctypes.data
+        return copy
+
+    def take_used(self) -> npt.NDArray[np.int64]:
+        """Numbers of the pages that kernels read since the last call."""
+        used = np.flatnonzero(self._used[: len(self.positions)])
+        self._used[:] = 0
+        return used
+
+    def damage(self, place: int) -> CorruptFileError:
+        """The error for contents that break the format at a place of the image."""
+        page = place >> self.shift
+        offset = place if self.context.codec is BlockCodec.NONE else int(self.positions[page])
+        return CorruptFileError(
+            f"slot or value at {place} of the image points outside its section", path=self.path, offset=offset
+        )
+
+    def image_range(self, place: int, size: int) -> bytes | None:
+        """Bytes of the image, or None when a page is not in memory."""
+        if self.is_flat:
+            return self.data[place : place + size].tobytes()
+        first, last = place >> self.shift, (place + max(size, 1) - 1) >> self.shift
+        pages = [self.blocks.in_memory(page) for page in range(first, last + 1)]
+        if any(page is None for page in pages):
+            return None
+        start = place - (first << self.shift)
+        whole = pages[0] if len(pages) == 1 else np.concatenate([p for p in pages if p is not None])
+        assert whole is not None
+        return whole[start : start + size].tobytes()
+
+    def close(self) -> None:
+        """Give the cache's room back."""
+        self.blocks.close()
+
+    def describe(self) -> dict[str, Any]:
+        """The context as JSON values."""
+        c = self.context
+        return {
+            "entries": c.entries,
+            "compression": c.codec.option_name,
+            "page_size": c.page_size,
+            "pages": len(c.page_sizes),
+            "image_size": c.image_size,
+            "bloom_entries": c.bloom_entries,
+            "bloom_size": c.bloom_size,
+            "bloom_probes": self.filter.shape.probes if self.filter else None,
+            "has_page_checksums": c.page_checksums is not None,
+            "key_lengths": [
+                {
+                    "length": s.key_length,
+                    "entries": s.count,
+                    "slots": s.slots,
+                    "slot_size": s.slot_size,
+                    "index_offset": s.index_offset,
+                    "data_offset": s.data_offset,
+                }
+                for s in c.sections
+            ],
+        }
+
+    def _load(self, number: int) -> tuple[npt.NDArray[np.uint8], bool]:
+        start, size = int(self.positions[number]), int(self.context.page_sizes[number])
+        stored = memoryview(self.data)[start : start + size]
+        checksums = self.context.page_checksums
+        if checksums is not None and crc32(stored) != int(checksums[number]):
+            raise CorruptFileError(
+                f"page checksum is {crc32(stored):08x}, the context says {int(checksums[number]):08x}",
+                path=self.path,
+                offset=start,
+            )
+        if self.context.codec is BlockCodec.NONE:
+            return np.frombuffer(stored, np.uint8), True
+        if size < PAGE_HEADER_SIZE or _PAYLOAD_SIZE.unpack_from(stored)[0] != size - PAGE_HEADER_SIZE:
+            raise CorruptFileError(f"expected a page of {size - PAGE_HEADER_SIZE} bytes", path=self.path, offset=start)
+        payload = stored[PAGE_HEADER_SIZE:]
+        base = start + PAGE_HEADER_SIZE
+        return decompress_block(self.context.codec, payload, self._page_bytes(number), path=self.path, base=base), False
+
+    def _page_bytes(self, number: int) -> int:
+        return min(self.context.page_size, self.context.image_size - (number << self.shift))
+
+    def _read_range(self, place: int, size: int) -> npt.NDArray[np.uint8]:
+        """Bytes of the image as one array of their own (a view when the file is the image)."""
+        if not size:
+            return np.zeros(0, np.uint8)
+        first, last = place >> self.shift, (place + size - 1) >> self.shift
+        pages = [self.blocks.block(page) for page in range(first, last + 1)]
+        if self.context.codec is BlockCodec.NONE:
+            return self.data[place : place + size]
+        start = place - (first << self.shift)
+        return np.concatenate(pages)[start : start + size].copy()
+
+    def _length_tables(self) -> dict[int, npt.NDArray[np.int64]]:
+        sections = self.context.sections
+        longest = sections[-1].key_length if sections else -1
+        slots, slot_sizes, index, data, ends = (np.zeros(longest + 1, np.int64) for _ in range(5))
+        data_ends = [*(s.data_offset for s in sections[1:]), self.context.image_size]
+        for s, end in zip(sections, data_ends, strict=bool(sections)):
+            at = s.key_length
+            slots[at], slot_sizes[at], index[at] = s.slots, s.slot_size, s.index_offset
+            data[at], ends[at] = s.data_offset, end
+        return {
+            kernels.SLOTS: slots,
+            kernels.SLOT_SIZES: slot_sizes,
+            kernels.INDEX_OFFSETS: index,
+            kernels.DATA_OFFSETS: data,
+            kernels.DATA_ENDS: ends,
+        }
+
+    def _new_descriptor(self, pages: npt.NDArray[np.int64], shift: int) -> npt.NDArray[np.int64]:
+        out = np.zeros(kernels.DESCRIPTOR_SLOTS, np.int64)
+        if self.filter is not None:
+            out[kernels.FILTER] = self.filter.bits.ctypes.data
+            out[kernels.FILTER_BITS] = self.filter.shape.bits
+            out[kernels.FILTER_PROBES] = self.filter.shape.probes
+        out[kernels.PAGES], out[kernels.PAGE_SHIFT] = pages.ctypes.data, shift
+        out[kernels.LENGTHS] = len(self._by_length[kernels.SLOTS])
+        for slot, table in self._by_length.items():
+            out[slot] = table.ctypes.data
+        out[kernels.USED] = self._used.ctypes.data
+        return out
+
+
+def _read_context(path: Path, checksum: int | None) -> HashContext:
+    data = map_file(path).tobytes()
+    if checksum is not None and crc32(data) != checksum:
+        raise CorruptFileError(f"checksum is {crc32(data):08x}, expected {checksum:08x}", path=str(path), offset=0)
+    return decode_context(data, path=str(path))
