@@ -84,10 +84,13 @@ AnyColumn: TypeAlias = FixedColumn | TailColumn | BytesColumn
 def one_array(column: Column, t: DataType) -> pa.Array:
     """One contiguous Arrow array of ``to_arrow(t)``; bytes and text may stay large_ or of the other kind (same bytes).
 
-    errors   InvalidInputError when the column does not cast to the type without loss
+    errors   InvalidInputError when the column does not cast to the type without loss; text and numbers are never taken
+             for each other
     """
     wanted = to_arrow(t)
     is_bytes = t.root in STRING_ROOTS or t.root in BYTES_ROOTS
+    if is_bytes != _holds_bytes(column.type) and not pa.types.is_null(column.type):
+        raise InvalidInputError(f"a column of {column.type} is not {t}")
     try:
         if column.type != wanted and not (is_bytes and _is_plain_bytes(column.type)):
             column = column.cast(pa.large_binary() if is_bytes and _is_view(column.type) else wanted)
@@ -102,6 +105,12 @@ def _is_plain_bytes(t: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
     )
+
+
+def _holds_bytes(t: pa.DataType) -> bool:
+    if pa.types.is_dictionary(t):
+        return _holds_bytes(t.value_type)
+    return _is_plain_bytes(t) or _is_view(t) or bool(pa.types.is_fixed_size_binary(t) and not pa.types.is_decimal(t))
 
 
 def _is_view(t: pa.DataType) -> bool:
