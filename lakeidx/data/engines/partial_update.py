@@ -44,6 +44,7 @@ from lakeidx.data.engines.sequence_groups import (
     GroupDecisions,
     decide_groups,
 )
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema import TableSchema
 
 
@@ -64,6 +65,10 @@ class PartialUpdateEngine:
         errors   InvalidInputError for a -U or -D without a rule for it, a null in a NOT NULL column, a function that
                  cannot take a value back
         """
+        present = value_names(kv)
+        missing = [n for n in self.required_columns(present) if n not in present]
+        if missing:
+            raise InvalidInputError(f"merging columns {', '.join(present)} needs column {missing[0]!r}, too")
         runs = make_runs(kv, starts)
         kinds = kinds_of(kv)
         taken_back = retracts(kinds)

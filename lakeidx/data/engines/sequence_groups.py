@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakeidx.codec.jit import frozen, kernel
 from lakeidx.data.engines.functions.order_keys import order_keys
 from lakeidx.data.engines.options import SequenceGroup
-from lakeidx.data.engines.runs import Bools, Int8s, Int64s, Runs, valid_rows
+from lakeidx.data.engines.runs import Bools, Int8s, Int64s, Runs, one_array, valid_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema import TableSchema
 
@@ -54,11 +54,7 @@ def sequence_ranks(kv: pa.Table, schema: TableSchema, group: SequenceGroup) -> t
     empty = np.ones(kv.num_rows, np.bool_)
     for position in group.sequence:
         field = schema.fields[position]
-        column = (
-            kv.column(field.name).combine_chunks() if kv.num_rows else pa.array([], kv.schema.field(field.name).type)
-        )
-        if isinstance(column, pa.ChunkedArray):
-            column = column.chunk(0)
+        column = one_array(kv.column(field.name))
         key = order_keys(column, field.type)
         if key is None:
             raise InvalidInputError(f"column {field.name!r} of {field.type} cannot order a sequence group")
@@ -104,13 +100,16 @@ def decide_groups(
 ) -> GroupDecisions:
     """Decide for every record and group.
 
+    kv                   a group whose sequence columns are not all there is passed over
     remove_on_sequence   positions of sequence columns whose -D removes the row
     cost                 one pass; groups ordered by several columns, texts or wide decimals sort those columns first
     """
-    ranks = np.empty((len(groups), runs.rows), np.int64)
-    empty = np.empty((len(groups), runs.rows), np.bool_)
+    ranks = np.zeros((len(groups), runs.rows), np.int64)
+    empty = np.ones((len(groups), runs.rows), np.bool_)
     removing = np.full(len(groups), _NO_REMOVAL, np.int32)
     for i, group in enumerate(groups):
+        if any(schema.field_names[p] not in kv.schema.names for p in group.sequence):
+            continue
         ranks[i], empty[i] = sequence_ranks(kv, schema, group)
         if remove_on_sequence & set(group.sequence):
             removing[i] = min(group.sequence)

@@ -1,0 +1,194 @@
+"""Column functions over operation codes equal the record-at-a-time functions, function by function and type by type."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lakeidx.codec.values import arrow_to_internal, decimal_of, internal_to_arrow
+from lakeidx.data.engines.functions import fold_column
+from lakeidx.data.engines.functions.objects import apply_operation
+from lakeidx.data.engines.java_order import identity
+from lakeidx.data.engines.options import FunctionSpec
+from lakeidx.data.engines.runs import ADD, OLDER, RETRACT, SET, SET_RETRACT, SKIP, Runs
+from lakeidx.data.engines.scalar_functions import make_scalar_function
+from lakeidx.errors import InvalidInputError
+from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, parse_type
+
+NUMBERS = [
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL(9, 2)",
+    "DECIMAL(18, 0)",
+    "DECIMAL(19, 1)",
+    "DECIMAL(38, 10)",
+]
+OTHERS = ["DATE", "TIME(0)", "TIMESTAMP(3)", "TIMESTAMP(9)", "STRING", "BYTES"]
+BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
+ANY_ORDER = ["last_value", "last_non_null_value", "first_value", "first_non_null_value", "primary-key"]
+RETRACTS = {"sum", "product", "last_value", "last_non_null_value", "primary-key"}
+CASES = (
+    [(f, t) for f in ("sum", "product") for t in NUMBERS]
+    + [(f, t) for f in ("max", "min") for t in [*NUMBERS, *OTHERS]]
+    + [(f, t) for f in ANY_ORDER for t in ("INT", "STRING", "BOOLEAN", "DECIMAL(38, 10)")]
+    + [("bool_and", "BOOLEAN"), ("bool_or", "BOOLEAN"), ("listagg", "STRING")]
+)
+
+
+def edge_values(t: DataType) -> list[Any]:
+    """Values at the edges of a type, where arithmetic and order go wrong first."""
+    if t.root in INT_ROOTS:
+        half = 1 << (BITS[t.root] - 1)
+        return [0, 1, -1, 2, 3, -7, half - 1, -half, half // 2, -half + 1]
+    if t.root is Root.DECIMAL:
+        top = 10**t.precision - 1
+        one = 10**t.scale
+        # 2^64 and 2^63 move the carry between the words of a 128-bit sum.
+        unscaled = [0, 1, -1, 5, top, -top, top // 2, one, 2 * one, -3 * one, 2**64, -(2**64), 2**63, 2**64 - 1]
+        return [decimal_of(u, t) for u in unscaled if abs(u) <= top]
+    if t.root is Root.FLOAT:
+        return [
+            0.0,
+            -0.0,
+            1.5,
+            -2.5,
+            float("nan"),
+            float("inf"),
+            float("-inf"),
+            float(np.float32(3e38)),
+            float(np.float32(1e-45)),
+        ]
+    if t.root is Root.DOUBLE:
+        return [0.0, -0.0, 1.5, -2.5, float("nan"), float("inf"), float("-inf"), 1.7e308, 5e-324, 0.1, 0.2]
+    if t.root in TIMESTAMP_ROOTS:
+        return [(0, 0), (-1, 0), (1, 0)] + ([(0, 1), (-1, 999999)] if t.precision > 6 else [])
+    if t.root in STRING_ROOTS:
+        return ["", "a", "ab", "é", "\uffff", "😀", "b" * 40]
+    if t.root in BYTES_ROOTS:
+        return [b"", b"\x00", b"\x7f", b"\x80", b"\xff\x00"]
+    if t.root is Root.BOOLEAN:
+        return [True, False]
+    return [0, -1, 1, 1000]
+
+
+def draw_history(
+    r: random.Random, t: DataType, function: str, *, plain: bool
+) -> tuple[list[int], list[list[tuple[int, Any]]]]:
+    codes = [ADD]
+    if not plain:
+        codes += [ADD, SKIP, OLDER, SET] + ([RETRACT, RETRACT] if function in RETRACTS else [])
+    runs, at, starts = [], 0, []
+    edges = edge_values(t)
+    for _ in range(r.randint(1, 40)):
+        run = []
+        pool = r.sample(edges, min(len(edges), r.choice([2, 3, 20])))
+        for i in range(r.choice([1, 2, 3, 5, 12])):
+            op = r.choice(codes)
+            if not plain and i == 0 and function in RETRACTS and r.random() < 0.2:
+                op = SET_RETRACT
+            run.append((op, None if r.random() < 0.2 else r.choice(pool)))
+        starts.append(at)
+        at += len(run)
+        runs.append(run)
+    return starts, runs
+
+
+@pytest.mark.parametrize(("function", "type_name"), CASES, ids=[f"{f}-{t}" for f, t in CASES])
+@pytest.mark.parametrize("plain", [True, False], ids=["adds", "operations"])
+def test_fold_equals_the_scalar_function(function: str, type_name: str, plain: bool) -> None:
+    t = parse_type(type_name)
+    spec = FunctionSpec(name=function, type=t, column="c")
+    r = random.Random(f"{function} {type_name} {plain}")
+    errors = results = 0
+    for _ in range(25):
+        starts, runs = draw_history(r, t, function, plain=plain)
+        rows = [x for run in runs for x in run]
+        # A slice, so that buffers begin somewhere.
+        column = internal_to_arrow([None, *(v for _, v in rows)], t).slice(1)
+        ops = np.array([op for op, _ in rows], np.int8)
+        scalar = make_scalar_function(spec)
+        try:
+            expected = []
+            for run in runs:
+                scalar.reset()
+                acc = None
+                for op, value in run:
+                    acc = apply_operation(scalar, op, acc, value)
+                expected.append(acc)
+        except InvalidInputError:
+            errors += 1
+            with pytest.raises(InvalidInputError, match="'c'"):
+                fold_column(spec, column, Runs(np.array(starts), len(rows)), ops, only_adds=plain)
+            continue
+        results += 1
+        out = fold_column(spec, column, Runs(np.array(starts), len(rows)), ops, only_adds=plain)
+        assert out.type == column.type
+        got = arrow_to_internal(out, t)
+        assert [identity(v, t) for v in got] == [identity(v, t) for v in expected]
+    assert results or function == "product", (results, errors)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "values", "expected"),
+    [
+        ("TINYINT", [127, 1], -128),
+        ("SMALLINT", [-32768, -1], 32767),
+        ("INT", [2**31 - 1, 1], -(2**31)),
+        ("BIGINT", [2**63 - 1, 2], -(2**63) + 1),
+        # Summed in 32 bits: 2^24 + 1 is no float.
+        ("FLOAT", [16777216.0, 1.0, 1.0], 16777216.0),
+        ("DOUBLE", [0.1, 0.2, 0.3], 0.1 + 0.2 + 0.3),
+        # Above 18 digits, more digits than the precision give null, and the next value starts anew.
+        ("DECIMAL(19, 0)", [Decimal(10**19 - 1), Decimal(1)], None),
+        ("DECIMAL(19, 0)", [Decimal(10**19 - 1), Decimal(1), Decimal(7)], Decimal(7)),
+        # Up to 18 digits the sum keeps its digits until a long overflows.
+        ("DECIMAL(3, 0)", [Decimal(999), Decimal(1)], Decimal(1000)),
+        ("DECIMAL(18, 0)", [Decimal(10**18 - 1)] * 9, Decimal(9 * (10**18 - 1))),
+        ("DECIMAL(18, 0)", [Decimal(10**18 - 1)] * 10, None),
+    ],
+)
+def test_sums_in_java_arithmetic(type_name: str, values: list[Any], expected: Any) -> None:
+    t = parse_type(type_name)
+    spec = FunctionSpec(name="sum", type=t, column="c")
+    column = internal_to_arrow(values, t)
+    runs = Runs(np.zeros(1, np.int64), len(values))
+    out = fold_column(spec, column, runs, np.full(len(values), ADD, np.int8), only_adds=True)
+    assert arrow_to_internal(out, t) == [expected]
+
+
+def test_the_order_of_equal_looking_floats() -> None:
+    t = parse_type("DOUBLE")
+    runs = Runs(np.zeros(1, np.int64), 3)
+    ops = np.full(3, ADD, np.int8)
+    column = internal_to_arrow([-0.0, 0.0, float("nan")], t)
+    largest = fold_column(FunctionSpec(name="max", type=t, column="c"), column, runs, ops, only_adds=True)
+    smallest = fold_column(FunctionSpec(name="min", type=t, column="c"), column, runs, ops, only_adds=True)
+    assert str(largest[0].as_py()) == "nan"
+    assert str(smallest[0].as_py()) == "-0.0"
+
+
+def test_two_booleans_cannot_be_compared_but_one_can_stand() -> None:
+    t = parse_type("BOOLEAN")
+    spec = FunctionSpec(name="max", type=t, column="c")
+    runs = Runs(np.array([0, 2]), 4)
+    ops = np.full(4, ADD, np.int8)
+    one_each = internal_to_arrow([None, True, False, None], t)
+    assert fold_column(spec, one_each, runs, ops, only_adds=True).to_pylist() == [True, False]
+    with pytest.raises(InvalidInputError, match="'c': aggregate function max cannot compare values of BOOLEAN"):
+        fold_column(spec, internal_to_arrow([True, True, False, None], t), runs, ops, only_adds=True)
+
+
+def test_a_factor_of_zero_cannot_be_taken_back() -> None:
+    t = parse_type("INT")
+    spec = FunctionSpec(name="product", type=t, column="c")
+    column = internal_to_arrow([5, 0], t)
+    with pytest.raises(InvalidInputError, match="'c': aggregate function product cannot take a factor of 0 back"):
+        fold_column(spec, column, Runs(np.zeros(1, np.int64), 2), np.array([ADD, RETRACT], np.int8), only_adds=False)
