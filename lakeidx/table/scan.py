@@ -6,17 +6,15 @@ source   org.apache.paimon.operation.MergeFileSplitRead, RawFileSplitRead, relea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.data.engines import make_engine
 from lakeidx.data.merge import merge_sorted_runs
-from lakeidx.data.parquet_read import read_data_file
+from lakeidx.data.parquet_read import ReadCounters, read_data_file
 from lakeidx.format.data_file import DataFileMeta
-from lakeidx.format.deletion_vector import read_deletion_vector
+from lakeidx.format.deletion_vector import Positions, decode_vector, vector_range
 from lakeidx.predicate import TRUE, Predicate, columns, filter_table, project
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan_plan import BucketFiles, ScanPlan, Section
@@ -25,21 +23,6 @@ from lakeidx.table.view import decode_partition_dict
 VALUE_KIND = "_VALUE_KIND"
 SEQUENCE = "_SEQUENCE_NUMBER"
 _INSERT, _UPDATE_AFTER = 0, 2
-
-
-@dataclass(slots=True)
-class ReadCounters:
-    """What a scan really did.
-
-    files_opened     data files
-    rows_read        rows that came out of data files
-    rows_returned    rows after merge and filter
-    """
-
-    files_opened: int = 0
-    rows_read: int = 0
-    rows_returned: int = 0
-    opened: list[str] = field(default_factory=list)
 
 
 class TableScan:
@@ -66,6 +49,7 @@ class TableScan:
         self.keep_deletes = keep_deletes
         self.limit = limit
         self.counters = ReadCounters()
+        self.rows_returned = 0
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -84,7 +68,7 @@ class TableScan:
                     rows = rows.slice(0, left)
                     left -= rows.num_rows
                 if rows.num_rows:
-                    self.counters.rows_returned += rows.num_rows
+                    self.rows_returned += rows.num_rows
                     yield rows
                 if left is not None and left <= 0:
                     return
@@ -137,9 +121,7 @@ class TableScan:
         directory = self.metadata.paths.bucket_dir(partition, bucket.bucket)
         for file in run:
             path = file.external_path or f"{directory}/{file.file_name}"
-            self.counters.files_opened += 1
-            self.counters.opened.append(file.file_name)
-            for rows in read_data_file(
+            yield from read_data_file(
                 self.metadata.store,
                 path,
                 file,
@@ -148,17 +130,18 @@ class TableScan:
                 needed,
                 predicate=None if predicate == TRUE else predicate,
                 deletion_vector=self._deletion_vector(bucket, file),
-            ):
-                self.counters.rows_read += rows.num_rows
-                yield rows
+                counters=self.counters,
+            )
 
-    def _deletion_vector(self, bucket: BucketFiles, file: DataFileMeta) -> np.ndarray | None:
+    def _deletion_vector(self, bucket: BucketFiles, file: DataFileMeta) -> Positions | None:
         found = bucket.deletion_vectors.get(file.file_name)
         if found is None:
             return None
         name, meta = found
-        path = self.metadata.paths.index(name)
-        return read_deletion_vector(self.metadata.store.get_range(path, meta.offset, meta.length + 8), meta, path)
+        path = self.metadata.paths.index_file(
+            decode_partition_dict(bucket.partition, self.plan.schema), bucket.bucket, name
+        )
+        return decode_vector(self.metadata.store.get_range(path, *vector_range(meta)), meta, path)
 
     def _finish(self, rows: pa.Table) -> Iterator[pa.Table]:
         if VALUE_KIND in rows.column_names and not self.keep_deletes:
