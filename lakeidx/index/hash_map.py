@@ -41,6 +41,7 @@ MAX_LOAD = 0.75
 GROWTH = 1.25
 _MIN_CAPACITY = 64
 _RECENT = 4096
+_BLOCK = 8192
 _AHEAD = 16  # rows between asking for a slot's cache line and reading it; a power of two
 
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -253,14 +254,13 @@ class HashMap:
         _rehash(self._keys, self._buckets, keys, buckets)
         self._keys, self._buckets = keys, buckets
 
-    def _grow_if_full(self, is_new: NDArray[np.bool_], start: int) -> None:
+    def _grow(self, is_new: NDArray[np.bool_], start: int) -> None:
         # By a quarter, or up to double when the share of new hashes in the last rows says that the rest will need it.
-        if self._count >= self._limit():
-            recent = is_new[max(0, start - _RECENT) : start]
-            share = np.count_nonzero(recent) / max(len(recent), 1)
-            expected = int((self._count + share * (len(is_new) - start)) / MAX_LOAD)
-            capacity = len(self._keys)
-            self._resize(min(max(expected, int(capacity * GROWTH)), 2 * capacity) + 1)
+        recent = is_new[max(0, start - _RECENT) : start]
+        share = np.count_nonzero(recent) / max(len(recent), 1)
+        expected = int((self._count + share * (len(is_new) - start)) / MAX_LOAD)
+        capacity = len(self._keys)
+        self._resize(min(max(expected, int(capacity * GROWTH)), 2 * capacity) + 1)
 
     def store(self, hashes: NDArray[np.int32], bucket: int) -> int:
         """Load hashes: every one gets `bucket`, replacing that of a known one, and is not new. Returns how many were
@@ -298,24 +298,27 @@ class HashMap:
         flagged = int(np.int16(bucket) | _NEW_BIT)
         while True:
             before = self._count
-            self._grow_if_full(is_new, start)
             start, self._count = _assign(
                 self._keys, self._buckets, hashes, out, is_new, start, before, self._limit(), flagged, room
             )
             room -= self._count - before
             if start == len(hashes) or room == 0:
                 return int(start)
+            self._grow(is_new, start)
 
     def collect(
         self, hashes: NDArray[np.int32], out: NDArray[np.int32], is_new: NDArray[np.bool_], *, start: int
     ) -> int:
-        """As `assign`, but new hashes are held back (bucket 32,767) until `settle` says where they go.
+        """As `assign` for the next rows, but new hashes are held back (bucket 32,767) until `settle` says where they go.
 
-        returns  the first row that was not done (the map has to be settled and grown before it), or n
+        returns  the first row that was not done; some rows are always done. Rows come in blocks that stay in the
+                 processor's cache until they are settled
         """
-        self._grow_if_full(is_new, start)
+        if self._count >= self._limit():
+            self._grow(is_new, start)
+        block = hashes[: start + _BLOCK]
         stop, self._count = _assign(
-            self._keys, self._buckets, hashes, out, is_new, start, self._count, self._limit(), int(PENDING), len(hashes)
+            self._keys, self._buckets, block, out, is_new, start, self._count, self._limit(), int(PENDING), len(block)
         )
         return int(stop)
 
