@@ -52,14 +52,19 @@ def now_local_ns() -> int:
     return local_ms_of_epoch(now // 1_000_000) * 1_000_000 + now % 1_000_000
 
 
-def encode_tag(tag: Tag) -> bytes:
-    """The tag file's bytes."""
+def tag_to_json(tag: Tag) -> dict[str, Any]:
+    """The tag's keys and values in written order."""
     out = snapshot_to_json(tag.snapshot)
     if tag.create_time_ns is not None:
         out["tagCreateTime"] = _time_parts(tag.create_time_ns)
     if tag.time_retained_ns is not None:
         out["tagTimeRetained"] = (Decimal(tag.time_retained_ns) / _NANOS).quantize(Decimal("1.000000000"))
-    return format_json(out)
+    return out
+
+
+def encode_tag(tag: Tag) -> bytes:
+    """The tag file's bytes."""
+    return format_json(tag_to_json(tag))
 
 
 def decode_tag(data: bytes, path: str | None = None) -> Tag:

@@ -21,7 +21,7 @@ _safe: set[str] = set()
 _safe_lock = threading.Lock()
 
 
-def ensure_safe(store: ObjectStore, dir: str, *, clients: int = 4, rounds: int = 3) -> None:
+def ensure_safe(store: ObjectStore, dir: str, *, clients: int = 4, rounds: int = 1) -> None:
     """Probe a store once per process; later calls for the same server and bucket (or disk) return at once.
 
     dir      where small files may be written and deleted
