@@ -125,6 +125,10 @@ def _describe_parquet(file: Inspected) -> dict[str, Any]:
     return inspect_parquet.describe_parquet(file.store.open_input(file.path, size=file.size), file.path)
 
 
+def _describe_orc(file: Inspected) -> dict[str, Any]:
+    return inspect_parquet.describe_orc(file.store.open_input(file.path, size=file.size), file.path)
+
+
 def _damaged(file: Inspected) -> dict[str, Any]:
     kind = parse_file_name(file.name).kind
     raise CorruptFileError(
@@ -133,11 +137,13 @@ def _damaged(file: Inspected) -> dict[str, Any]:
 
 
 _BUILT_IN = (
+    # By name first: the hashes of a HASH index may look like the start of anything.
     Inspector("hint", lambda f: _named(f, NameKind.HINT), _describe_hint),
+    Inspector("deletion vectors", _is_deletion_vectors, _describe_vectors),
+    Inspector("hash index", lambda f: _named(f, NameKind.INDEX), _describe_hashes),
+    Inspector("orc", lambda f: f.head.startswith(b"ORC"), _describe_orc),
     Inspector("parquet", lambda f: f.head.startswith((b"PAR1", b"PARE")), _describe_parquet),
     Inspector("avro", _is_avro, _describe_avro),
     Inspector("json", _is_json, _describe_json),
-    Inspector("deletion vectors", _is_deletion_vectors, _describe_vectors),
-    Inspector("hash index", lambda f: _named(f, NameKind.INDEX), _describe_hashes),
     Inspector("damaged", lambda f: not _named(f, NameKind.OTHER, NameKind.TEMP, NameKind.LOOKUP), _damaged),
 )

@@ -1,10 +1,12 @@
-"""What ``lakeidx inspect`` shows of Parquet data files: schema with field ids, row groups, key-value metadata."""
+"""What ``lakeidx inspect`` shows of data files: Parquet (schema with field ids, row groups, key-value metadata) and ORC."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from lakeidx.errors import CorruptFileError
@@ -80,4 +82,25 @@ def _column(column: pq.ColumnChunkMetaData) -> dict[str, Any]:
 def _shown(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def describe_orc(source: pa.NativeFile, path: str) -> dict[str, Any]:
+    """Rows, columns and stripes of an ORC file.
+
+    errors   CorruptFileError
+    """
+    try:
+        file = orc.ORCFile(source)
+        return {
+            "kind": "orc data file",
+            "rows": file.nrows,
+            "createdBy": file.software_version,
+            "fields": [_field(f) for f in file.schema],
+            "stripes": file.nstripes,
+            "compression": file.compression,
+        }
+    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError) as e:
+        raise CorruptFileError(f"not a readable ORC file: {e}", path=path) from e

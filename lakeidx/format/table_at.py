@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,8 @@ def readable_row(data: bytes, fields: Sequence[Field]) -> dict[str, Any] | None:
 def _readable(value: Any, field: Field) -> Any:
     root = field.type.root
     if value is None or root is Root.BOOLEAN or root in INT_ROOTS:
+        return value
+    if root in (Root.FLOAT, Root.DOUBLE) and math.isfinite(value):
         return value
     if root in BYTES_ROOTS:
         return bytes(value).hex()
