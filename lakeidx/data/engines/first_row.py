@@ -32,7 +32,7 @@ class FirstRowEngine:
         if not dropped.any():
             return kv if runs.count == runs.rows else kv.take(pa.array(runs.starts))
         lone = runs.lengths == 1 if shortcut else np.zeros(runs.count, np.bool_)
-        if not self._ignore_delete and bool(np.any(dropped & ~np.repeat(lone, runs.lengths))):
+        if not self._ignore_delete and bool(np.any(dropped & ~runs.of_rows(lone))):
             raise first_row_retract()
         chosen = np.where(lone, runs.starts, runs.first_true(~dropped))
         return kv.take(pa.array(chosen[chosen >= 0]))

@@ -73,7 +73,7 @@ class PartialUpdateEngine:
         kinds = kinds_of(kv)
         taken_back = retracts(kinds)
         lone = runs.lengths == 1 if shortcut else np.zeros(runs.count, np.bool_)
-        lone_row = np.repeat(lone, runs.lengths)
+        lone_row = runs.of_rows(lone) if shortcut else np.zeros(runs.rows, np.bool_)
         merged = _Merge(kv, runs, kinds, taken_back & ~lone_row, lone_row, lone)
         if self._options.groups:
             return self._merge_groups(merged)
@@ -222,4 +222,4 @@ class _Merge:
 def _since_last(runs: Runs, marks: Bools) -> Bools:
     """bool[n]: rows at or after the last mark of their run (all rows of a run without marks)."""
     last = runs.last_true(marks)
-    return np.arange(runs.rows) >= np.repeat(np.maximum(last, runs.starts), runs.lengths)
+    return np.arange(runs.rows) >= runs.of_rows(np.maximum(last, runs.starts))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeidx.codec.jit import frozen, kernel
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 
@@ -64,28 +65,44 @@ class Runs:
         """int64[g]: rows of each run."""
         return self.lasts - self.starts + 1
 
-    def run_of_row(self) -> Int64s:
-        """int64[n]: the run each row belongs to."""
-        return np.repeat(np.arange(self.count, dtype=np.int64), self.lengths)
-
     def last_true(self, flags: Bools) -> Int64s:
         """int64[g]: the last row of each run whose flag is set, -1 where none is."""
-        if self.count == 0:
-            return np.empty(0, np.int64)
-        return np.maximum.reduceat(np.where(flags, np.arange(self.rows, dtype=np.int64), -1), self.starts)
+        out = np.empty(self.count, np.int64)
+        _last_true(frozen(flags), frozen(self.starts), self.rows, out)
+        return out
 
     def first_true(self, flags: Bools) -> Int64s:
         """int64[g]: the first row of each run whose flag is set, -1 where none is."""
-        if self.count == 0:
-            return np.empty(0, np.int64)
-        first = np.minimum.reduceat(np.where(flags, np.arange(self.rows, dtype=np.int64), self.rows), self.starts)
-        return np.where(first == self.rows, -1, first)
+        out = np.empty(self.count, np.int64)
+        _first_true(frozen(flags), frozen(self.starts), self.rows, out)
+        return out
 
     def any_true(self, flags: Bools) -> Bools:
         """bool[g]: whether any row of the run has its flag set."""
-        if self.count == 0:
-            return np.empty(0, np.bool_)
-        return np.logical_or.reduceat(flags, self.starts)
+        return self.last_true(flags) >= 0
+
+    def of_rows(self, per_run: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """[n]: the run's value for each of its rows."""
+        return np.repeat(per_run, self.lengths)
+
+
+@kernel
+def _last_true(flags, starts, rows, out):  # type: ignore[no-untyped-def]
+    for g in range(len(starts)):
+        i = (starts[g + 1] if g + 1 < len(starts) else rows) - 1
+        while i >= starts[g] and not flags[i]:
+            i -= 1
+        out[g] = i if i >= starts[g] else -1
+
+
+@kernel
+def _first_true(flags, starts, rows, out):  # type: ignore[no-untyped-def]
+    for g in range(len(starts)):
+        i = starts[g]
+        end = starts[g + 1] if g + 1 < len(starts) else rows
+        while i < end and not flags[i]:
+            i += 1
+        out[g] = i if i < end else -1
 
 
 def make_runs(kv: pa.Table, starts: npt.NDArray[Any]) -> Runs:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.jit import frozen, kernel
-from lakeidx.data.engines.functions.order_keys import order_keys
+from lakeidx.data.engines.functions.order_keys import combined_keys, order_keys
 from lakeidx.data.engines.options import SequenceGroup
 from lakeidx.data.engines.runs import Bools, Int8s, Int64s, Runs, one_array, valid_rows
 from lakeidx.errors import InvalidInputError
@@ -47,10 +47,10 @@ class GroupDecisions:
 def sequence_ranks(kv: pa.Table, schema: TableSchema, group: SequenceGroup) -> tuple[Int64s, Bools]:
     """Rank of each record in a group's order, and whether its sequence columns are all null.
 
-    returns   (int64[n] equal for equal sequences, null lowest; bool[n]); the rank of an all-null sequence is the minimum
+    returns   (int64[n] of at least 0, equal for equal sequences, nulls lowest; bool[n])
     errors    InvalidInputError when a sequence column has no order
     """
-    keys: list[Int64s] = []
+    keys: list[tuple[Int64s, Bools | None]] = []
     empty = np.ones(kv.num_rows, np.bool_)
     for position in group.sequence:
         field = schema.fields[position]
@@ -59,33 +59,9 @@ def sequence_ranks(kv: pa.Table, schema: TableSchema, group: SequenceGroup) -> t
         if key is None:
             raise InvalidInputError(f"column {field.name!r} of {field.type} cannot order a sequence group")
         valid = valid_rows(column)
-        if valid is None:
-            empty[:] = False
-            keys.append(key)
-        else:
-            empty &= ~valid
-            keys.append(_with_null_lowest(key, valid))
-    ranks = keys[0] if len(keys) == 1 else _rank_of_tuples(keys)
-    return np.where(empty, np.iinfo(np.int64).min, ranks), empty
-
-
-def _with_null_lowest(key: Int64s, valid: Bools) -> Int64s:
-    """Keys with nulls at the minimum; values that stand there already are ranked anew to make room."""
-    lowest = np.iinfo(np.int64).min
-    if bool(np.any(key[valid] == lowest)):
-        key = np.unique(key, return_inverse=True)[1].astype(np.int64).reshape(-1)
-    return np.where(valid, key, lowest)
-
-
-def _rank_of_tuples(keys: Sequence[Int64s]) -> Int64s:
-    order = np.lexsort(tuple(reversed(keys)))
-    changes = np.zeros(len(order), np.int64)
-    for key in keys:
-        ordered = key[order]
-        changes[1:] |= ordered[1:] != ordered[:-1]
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.cumsum(changes)
-    return ranks
+        keys.append((key, valid))
+        empty &= False if valid is None else ~valid
+    return combined_keys(keys), empty
 
 
 def decide_groups(
@@ -127,14 +103,13 @@ def decide_groups(
 
 @kernel
 def _decide(ranks, empty, removing, order, kinds, starts, rows, ignore_delete, per_group, per_row, removed_at):  # type: ignore[no-untyped-def]
-    lowest = np.int64(-9223372036854775808)
     none = np.int32(2147483647)
     groups = len(ranks)
     current = np.empty(groups, np.int64)
     for run in range(len(starts)):
         end = starts[run + 1] if run + 1 < len(starts) else rows
         for g in range(groups):
-            current[g] = lowest
+            current[g] = -1
         for i in range(starts[run], end):
             retract = kinds[i] & 1
             if retract and i == starts[run]:

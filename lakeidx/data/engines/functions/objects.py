@@ -57,7 +57,7 @@ def fold_objects(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -
 def _run_by_run(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s, chosen: Int64s) -> pa.Array:
     in_chosen = np.zeros(runs.count, np.bool_)
     in_chosen[chosen] = True
-    rows = np.flatnonzero(np.repeat(in_chosen, runs.lengths) & (ops != SKIP))
+    rows = np.flatnonzero(runs.of_rows(in_chosen) & (ops != SKIP))
     values = arrow_to_internal(column.take(pa.array(rows)), spec.type)
     codes = ops[rows].tolist()
     begins = np.searchsorted(rows, runs.starts[chosen]).tolist()

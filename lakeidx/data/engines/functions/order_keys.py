@@ -5,13 +5,16 @@ source   org.apache.paimon.utils.InternalRowUtils#compare, org.apache.paimon.cod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.data.engines.functions.fixed_width import decimal_words, fixed_values
-from lakeidx.data.engines.runs import Int64s
+from lakeidx.data.engines.runs import Bools, Int64s
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 _SIMPLE_ROOTS = INT_ROOTS | TIMESTAMP_ROOTS | {Root.DATE, Root.TIME, Root.BOOLEAN}
@@ -31,14 +34,50 @@ def order_keys(column: pa.Array, t: DataType) -> Int64s | None:
         return _float_keys(fixed_values(column, t).astype(np.float64))
     if t.root is Root.DECIMAL:
         high, low = decimal_words(column)
-        if t.precision <= 18:
-            return low.view(np.int64)
-        distinct, codes = np.unique(np.rec.fromarrays([high, low]), return_inverse=True)
-        del distinct
-        return codes.astype(np.int64).reshape(-1)
+        small = low.view(np.int64)
+        # Wide types mostly hold values that fit 64 bits; nulls may hold anything, which only costs the sort.
+        return small if t.precision <= 18 or bool(np.all(high == small >> 63)) else rank_of_tuples([high, low])
     if t.root in STRING_ROOTS or t.root in BYTES_ROOTS:
         return _text_keys(column)
     return None
+
+
+def combined_keys(columns: Sequence[tuple[Int64s, Bools | None]]) -> Int64s:
+    """One key of at least 0 per row, in the order of several columns (the first one first), nulls below all values.
+
+    columns   (keys, rows that are not null or None for all) as of `order_keys`
+    cost      one pass while the ranges of the columns multiply to less than 2^63, else a sort
+    """
+    shifted, total = [], 1
+    for keys, valid in columns:
+        present = keys if valid is None else keys[valid]
+        low, high = (int(present.min()), int(present.max())) if len(present) else (0, 0)
+        total *= high - low + 2
+        if total > np.iinfo(np.int64).max:
+            return rank_of_tuples([part for k, v in columns for part in _null_and_key(k, v)])
+        # 0 is for null.
+        moved = keys - np.int64(low) + 1
+        shifted.append((moved if valid is None else np.where(valid, moved, 0), high - low + 2))
+    out = shifted[0][0]
+    for keys, span in shifted[1:]:
+        out = out * np.int64(span) + keys
+    return out
+
+
+def _null_and_key(keys: Int64s, valid: Bools | None) -> list[npt.NDArray[Any]]:
+    return [keys] if valid is None else [valid, np.where(valid, keys, 0)]
+
+
+def rank_of_tuples(columns: Sequence[npt.NDArray[Any]]) -> Int64s:
+    """Dense ranks of rows by several columns, the first one first; equal rows have equal ranks."""
+    order = np.lexsort(tuple(reversed(columns)))
+    changes = np.zeros(len(order), np.int64)
+    for column in columns:
+        ordered = column[order]
+        changes[1:] |= ordered[1:] != ordered[:-1]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(changes)
+    return ranks
 
 
 def _float_keys(values: npt.NDArray[np.float64]) -> Int64s:
