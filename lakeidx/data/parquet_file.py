@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet_footer import TimestampMark, annotate_timestamps
 from lakeidx.data.parquet_properties import ParquetProperties
-from lakeidx.data.parquet_schema import holds_int96, parquet_arrow_schema
+from lakeidx.data.parquet_schema import holds_int96, is_int96, parquet_arrow_schema
+from lakeidx.data.stats import FloatMarks, float_marks
 from lakeidx.errors import InvalidInputError
 from lakeidx.storage.base import ObjectStore, OutputFile
 from lakeidx.types import Field, Root
@@ -27,14 +27,16 @@ class WrittenFile:
     """A finished file.
 
     footer       what Parquet readers will find; statistics come from it
-    nan_columns  top-level FLOAT and DOUBLE columns that hold a NaN
+    floats       special values of the top-level FLOAT and DOUBLE columns
+    null_counts  of the top-level INT96 columns
     """
 
     path: str
     size: int
     rows: int
     footer: pq.FileMetaData
-    nan_columns: frozenset[str]
+    floats: Mapping[str, FloatMarks]
+    null_counts: Mapping[str, int]
 
 
 class ParquetFile:
@@ -51,8 +53,8 @@ class ParquetFile:
         self._schema = parquet_arrow_schema(fields)
         self._int96 = any(holds_int96(f.type) for f in fields)
         self._marks = _timestamp_marks(self._schema) if self._int96 else {}
-        self._floats = [f.name for f in fields if f.type.root in (Root.FLOAT, Root.DOUBLE)]
-        self._nan_columns: set[str] = set()
+        self._floats = {f.name: FloatMarks() for f in fields if f.type.root in (Root.FLOAT, Root.DOUBLE)}
+        self._null_counts = {f.name: 0 for f in fields if is_int96(f.type)}
         self._sink: _Sink | None = None
         self._writer: pq.ParquetWriter | None = None
         self._footers: list[pq.FileMetaData] = []
@@ -69,8 +71,9 @@ class ParquetFile:
         if self._writer is None:
             self._open(table)
         for name in self._floats:
-            if name not in self._nan_columns and pc.any(pc.is_nan(table.column(name))).as_py():
-                self._nan_columns.add(name)
+            self._floats[name] |= float_marks(table.column(name))
+        for name in self._null_counts:
+            self._null_counts[name] += table.column(name).null_count
         with _input_errors(self.path):
             assert self._writer is not None
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
@@ -95,7 +98,7 @@ class ParquetFile:
         if self._marks:
             sink.release(self._marks)
         sink.complete()
-        return WrittenFile(self.path, sink.size, self.rows, self._footers[0], frozenset(self._nan_columns))
+        return WrittenFile(self.path, sink.size, self.rows, self._footers[0], self._floats, self._null_counts)
 
     def abort(self) -> None:
         """Give the file up: nothing appears under its name."""

@@ -10,7 +10,7 @@ parquet.dictionary.page.size                      size at which a dictionary is 
 parquet.enable.dictionary[#column]                true or false settles what is otherwise measured on the data
 parquet.bloom.filter.enabled[#column],            Parquet bloom filters, one per row group
   .expected.ndv#column, .fpp[#column]
-parquet.page.write-checksum.enabled               CRC-32 of pages
+parquet.page.write-checksum.enabled               CRC-32 of pages; on by default, and verified when read
 parquet.writer.version                            PARQUET_1_0: only the encodings of Parquet 1.0 (PLAIN and dictionary)
 ================================================  ====================================================================
 
@@ -177,7 +177,7 @@ def parquet_properties(options: TableOptions, *, compression: str) -> ParquetPro
         page_bytes=_read(raw, "page.size", parse_size),
         page_rows=_read(raw, "page.row.count.limit", int),
         dictionary_bytes=_read(raw, "dictionary.page.size", parse_size),
-        checksum=bool(_read(raw, "page.write-checksum.enabled", parse_bool)),
+        checksum=_read(raw, "page.write-checksum.enabled", parse_bool) is not False,
     )
 
 

@@ -16,9 +16,9 @@ System columns, and in thin mode the value columns that are keys, use truncate(1
 explicit `fields.<column>.stats-mode` beats both. Columns with nothing at all (nested types, mode none) are left out of
 dense statistics.
 
-Bounds are missing, and only the null count is there, for BINARY, VARBINARY and INT96 timestamps, for a FLOAT or DOUBLE
-column that holds a NaN, for values of more than 4 kB, and for columns that are all null. ARRAY, MAP, MULTISET, ROW and
-VARIANT have nothing.
+Bounds are missing, and only the null count is there, for BINARY, VARBINARY and INT96 timestamps, for values of more than
+4 kB, and for columns that are all null. ARRAY, MAP, MULTISET, ROW and VARIANT have nothing. FLOAT and DOUBLE go by Java's
+order: -0.0 below 0.0, NaN above all numbers.
 
 source   org.apache.paimon.statistics.*ColStatsCollector, org.apache.paimon.utils.StatsCollectorFactories,
          org.apache.paimon.format.parquet.ParquetSimpleStatsExtractor, org.apache.paimon.stats.SimpleStatsConverter;
@@ -34,6 +34,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.codec.binary_row import encode_row, with_arity
@@ -144,33 +146,68 @@ def stats_modes(
     return modes
 
 
+@dataclass(frozen=True, slots=True)
+class FloatMarks:
+    """What Arrow's footer does not say of a FLOAT or DOUBLE column: which special values it holds."""
+
+    nan: bool = False
+    negative_zero: bool = False
+    positive_zero: bool = False
+
+    def __or__(self, other: FloatMarks) -> FloatMarks:
+        return FloatMarks(
+            self.nan or other.nan, self.negative_zero or other.negative_zero, self.positive_zero or other.positive_zero
+        )
+
+
+def float_marks(column: pa.ChunkedArray) -> FloatMarks:
+    """The special values among some values of a FLOAT or DOUBLE column."""
+    marks = FloatMarks()
+    for chunk in column.chunks:
+        # Nulls become 1.0: neither a NaN nor a zero.
+        values = chunk.fill_null(1.0).to_numpy(zero_copy_only=False)
+        zeros = values[values == 0]
+        negative = int(np.count_nonzero(np.signbit(zeros)))
+        marks |= FloatMarks(bool(np.isnan(values).any()), negative > 0, negative < len(zeros))
+    return marks
+
+
 def footer_stats(
-    footer: pq.FileMetaData, fields: Sequence[Field], *, nan_columns: frozenset[str] = frozenset()
+    footer: pq.FileMetaData,
+    fields: Sequence[Field],
+    *,
+    floats: Mapping[str, FloatMarks] | None = None,
+    null_counts: Mapping[str, int] | None = None,
+    groups: Sequence[int] | None = None,
 ) -> dict[str, ColumnStats]:
     """Full statistics of the top-level columns of a Parquet file, merged over its row groups.
 
-    nan_columns  FLOAT and DOUBLE columns that hold a NaN. The footer's bounds say nothing of NaN, which Paimon orders
-                 above all numbers, so these columns keep the null count only
+    floats       special values of FLOAT and DOUBLE columns; without them their bounds leave NaN out (as Arrow writes
+                 them) and have a sign of zero that may not occur
+    null_counts  of INT96 columns, about which Arrow writes nothing
+    groups       the row groups to look at; default all
     cost         O(columns x row groups); reads no data
     """
     positions = {footer.schema.column(i).path: i for i in range(footer.num_columns)}
-    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
+    chosen = [footer.row_group(g) for g in (range(footer.num_row_groups) if groups is None else groups)]
     out: dict[str, ColumnStats] = {}
     for field in fields:
         at = positions.get(field.name)
         if at is None or field.type.root in _NO_STATS_ROOTS:
             out[field.name] = NO_STATS
+        elif is_int96(field.type):
+            out[field.name] = ColumnStats(null_count=(null_counts or {}).get(field.name))
         else:
-            chunks = [g.column(at) for g in groups]
-            out[field.name] = _merge_chunks(chunks, field.type, has_nan=field.name in nan_columns)
+            out[field.name] = _merge_chunks([g.column(at) for g in chosen], field.type, (floats or {}).get(field.name))
     return out
 
 
-def _merge_chunks(chunks: Sequence[pq.ColumnChunkMetaData], t: DataType, *, has_nan: bool) -> ColumnStats:
+def _merge_chunks(chunks: Sequence[pq.ColumnChunkMetaData], t: DataType, marks: FloatMarks | None) -> ColumnStats:
     null_count, rows = 0, 0
     low: Any = None
     high: Any = None
-    known = t.root not in _COUNT_ONLY_ROOTS and not is_int96(t) and not has_nan
+    known = t.root not in _COUNT_ONLY_ROOTS
+    has_nan = marks is not None and marks.nan
     for chunk in chunks:
         stats = chunk.statistics
         if stats is None or not stats.has_null_count:
@@ -180,25 +217,27 @@ def _merge_chunks(chunks: Sequence[pq.ColumnChunkMetaData], t: DataType, *, has_
         if not known or stats.null_count == chunk.num_values:
             continue
         if not stats.has_min_max:
-            # A value too long for the footer: what the other row groups say would not bound the file.
-            known = False
+            # A value too long for the footer: what the other row groups say would not bound the file. Or nothing but NaN.
+            known = has_nan
             continue
         chunk_low, chunk_high = _internal(stats.min_raw, t), _internal(stats.max_raw, t)
-        low = chunk_low if low is None else _lower(low, chunk_low)
-        high = chunk_high if high is None else _higher(high, chunk_high)
-    return ColumnStats(low, high, null_count) if known and null_count < rows else ColumnStats(null_count=null_count)
+        low = chunk_low if low is None else min(low, chunk_low)
+        high = chunk_high if high is None else max(high, chunk_high)
+    if not known or null_count == rows:
+        return ColumnStats(null_count=null_count)
+    if marks is not None:
+        low, high = _java_bounds(low, high, marks)
+    return ColumnStats(low, high, null_count)
 
 
-def _lower(a: Any, b: Any) -> Any:
-    if a == b == 0.0 and isinstance(a, float):
-        return a if math.copysign(1.0, a) < 0 else b
-    return min(a, b)
-
-
-def _higher(a: Any, b: Any) -> Any:
-    if a == b == 0.0 and isinstance(a, float):
-        return b if math.copysign(1.0, a) < 0 else a
-    return max(a, b)
+def _java_bounds(low: float | None, high: float | None, marks: FloatMarks) -> tuple[float | None, float | None]:
+    if marks.nan:
+        low, high = (math.nan if low is None else low), math.nan
+    if low == 0:
+        low = -0.0 if marks.negative_zero else 0.0
+    if high == 0:
+        high = 0.0 if marks.positive_zero else -0.0
+    return low, high
 
 
 def _internal(raw: Any, t: DataType) -> Any:

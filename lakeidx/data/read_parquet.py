@@ -1,0 +1,197 @@
+"""Row groups of one Parquet data file, read as they lie there: names, types and positions of the file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeidx.data.positions import RowFilter
+from lakeidx.data.stats import footer_stats
+from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError, UnsupportedError
+from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
+from lakeidx.storage.base import ObjectStore
+from lakeidx.types import STRING_ROOTS, Field
+
+# What Arrow raises on bytes that are no Parquet file, or a damaged one.
+_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
+# INT96 as milliseconds. timestamp[ns] ends at +-2**63 ns. Java writes an instant before 1970 with negative nanoseconds of
+# the day, which Arrow takes for unsigned: such a value comes out 2**64 ns too great, and below 2**64 ns it is taken for one.
+_LEAST_MILLIS = -9_223_372_036_855
+_MOST_MILLIS = 18_446_744_073_710
+
+
+@dataclass(slots=True)
+class ReadCounters:
+    """What reading data files has cost; add up over files.
+
+    files              files opened
+    row_groups         row groups of these files
+    row_groups_read    those that were decoded
+    rows_read          rows decoded
+    rows_given         rows handed on, after positions were filtered
+    bytes_read         compressed bytes of the decoded columns
+    """
+
+    files: int = 0
+    row_groups: int = 0
+    row_groups_read: int = 0
+    rows_read: int = 0
+    rows_given: int = 0
+    bytes_read: int = 0
+
+
+@contextlib.contextmanager
+def damage_of(path: str) -> Iterator[None]:
+    """Turn what Arrow raises on damaged bytes into CorruptFileError, and a failing disk into UnavailableError."""
+    try:
+        yield
+    except LakeIdxError:
+        raise
+    except _DAMAGE as e:
+        if isinstance(e, OSError) and e.errno is not None:
+            raise UnavailableError(f"the file could not be read: {e}", path=path) from e
+        text = str(e).strip().split("\n")[0]
+        raise CorruptFileError(f"not a readable data file: {text or type(e).__name__}", path=path) from e
+
+
+class ParquetSource:
+    """An open Parquet data file.
+
+    size     bytes, when known: saves a request on object stores
+    errors   NotFoundError; CorruptFileError for a file whose footer cannot be read
+    """
+
+    def __init__(
+        self, store: ObjectStore, path: str, *, size: int | None = None, dictionary_columns: Sequence[str] = ()
+    ) -> None:
+        self.path = path
+        self._stream = store.open_input(path, size=size)
+        with damage_of(path):
+            self._file = pq.ParquetFile(
+                self._stream,
+                read_dictionary=list(dictionary_columns) or None,
+                pre_buffer=True,
+                page_checksum_verification=True,
+            )
+            self.metadata: pq.FileMetaData = self._file.metadata
+            self.schema: pa.Schema = self._file.schema_arrow
+            self._int96 = self._int96_columns()
+
+    @property
+    def rows(self) -> int:
+        """Rows of the file."""
+        return int(self.metadata.num_rows)
+
+    def batches(
+        self,
+        names: Sequence[str],
+        *,
+        row_filter: RowFilter,
+        predicate: Predicate | None,
+        fields: Sequence[Field],
+        batch_rows: int,
+        counters: ReadCounters,
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """(position of the first row, rows) of the row groups that may hold wanted rows, in file order.
+
+        names      columns of the file
+        predicate  over the file's own columns, bound; row groups whose statistics exclude it are left out
+        fields     the columns of the schema the file was written with
+        """
+        first = 0
+        counters.row_groups += self.metadata.num_row_groups
+        for g in range(self.metadata.num_row_groups):
+            rows = self.metadata.row_group(g).num_rows
+            if row_filter.keeps_any(first, rows) and self._may_match(g, predicate, fields):
+                counters.row_groups_read += 1
+                counters.rows_read += rows
+                counters.bytes_read += self._group_bytes(g, names)
+                yield from self._group(g, first, names, batch_rows)
+            first += rows
+
+    def _group(self, g: int, first: int, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.Table]]:
+        with damage_of(self.path):
+            self._check_int96(g, names)
+            batches = self._file.iter_batches(batch_rows, row_groups=[g], columns=list(names), use_threads=False)
+        while True:
+            with damage_of(self.path):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                # A prefix of a dotted name may have brought columns that nobody asked for.
+                table = pa.Table.from_batches([batch]).select(list(names))
+            yield first, table
+            first += table.num_rows
+
+    def _may_match(self, g: int, predicate: Predicate | None, fields: Sequence[Field]) -> bool:
+        if predicate is None:
+            return True
+        with damage_of(self.path):
+            return may_match_stats(predicate, self._group_stats(g, predicate, fields), nan_blind=True)
+
+    def _group_stats(self, g: int, predicate: Predicate, fields: Sequence[Field]) -> dict[str, ColumnStats]:
+        wanted = set(columns(predicate))
+        rows = self.metadata.row_group(g).num_rows
+        present = set(self.schema.names)
+        stats: dict[str, ColumnStats] = {}
+        found = footer_stats(self.metadata, [f for f in fields if f.name in wanted and f.name in present], groups=[g])
+        for f in fields:
+            if f.name not in wanted:
+                continue
+            if f.name not in present:
+                stats[f.name] = all_null_stats(rows)
+                continue
+            column = found[f.name]
+            low, high = column.minimum, column.maximum
+            if f.type.root in STRING_ROOTS and low is not None:
+                low, high = low.decode("utf-8", "replace"), high.decode("utf-8", "replace")
+            stats[f.name] = ColumnStats(low, high, column.null_count, rows)
+        return stats
+
+    def _group_bytes(self, g: int, names: Sequence[str]) -> int:
+        wanted, group = set(names), self.metadata.row_group(g)
+        chunks = (group.column(i) for i in range(group.num_columns))
+        return sum(c.total_compressed_size for c in chunks if c.path_in_schema.split(".")[0] in wanted)
+
+    def _int96_columns(self) -> frozenset[str]:
+        leaves = (self.metadata.schema.column(i) for i in range(self.metadata.num_columns))
+        return frozenset(c.path.split(".")[0] for c in leaves if c.physical_type == "INT96")
+
+    def _check_int96(self, g: int, names: Sequence[str]) -> None:
+        """INT96 holds any instant, ``timestamp[ns]`` only 1677 to 2262, and Arrow wraps round without a word.
+
+        Years 2262 to 2554 cannot be told from 1677 to 1970 in what Arrow gives; all beyond is found.
+        """
+        wanted = [n for n in names if n in self._int96]
+        if not wanted:
+            return
+        coarse = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit="ms")
+        table = coarse.read_row_group(g, columns=wanted, use_threads=False)
+        for name in wanted:
+            for leaf in _timestamp_leaves(table.column(name).combine_chunks()):
+                bounds = pc.min_max(leaf.cast(pa.int64())).as_py()
+                low, high = bounds["min"], bounds["max"]
+                if low is not None and not _LEAST_MILLIS <= low <= high < _MOST_MILLIS:
+                    raise UnsupportedError(
+                        f"column {name!r} holds a TIMESTAMP beyond the years 1677 to 2262, which lakeidx cannot hold at"
+                        " a precision above 6",
+                        path=self.path,
+                    )
+
+
+def _timestamp_leaves(array: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_timestamp(array.type):
+        yield array
+    elif pa.types.is_struct(array.type):
+        for child in array.flatten():
+            yield from _timestamp_leaves(child)
+    elif pa.types.is_map(array.type):
+        yield from _timestamp_leaves(array.keys)
+        yield from _timestamp_leaves(array.items)
+    elif pa.types.is_list(array.type):
+        yield from _timestamp_leaves(array.values)
