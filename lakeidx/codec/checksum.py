@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
-Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+Bytes = bytes | bytearray | memoryview
 
 
 def crc32(*parts: Bytes) -> int:
@@ -25,4 +26,4 @@ def crc32_pages(data: npt.NDArray[np.uint8], bounds: Iterable[int]) -> npt.NDArr
     returns  uint32[number of bounds - 1]
     """
     edges = list(bounds)
-    return np.array([zlib.crc32(data[a:b]) for a, b in zip(edges, edges[1:], strict=False)], np.uint32)
+    return np.array([zlib.crc32(data[a:b].data) for a, b in itertools.pairwise(edges)], np.uint32)

@@ -21,6 +21,8 @@ source   the published description of the LZO1X stream; checked with blocks writ
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,12 +31,13 @@ from lakeidx.errors import CorruptFileError
 
 
 @kernel
-def _decode(source, target):  # type: ignore[no-untyped-def]
+def _decode(source: Any, target: Any) -> Any:
     """Fill `target`; give -1 when the stream fits it exactly, else the position of the instruction that does not."""
     n, size = len(source), len(target)
-    at = out = 0
-    state = 0
-    literals = 0
+    at: Any = 0
+    out: Any = 0
+    state: Any = 0
+    literals: Any = 0
     if n and source[0] > 17:
         literals = np.int64(source[0]) - 17
         state = literals if literals < 4 else 4
@@ -49,10 +52,10 @@ def _decode(source, target):  # type: ignore[no-untyped-def]
         start = at
         if at >= n:
             return start
-        op = np.int64(source[at])
+        op: Any = np.int64(source[at])
         at += 1
-        length = np.int64(0)
-        base = np.int64(0)  # smallest length of a form whose length field was 0
+        length: Any = np.int64(0)
+        base: Any = np.int64(0)  # smallest length of a form whose length field was 0
         if op < 16:
             if state == 0:
                 length, base = 3 + op, 18 if op == 0 else 0

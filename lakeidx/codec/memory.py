@@ -69,36 +69,43 @@ store_u32 = _make_store(32)
 store_i64 = _make_store(64)
 
 
-@intrinsic
-def bytes_address(typing_context: Any, value: Any) -> Any:
-    """Address of the first byte of a Python ``bytes`` argument."""
+_struct_proxy: Any = cgutils.create_struct_proxy
+_get_function: Any = cgutils.get_or_insert_function
+
+
+def _bytes_address(typing_context: Any, value: Any) -> Any:
     if not isinstance(value, types.Bytes):
         return None
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        view = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=args[0])
+        view = _struct_proxy(signature.args[0])(context, builder, value=args[0])
         return builder.ptrtoint(view.data, ir.IntType(64))
 
     return types.int64(value), emit
 
 
-@intrinsic
-def prefetch(typing_context: Any, address: Any) -> Any:
-    """Ask for the cache line of an address; any address is allowed."""
+# Address of the first byte of a Python ``bytes`` argument.
+bytes_address: Any = intrinsic(_bytes_address)
 
+
+def _prefetch(typing_context: Any, address: Any) -> Any:
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
         word = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        function = _get_function(builder.module, kind, "llvm.prefetch.p0")
         builder.call(function, [builder.inttoptr(args[0], pointer), word(0), word(3), word(1)])
         return context.get_dummy_value()
 
     return types.void(types.int64), emit
 
 
+# Ask for the cache line of an address; any address is allowed.
+prefetch: Any = intrinsic(_prefetch)
+
+
 @numba.njit(inline="always")
-def copy_bytes(target, source, length):  # type: ignore[no-untyped-def]
+def copy_bytes(target: Any, source: Any, length: Any) -> Any:
     """Copy `length` bytes between regions that do not overlap; short ones without a call."""
     if length >= 8:
         at = 0
@@ -118,7 +125,7 @@ def copy_bytes(target, source, length):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def compare_bytes(a, a_length, b, b_length):  # type: ignore[no-untyped-def]
+def compare_bytes(a: Any, a_length: Any, b: Any, b_length: Any) -> Any:
     """-1, 0 or 1: order of two byte strings as unsigned bytes, a prefix before what it begins."""
     common = min(a_length, b_length)
     if common >= 8:

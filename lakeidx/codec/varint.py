@@ -8,6 +8,8 @@ source   org.apache.paimon.utils.VarLengthIntUtils, release 1.4.2
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -58,7 +60,7 @@ def decode_varint(
 
 
 @numba.njit(inline="always")
-def varint_size(value):  # type: ignore[no-untyped-def]
+def varint_size(value: Any) -> Any:
     """Bytes of the shortest form of a number >= 0, for kernels."""
     size = 1
     while value >= 128:
@@ -68,7 +70,7 @@ def varint_size(value):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def store_varint(address, value):  # type: ignore[no-untyped-def]
+def store_varint(address: Any, value: Any) -> Any:
     """Write a number >= 0 and give the address after it, for kernels."""
     while value >= 128:
         store_u8(address, (value & 127) | 128)
@@ -79,13 +81,13 @@ def store_varint(address, value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def load_varint(address, end):  # type: ignore[no-untyped-def]
+def load_varint(address: Any, end: Any) -> Any:
     """Read a number that must end before address `end`, for kernels.
 
     returns  (value, address after it); address 0 when the bytes end first or the value is above 2**62 - 1
     """
-    value = np.int64(0)
-    shift = np.int64(0)
+    value: Any = np.int64(0)
+    shift: Any = np.int64(0)
     while address < end and shift < 63:
         byte = load_u8(address)
         address += 1
@@ -97,7 +99,7 @@ def load_varint(address, end):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def load_varint_unchecked(address):  # type: ignore[no-untyped-def]
+def load_varint_unchecked(address: Any) -> Any:
     """Read a number from bytes checked before, for kernels.
 
     returns  (value, address after it)
@@ -105,7 +107,7 @@ def load_varint_unchecked(address):  # type: ignore[no-untyped-def]
     byte = load_u8(address)
     address += 1
     value = byte & 127
-    shift = np.int64(7)
+    shift: Any = np.int64(7)
     while byte >= 128:
         byte = load_u8(address)
         address += 1

@@ -50,7 +50,8 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -227,3 +228,20 @@ def plain_page_sizes(image_size: int, page_size: int) -> npt.NDArray[np.int64]:
     """Bytes of each page of an image that is not compressed."""
     bounds = [*range(0, image_size, page_size), image_size] if image_size else [0]
     return np.array([b - a for a, b in itertools.pairwise(bounds)], np.int64)
+
+
+def describe_context(context: HashContext) -> dict[str, Any]:
+    """The context as JSON values."""
+    return {
+        "kind": "lookup store, hash",
+        "size": context.file_size,
+        "entries": context.entries,
+        "compression": context.codec.option_name,
+        "page_size": context.page_size,
+        "pages": len(context.page_sizes),
+        "page_checksums": context.page_checksums is not None,
+        "image_size": context.image_size,
+        "bloom_size": context.bloom_size,
+        "bloom_entries": context.bloom_entries,
+        "key_lengths": [asdict(section) for section in context.sections],
+    }

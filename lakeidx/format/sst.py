@@ -35,6 +35,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakeidx.codec.checksum import crc32
 from lakeidx.codec.compress import BlockCodec, BlockCompressor, decompress_block
@@ -151,7 +152,7 @@ def read_block(file: memoryview, handle: BlockHandle, *, path: str | None = None
         return stored
     size, start = decode_varint(stored, 0, path=path, base=handle.offset)
     body = decompress_block(codec, stored[start:], size, path=path, base=handle.offset + start)
-    return memoryview(body)
+    return body.data
 
 
 def encode_index_value(handle: BlockHandle) -> bytes:
@@ -222,6 +223,44 @@ def decode_body(body: bytes | memoryview, *, path: str | None = None, base: int 
     if cursor.remaining:
         raise cursor.error(f"{cursor.remaining} bytes follow the last entry")
     return out
+
+
+def describe_sst(file: memoryview, *, path: str | None = None) -> dict[str, Any]:
+    """Footer, index and number of entries as JSON values; reads and checks every block.
+
+    errors   CorruptFileError for damage (but for the filter, whose bytes nothing in the file vouches for)
+    """
+    footer = decode_footer(bytes(file[-FOOTER_SIZE:]), len(file), path=path)
+    bloom, index = footer.bloom or BlockHandle(0, 0), footer.index
+    blocks = []
+    for key, value in decode_body(read_block(file, index, path=path), path=path, base=index.offset):
+        handle = decode_index_value(value, path=path, base=index.offset)
+        body = read_block(file, handle, path=path)
+        blocks.append(
+            {
+                "offset": handle.offset,
+                "size": handle.size,
+                "compression": BlockCodec(file[handle.offset + handle.size]).option_name,
+                "body_size": len(body),
+                "aligned": body[-1] == ALIGNED,
+                "entries": len(decode_body(body, path=path, base=handle.offset)),
+                "last_key": key.hex(),
+            }
+        )
+    return {
+        "kind": "lookup store, sort",
+        "size": len(file),
+        "entries": sum(block["entries"] for block in blocks),
+        "footer": {
+            "bloom_offset": bloom.offset,
+            "bloom_size": bloom.size,
+            "bloom_entries": footer.bloom_entries,
+            "index_offset": index.offset,
+            "index_size": index.size,
+            "magic": MAGIC,
+        },
+        "blocks": blocks,
+    }
 
 
 def _sized(cursor: Cursor) -> bytes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import weakref
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +16,8 @@ from lakeidx.errors import InvalidInputError
 
 Block = npt.NDArray[np.uint8]
 DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
+_LEAST_WORKING_BYTES = 8 * 1024 * 1024
+_file_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,75 +33,89 @@ class CacheStats:
 
 
 class BlockCache:
-    """Least-recently-used blocks of any number of files.
+    """Least-recently-used blocks of any number of files; only their sizes and order: the files hold the blocks.
 
-    max_bytes  bound on the blocks kept between calls (``lookup.cache-max-memory-size``). A running batch lookup holds the
-               blocks of its current part besides, at most as many bytes again. A block larger than the bound is not kept.
+    max_bytes      bound on the blocks kept between calls (``lookup.cache-max-memory-size``); a larger block is not kept
+    working_bytes  bound on the blocks that one running batch lookup loads together and holds besides; at least one block is.
+                   None: as many as max_bytes, or 8 MiB if that is more
     """
 
-    def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
-        if max_bytes < 0:
-            raise InvalidInputError(f"a cache bound is not negative: {max_bytes}")
+    def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES, *, working_bytes: int | None = None) -> None:
+        if max_bytes < 0 or (working_bytes is not None and working_bytes < 0):
+            raise InvalidInputError(f"cache bounds are not negative: {max_bytes}, {working_bytes}")
         self.max_bytes = max_bytes
-        self.lock = threading.Lock()
-        self._blocks: OrderedDict[tuple[FileBlocks, int], int] = OrderedDict()
+        self.working_bytes = max(max_bytes, _LEAST_WORKING_BYTES) if working_bytes is None else working_bytes
+        # Reentrant: a file may be collected, and forgotten, while this thread holds the lock.
+        self.lock = threading.RLock()
+        self._sizes: OrderedDict[tuple[int, int], int] = OrderedDict()
+        self._files: weakref.WeakValueDictionary[int, BlockFile] = weakref.WeakValueDictionary()
         self._used = self._hits = self._loads = self._evictions = 0
 
     def stats(self) -> CacheStats:
         """The counters."""
         with self.lock:
             return CacheStats(
-                max_bytes=self.max_bytes, used_bytes=self._used, blocks=len(self._blocks), hits=self._hits,
+                max_bytes=self.max_bytes, used_bytes=self._used, blocks=len(self._sizes), hits=self._hits,
                 loads=self._loads, evictions=self._evictions,
             )  # fmt: skip
 
-    def touch(self, file: FileBlocks, numbers: list[int]) -> None:
-        """Count uses of blocks that are in the cache; the caller holds the lock."""
-        for number in numbers:
-            self._blocks.move_to_end((file, number))
-        self._hits += len(numbers)
+    def attach(self, file: BlockFile) -> int:
+        """Take part in the cache; returns the file's number here."""
+        number = next(_file_numbers)
+        self._files[number] = file
+        weakref.finalize(file, self._forget, number)
+        return number
 
-    def admit(self, file: FileBlocks, number: int, block: Block) -> None:
+    def touch(self, file: int, blocks: list[int]) -> None:
+        """Count uses of blocks that are in the cache; the caller holds the lock."""
+        for block in blocks:
+            self._sizes.move_to_end((file, block))
+        self._hits += len(blocks)
+
+    def admit(self, file: int, number: int, block: Block) -> None:
         """Keep a loaded block and drop the least recently used ones that no longer fit."""
         with self.lock:
             self._loads += 1
-            if len(block) > self.max_bytes or (file, number) in self._blocks:
+            if len(block) > self.max_bytes or (file, number) in self._sizes:
                 return
-            self._blocks[file, number] = len(block)
+            self._sizes[file, number] = len(block)
             self._used += len(block)
-            file.keep(number, block)
+            self._files[file].keep(number, block)
             while self._used > self.max_bytes:
-                (other, dropped), size = self._blocks.popitem(last=False)
-                other.drop(dropped)
+                (other, dropped), size = self._sizes.popitem(last=False)
+                owner = self._files.get(other)
+                if owner is not None:
+                    owner.drop(dropped)
                 self._used -= size
                 self._evictions += 1
 
-    def forget(self, file: FileBlocks) -> None:
-        """Drop all blocks of a file."""
+    def _forget(self, file: int) -> None:
         with self.lock:
-            for key in [k for k in self._blocks if k[0] is file]:
-                self._used -= self._blocks.pop(key)
-                file.drop(key[1])
+            for key in [key for key in self._sizes if key[0] == file]:
+                self._used -= self._sizes.pop(key)
 
 
-class FileBlocks:
-    """The blocks of one file that are in memory: resident ones (views of the file) for ever, others while the cache keeps them.
+class BlockFile(ABC):
+    """A file made of blocks, some of them in memory: resident ones (views of the file) for ever, others while the cache keeps them.
 
-    load       gives (block, is_resident) from the file, checked and decompressed; may be called by several threads
-    size_of    bytes of a block that was not loaded yet, may be an estimate; 0 for resident ones
     addresses  int64[n], address of each block, 0 when it is not in memory; kernels read it
     """
 
-    def __init__(
-        self, n: int, cache: BlockCache, *, load: Callable[[int], tuple[Block, bool]], size_of: Callable[[int], int]
-    ) -> None:
-        self.addresses = np.zeros(n, np.int64)
-        self._blocks: list[Block | None] = [None] * n
-        self._resident = np.zeros(n, np.bool_)
-        self._all_resident = n == 0
+    def __init__(self, n_blocks: int, cache: BlockCache) -> None:
+        self.addresses = np.zeros(n_blocks, np.int64)
+        self._blocks: list[Block | None] = [None] * n_blocks
+        self._resident = np.zeros(n_blocks, np.bool_)
+        self._all_resident = n_blocks == 0
         self._cache = cache
-        self._load = load
-        self._size_of = size_of
+        self._number = cache.attach(self)
+
+    @abstractmethod
+    def load_block(self, number: int) -> tuple[Block, bool]:
+        """One block from the file, checked and decompressed, and whether it is a view of the file."""
+
+    @abstractmethod
+    def block_bytes(self, number: int) -> int:
+        """What a block that is not loaded will take in memory, 0 for a view of the file; unchecked, for planning."""
 
     def block(self, number: int) -> Block:
         """One block, loaded when it is not in memory."""
@@ -106,11 +124,11 @@ class FileBlocks:
             if not self._resident[number]:
                 self._count_use(number)
             return block
-        block, resident = self._load(number)
+        block, resident = self.load_block(number)
         if resident:
             self._keep_resident(number, block)
         else:
-            self._cache.admit(self, number, block)
+            self._cache.admit(self._number, number, block)
         return block
 
     def in_memory(self, number: int) -> Block | None:
@@ -118,13 +136,13 @@ class FileBlocks:
         return self._blocks[number]
 
     def parts(self, wanted: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-        """Cut block numbers into runs that fit the cache's bound together (a run has at least one block)."""
+        """Cut block numbers into runs that may be held together (a run has at least one block)."""
         if self._all_resident or not len(wanted):
             return [wanted]
         sizes = [self._known_size(int(number)) for number in wanted]
         out, start, used = [], 0, 0
         for i, size in enumerate(sizes):
-            if i > start and used + size > self._cache.max_bytes:
+            if i > start and used + size > self._cache.working_bytes:
                 out.append(wanted[start:i])
                 start, used = i, 0
             used += size
@@ -139,7 +157,7 @@ class FileBlocks:
             # Nothing is dropped while the lock is held, so the copied addresses are those of the copied blocks.
             addresses = self.addresses.copy()
             held = self._blocks.copy()
-            self._cache.touch(self, [i for i in numbers if held[i] is not None and not self._resident[i]])
+            self._cache.touch(self._number, [i for i in numbers if held[i] is not None and not self._resident[i]])
         for number in numbers:
             if held[number] is None:
                 block = self.block(number)
@@ -151,7 +169,7 @@ class FileBlocks:
         """Count uses of blocks that are in memory."""
         with self._cache.lock:
             self._cache.touch(
-                self, [i for i in numbers.tolist() if self._blocks[i] is not None and not self._resident[i]]
+                self._number, [i for i in numbers.tolist() if self._blocks[i] is not None and not self._resident[i]]
             )
 
     def all_in_memory(self) -> bool:
@@ -164,13 +182,9 @@ class FileBlocks:
         return self._all_resident
 
     @property
-    def cache_bytes(self) -> int:
-        """The bound of the cache."""
-        return self._cache.max_bytes
-
-    def close(self) -> None:
-        """Give the cache's room back."""
-        self._cache.forget(self)
+    def working_bytes(self) -> int:
+        """How many bytes of blocks a batch lookup may load together."""
+        return self._cache.working_bytes
 
     def keep(self, number: int, block: Block) -> None:
         """For the cache: the block is kept from now on."""
@@ -190,12 +204,12 @@ class FileBlocks:
     def _count_use(self, number: int) -> None:
         with self._cache.lock:
             if self._blocks[number] is not None:
-                self._cache.touch(self, [number])
+                self._cache.touch(self._number, [number])
 
     def _known_size(self, number: int) -> int:
         block = self._blocks[number]
         if block is None:
-            return self._size_of(number)
+            return self.block_bytes(number)
         return 0 if self._resident[number] else len(block)
 
 

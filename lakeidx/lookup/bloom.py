@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
@@ -108,7 +109,7 @@ def probe_bits(h: int, shape: BloomShape) -> list[int]:
 
 
 @numba.njit(inline="always")
-def hash_at(address, length):  # type: ignore[no-untyped-def]
+def hash_at(address: Any, length: Any) -> Any:
     """uint32 byte-string hash of the bytes at an address, for kernels."""
     h = np.uint32(42)
     at = 0
@@ -125,7 +126,7 @@ def hash_at(address, length):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def _bit(h, i, bits):  # type: ignore[no-untyped-def]
+def _bit(h: Any, i: Any, bits: Any) -> Any:
     combined = np.uint32(h + np.uint32(i) * (h >> np.uint32(16)))
     # Complement when the sign bit is set, without a branch.
     combined ^= np.uint32(np.int32(combined) >> np.int32(31))
@@ -133,7 +134,7 @@ def _bit(h, i, bits):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def bloom_add(h, filter_address, bits, probes):  # type: ignore[no-untyped-def]
+def bloom_add(h: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
     """Set the bits of a hash, for kernels."""
     for i in range(1, probes + 1):
         bit = _bit(h, i, bits)
@@ -142,7 +143,7 @@ def bloom_add(h, filter_address, bits, probes):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def bloom_has(h, filter_address, bits, probes):  # type: ignore[no-untyped-def]
+def bloom_has(h: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
     """False when a bit of the hash is not set, for kernels."""
     for i in range(1, probes + 1):
         bit = _bit(h, i, bits)
@@ -152,7 +153,7 @@ def bloom_has(h, filter_address, bits, probes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add_many(data, offsets, n, filter_address, bits, probes):  # type: ignore[no-untyped-def]
+def _add_many(data: Any, offsets: Any, n: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
     if bits == 0:
         return
     for i in range(n):
@@ -161,7 +162,7 @@ def _add_many(data, offsets, n, filter_address, bits, probes):  # type: ignore[n
 
 
 @kernel
-def _ask_many(data, offsets, n, filter_address, bits, probes, out):  # type: ignore[no-untyped-def]
+def _ask_many(data: Any, offsets: Any, n: Any, filter_address: Any, bits: Any, probes: Any, out: Any) -> Any:
     for i in range(n):
         start, end = load_i64(offsets + 8 * i), load_i64(offsets + 8 * i + 8)
         out[i] = bits == 0 or bloom_has(hash_at(data + start, end - start), filter_address, bits, probes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +18,20 @@ from lakeidx.codec.compress import BlockCodec, decompress_block
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.hash_store import PAGE_HEADER_SIZE, HashContext, check_context, decode_context
 from lakeidx.lookup import hash_read_kernels as kernels
-from lakeidx.lookup.block_cache import BlockCache, FileBlocks, Pinned
+from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Pinned
 from lakeidx.lookup.bloom import BloomFilter, BloomShape
 from lakeidx.lookup.hash_writer import context_path
+from lakeidx.lookup.key_order import KeyOrder
 from lakeidx.lookup.mapped_file import map_file
 
 _PAYLOAD_SIZE = struct.Struct(">i")
 _ONE_PAGE_SHIFT = 62
 
 
-class HashFile:
+class HashFile(BlockFile):
     """An open hash lookup file, shared by any number of readers.
 
+    order     form of the keys (a hash store has no order)
     context   None: read from the file beside
     checksum  CRC-32 of the context file, or None
     size      expected bytes of the data file, or None
@@ -41,6 +42,7 @@ class HashFile:
         self,
         path: str,
         *,
+        order: KeyOrder,
         cache: BlockCache,
         context: HashContext | None = None,
         checksum: int | None = None,
@@ -52,13 +54,14 @@ class HashFile:
         else:
             check_context(context, path=path)
         self.context = context
+        self.order = order
         self.data = map_file(path, expected_size=context.file_size)
         if size is not None and size != len(self.data):
             raise CorruptFileError(f"expected {size} bytes, found {len(self.data)}", path=path, offset=len(self.data))
         self.positions = np.cumsum(context.page_sizes) - context.page_sizes
         self.shift = context.page_size.bit_length() - 1
         n = len(context.page_sizes)
-        self.blocks = FileBlocks(n, cache, load=self._load, size_of=self._page_bytes)
+        super().__init__(n, cache)
         self._filter_bits = self._read_range(0, context.bloom_size)
         self.filter = None
         if context.bloom_size:
@@ -66,14 +69,14 @@ class HashFile:
         self._by_length = self._length_tables()
         self._used = np.zeros(max(n, 1), np.uint8)
         self._flat_page = np.array([self.data.ctypes.data], np.int64)
-        self._paged = self._new_descriptor(self.blocks.addresses, self.shift)
+        self._paged = self._new_descriptor(self.addresses, self.shift)
         self._flat = self._new_descriptor(self._flat_page, _ONE_PAGE_SHIFT)
         self.scratch_size = max([s.slot_size for s in context.sections], default=0) + 16
 
     @property
     def is_flat(self) -> bool:
         """True when the mapped file is the image and all of it was checked."""
-        return self.context.codec is BlockCodec.NONE and self.blocks.all_resident
+        return self.context.codec is BlockCodec.NONE and self.all_resident
 
     def descriptor(self) -> npt.NDArray[np.int64]:
         """What kernels read the file by, with the pages that are in memory at this moment (hold the interpreter lock)."""
@@ -106,7 +109,7 @@ class HashFile:
         if self.is_flat:
             return self.data[place : place + size].tobytes()
         first, last = place >> self.shift, (place + max(size, 1) - 1) >> self.shift
-        pages = [self.blocks.in_memory(page) for page in range(first, last + 1)]
+        pages = [self.in_memory(page) for page in range(first, last + 1)]
         if any(page is None for page in pages):
             return None
         start = place - (first << self.shift)
@@ -114,39 +117,10 @@ class HashFile:
         assert whole is not None
         return whole[start : start + size].tobytes()
 
-    def close(self) -> None:
-        """Give the cache's room back."""
-        self.blocks.close()
-
-    def describe(self) -> dict[str, Any]:
-        """The context as JSON values."""
-        c = self.context
-        return {
-            "entries": c.entries,
-            "compression": c.codec.option_name,
-            "page_size": c.page_size,
-            "pages": len(c.page_sizes),
-            "image_size": c.image_size,
-            "bloom_entries": c.bloom_entries,
-            "bloom_size": c.bloom_size,
-            "bloom_probes": self.filter.shape.probes if self.filter else None,
-            "has_page_checksums": c.page_checksums is not None,
-            "key_lengths": [
-                {
-                    "length": s.key_length,
-                    "entries": s.count,
-                    "slots": s.slots,
-                    "slot_size": s.slot_size,
-                    "index_offset": s.index_offset,
-                    "data_offset": s.data_offset,
-                }
-                for s in c.sections
-            ],
-        }
-
-    def _load(self, number: int) -> tuple[npt.NDArray[np.uint8], bool]:
+    def load_block(self, number: int) -> tuple[Block, bool]:
+        """A page of the image."""
         start, size = int(self.positions[number]), int(self.context.page_sizes[number])
-        stored = memoryview(self.data)[start : start + size]
+        stored = self.data[start : start + size].data
         checksums = self.context.page_checksums
         if checksums is not None and crc32(stored) != int(checksums[number]):
             raise CorruptFileError(
@@ -162,6 +136,10 @@ class HashFile:
         base = start + PAGE_HEADER_SIZE
         return decompress_block(self.context.codec, payload, self._page_bytes(number), path=self.path, base=base), False
 
+    def block_bytes(self, number: int) -> int:
+        """0 when the file is the image."""
+        return 0 if self.context.codec is BlockCodec.NONE else self._page_bytes(number)
+
     def _page_bytes(self, number: int) -> int:
         return min(self.context.page_size, self.context.image_size - (number << self.shift))
 
@@ -170,7 +148,7 @@ class HashFile:
         if not size:
             return np.zeros(0, np.uint8)
         first, last = place >> self.shift, (place + size - 1) >> self.shift
-        pages = [self.blocks.block(page) for page in range(first, last + 1)]
+        pages = [self.block(page) for page in range(first, last + 1)]
         if self.context.codec is BlockCodec.NONE:
             return self.data[place : place + size]
         start = place - (first << self.shift)

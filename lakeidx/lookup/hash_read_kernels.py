@@ -176,7 +176,9 @@ def lookup_batch(
             slot = home_slot(descriptor, keys + start, length)
             slots[j] = slot
             if slot >= 0:
-                place = _of_length(descriptor, INDEX_OFFSETS, length) + slot * _of_length(descriptor, SLOT_SIZES, length)
+                place = _of_length(descriptor, INDEX_OFFSETS, length) + slot * _of_length(
+                    descriptor, SLOT_SIZES, length
+                )
                 prefetch(load_i64(pages + 8 * (place >> shift)) + (place & ((np.int64(1) << shift) - 1)))
         for j in range(count):
             places[j] = -1

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError
+from lakeidx.format.hash_store import describe_context
 from lakeidx.lookup import hash_read_kernels as kernels
 from lakeidx.lookup.hash_file import HashFile
 from lakeidx.lookup.packed import addresses_of, plain
@@ -21,7 +22,7 @@ _SCAN_ENTRIES = 65536
 
 
 class HashLookupStoreReader:
-    """Answers from one hash lookup file. Keys are any bytes.
+    """Answers from one hash lookup file.
 
     source  org.apache.paimon.lookup.hash.HashLookupStoreReader, release 0.9.0
     """
@@ -47,8 +48,8 @@ class HashLookupStoreReader:
     def lookup(self, key: bytes) -> bytes | None:
         """The value of a key, or None."""
         file = self._file()
-        if type(key) is not bytes:
-            raise InvalidInputError(f"a lookup key is bytes, not {type(key).__name__}")
+        if type(key) is not bytes or file.order.types is not None:
+            file.order.check_one(key)
         outcome, place, size = kernels.lookup_one(self._descriptor, key, self._scratch_address)
         if outcome == kernels.ABSENT:
             return None
@@ -67,10 +68,11 @@ class HashLookupStoreReader:
         page by page, so that each page is loaded as seldom as the cache's bound allows."""
         file = self._file()
         keys = plain(keys)
+        file.order.check(keys)
         pages = len(file.positions)
-        fits = file.context.image_size <= file.blocks.cache_bytes or file.blocks.all_resident
-        if file.blocks.all_in_memory() or (fits and len(keys) >= pages):
-            pinned = file.blocks.pin(np.arange(pages))
+        fits = file.context.image_size <= file.working_bytes or file.all_resident
+        if file.all_in_memory() or (fits and len(keys) >= pages):
+            pinned = file.pin(np.arange(pages))
             return self._in_one_pass(file, file.pinned_descriptor(pinned), keys)
         return self._in_rounds(file, keys)
 
@@ -88,7 +90,7 @@ class HashLookupStoreReader:
         """Check every page, and that every key in a slot is found again and counted by the context."""
         file = self._file()
         for number in range(len(file.positions)):
-            file.blocks.block(number)
+            file.block(number)
         counts = {section.key_length: 0 for section in file.context.sections}
         for section in file.context.sections:
             slot = 0
@@ -106,13 +108,7 @@ class HashLookupStoreReader:
 
     def describe(self) -> dict[str, Any]:
         """The context as JSON values."""
-        file = self._file()
-        return {
-            "store_type": self.store_type.value,
-            "path": self._path,
-            "size": len(file.data),
-            **file.describe(),
-        }
+        return {"path": self._path, **describe_context(self._file().context)}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -137,7 +133,7 @@ class HashLookupStoreReader:
         if self._uses % _TOUCH_EVERY == 0:
             self._descriptor = int(file.descriptor().ctypes.data)
             if not file.is_flat:
-                file.blocks.touch(file.take_used())
+                file.touch(file.take_used())
 
     def _in_one_pass(self, file: HashFile, descriptor: npt.NDArray[np.int64], keys: RowBytes) -> Found:
         n = len(keys)
@@ -172,12 +168,10 @@ class HashLookupStoreReader:
         todo, held = np.flatnonzero(slots >= 0), []
         while len(todo):
             group, rest, wanted = _next_group(file, spans[1], slots, state, todo)
-            pinned = file.blocks.pin(wanted)
+            pinned = file.pin(wanted)
             descriptor = file.pinned_descriptor(pinned)
             outcomes = np.empty(len(group), np.int64)
-            damage = kernels.advance(
-                descriptor.ctypes.data, *spans, slots, state, group, outcomes, scratch.ctypes.data
-            )
+            damage = kernels.advance(descriptor.ctypes.data, *spans, slots, state, group, outcomes, scratch.ctypes.data)
             if damage >= 0:
                 raise file.damage(int(damage))
             done = group[outcomes == kernels.FOUND]
@@ -200,7 +194,7 @@ class HashLookupStoreReader:
         scratch = np.empty(file.scratch_size, np.uint8)
         count, wanted = 0, np.zeros(0, np.int64)
         while count == 0:
-            pinned = file.blocks.pin(wanted)
+            pinned = file.pin(wanted)
             slot, count, outcome, place = kernels.used_slots(
                 file.pinned_descriptor(pinned).ctypes.data, length, slot, scratch.ctypes.data, keys.ctypes.data, places
             )
@@ -213,15 +207,19 @@ class HashLookupStoreReader:
 
 
 def _next_group(
-    file: HashFile, offsets: int, slots: npt.NDArray[np.int64], state: npt.NDArray[np.int64], todo: npt.NDArray[np.int64]
+    file: HashFile,
+    offsets: int,
+    slots: npt.NDArray[np.int64],
+    state: npt.NDArray[np.int64],
+    todo: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Keys whose next pages fit the cache's bound together (one key at least), the other keys, and those pages."""
+    """Keys whose next pages may be held together (one key at least), the other keys, and those pages."""
     first, last = np.empty(len(todo), np.int64), np.empty(len(todo), np.int64)
     kernels.needs_of(file.descriptor().ctypes.data, offsets, slots, state, todo, first, last)
     order = np.argsort(first, kind="stable")
     todo, first, last = todo[order], first[order], last[order]
     pages = np.cumsum(np.concatenate([[1], first[1:] != first[:-1]])) + np.cumsum(last - first)
-    room = file.blocks.cache_bytes // file.context.page_size
+    room = file.working_bytes // file.context.page_size
     take = max(1, int(np.searchsorted(pages, room, "right")))
     spans = last[:take] - first[:take] + 1
     inside = np.arange(int(spans.sum())) - np.repeat(np.cumsum(spans) - spans, spans)

@@ -19,6 +19,7 @@ from lakeidx.format.hash_store import CONTEXT_SUFFIX, HashContext, LengthSection
 from lakeidx.lookup import hash_build_kernels as kernels
 from lakeidx.lookup.bloom import BloomShape
 from lakeidx.lookup.entry_batch import EntryBatch
+from lakeidx.lookup.key_order import KeyOrder
 from lakeidx.lookup.packed import addresses_of, joined, plain
 from lakeidx.lookup.scratch_file import ScratchFile, os_errors
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType
@@ -28,24 +29,34 @@ _MAX_TABLES = 2147483647
 
 
 class HashLookupStoreWriter:
-    """Writes one hash lookup file and its context file, the data byte for byte as Java does for the same puts in the same order
-    (zstd and lz4: as far as the library versions agree).
+    """Writes one hash lookup file and its context file.
+
+    The data is byte for byte what Java writes for the same puts in the same order (zstd and lz4: as far as the library
+    versions agree).
 
     path              the data file; both files appear at `finish`, the context last
+    order             form of the keys (a hash store has no order)
     expected_entries  sizes the filter; None: the entries really put; 0: no filter
-    errors            InvalidInputError at `finish` for a key put twice (named by the later entry), for slot tables above
-                      2 GiB, or a page size that is no power of two; UnavailableError for a full disk
+    errors            InvalidInputError for a key of another form or a page size that is no power of two, and at `finish` for
+                      a key put twice (named by the later entry) or slot tables above 2 GiB; UnavailableError for a full disk
     cost              the entries and the image are in memory until `finish`
     source            org.apache.paimon.lookup.hash.HashLookupStoreWriter, release 0.9.0
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, options: LookupStoreOptions, expected_entries: int | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        options: LookupStoreOptions,
+        order: KeyOrder,
+        expected_entries: int | None = None,
     ) -> None:
         if options.block_size & (options.block_size - 1):
             raise InvalidInputError(f"a hash store's page size is a power of two, not {options.block_size}")
         self._path = Path(path)
         self._options = options
+        self._order = order
+        self._entries = 0
         self._expected = expected_entries
         self._compressor = BlockCompressor(options.compression, options.zstd_level)
         self._puts = EntryBatch()
@@ -104,6 +115,8 @@ class HashLookupStoreWriter:
         keys, values = plain(keys), plain(values)
         if len(keys) != len(values):
             raise InvalidInputError(f"{len(keys)} keys but {len(values)} values")
+        self._order.check(keys, first=self._entries)
+        self._entries += len(keys)
         self._keys.append(keys)
         self._values.append(values)
 
@@ -121,6 +134,8 @@ class HashLookupStoreWriter:
         expected = n if self._expected is None else self._expected
         if self._options.bloom_fpp is not None and expected:
             shape = BloomShape.for_rate(expected, self._options.bloom_fpp)
+            # A rate near 1 gives a filter of no bytes: no filter.
+            shape = shape if shape.byte_size else None
         slots, slot_sizes, index_offsets, data_offsets = (np.zeros(longest + 1, np.int64) for _ in range(4))
         place = shape.byte_size if shape else 0
         lengths = np.flatnonzero(counts).tolist()
@@ -158,9 +173,9 @@ class HashLookupStoreWriter:
         sizes, checksums = [], []
         try:
             if self._options.compression is BlockCodec.NONE:
-                file.write(image)
+                file.write(image.data)
             for start in range(0, len(image), page_size):
-                page = memoryview(image)[start : start + page_size]
+                page = image[start : start + page_size].data
                 if self._options.compression is not BlockCodec.NONE:
                     payload = self._compressor.compress(page)
                     page = memoryview(_PAYLOAD_SIZE.pack(len(payload)) + payload)

@@ -28,17 +28,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.jit import kernel
-from lakeidx.codec.memory import compare_bytes, load_i64, load_u8, load_u16, load_u32
+from lakeidx.codec.memory import bytes_address, compare_bytes, load_i64, load_u8, load_u16, load_u32
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.codec.varint import load_varint, load_varint_unchecked
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.lookup.packed import addresses_of
+from lakeidx.lookup.packed import addresses_of, kernel_with_lock
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 _I8, _I16, _I32, _I64, _F32, _F64, _BYTES, _NUMBER, _TIMESTAMP = range(1, 10)
@@ -67,17 +68,28 @@ def _code(data_type: DataType) -> int:
 class KeyOrder:
     """The order of the keys of one store, and the form they must have.
 
-    types    of the key fields, or None for plain bytes
-    codes    int64[number of fields], what kernels read; empty for plain bytes
+    types          of the key fields, or None for plain bytes
+    codes          int64[number of fields], what kernels read; empty for plain bytes
+    for_kernels    address and number of the codes
     """
 
     types: tuple[DataType, ...] | None
-    codes: npt.NDArray[np.int64] = field(repr=False, compare=False)
+    codes: npt.NDArray[np.int64] = field(init=False, repr=False, compare=False)
+    for_kernels: tuple[int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        codes = np.array([_code(t) for t in self.types or ()], np.int64)
+        object.__setattr__(self, "codes", codes)
+        object.__setattr__(self, "for_kernels", (int(codes.ctypes.data), len(codes)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The address is only good in this process and for this object.
+        return KeyOrder, (self.types,)
 
     @classmethod
     def unsigned_bytes(cls) -> KeyOrder:
         """Any bytes, compared as unsigned bytes."""
-        return cls(None, np.zeros(0, np.int64))
+        return cls(None)
 
     @classmethod
     def row_compacted(cls, types: Sequence[DataType]) -> KeyOrder:
@@ -87,7 +99,7 @@ class KeyOrder:
         """
         if not types:
             raise InvalidInputError("a compacted key has at least one field")
-        return cls(tuple(types), np.array([_code(t) for t in types], np.int64))
+        return cls(tuple(types))
 
     def __str__(self) -> str:
         return "unsigned bytes" if self.types is None else f"rows of ({', '.join(str(t) for t in self.types)})"
@@ -102,7 +114,7 @@ class KeyOrder:
         if self.types is None:
             return
         data, offsets = addresses_of(keys)
-        at, fault = _first_bad_row(data, offsets, len(keys), self.codes.ctypes.data, len(self.codes))
+        at, fault = _first_bad_row(data, offsets, len(keys), *self.for_kernels)
         if fault:
             raise self._refusal(f"key {first + int(at)}", keys[int(at)], int(fault))
 
@@ -114,13 +126,13 @@ class KeyOrder:
         if not isinstance(key, bytes):
             raise InvalidInputError(f"a lookup key is bytes, not {type(key).__name__}")
         if self.types is not None:
-            fault = row_fault(*_span(key), self.codes.ctypes.data, len(self.codes))
+            fault = _fault_of(key, *self.for_kernels)
             if fault:
                 raise self._refusal("the key", key, int(fault))
 
     def compare(self, a: bytes, b: bytes) -> int:
         """-1, 0 or 1; both keys must have passed `check`."""
-        return int(compare_keys(*_span(a), *_span(b), self.codes.ctypes.data, len(self.codes)))
+        return int(compare_keys(*_span(a), *_span(b), *self.for_kernels))
 
     def _refusal(self, which: str, key: bytes, fault: int) -> InvalidInputError:
         shown = key[:32].hex() + ("..." if len(key) > 32 else "")
@@ -133,7 +145,7 @@ def _span(key: bytes) -> tuple[int, int]:
 
 
 @kernel
-def row_fault(row, length, codes, fields):  # type: ignore[no-untyped-def]
+def row_fault(row: Any, length: Any, codes: Any, fields: Any) -> Any:
     """0 when the bytes are a compacted row of the types in `codes`, else which fault (1, 2 or 3)."""
     header = (fields + 15) >> 3
     if length < header:
@@ -175,8 +187,13 @@ def row_fault(row, length, codes, fields):  # type: ignore[no-untyped-def]
     return 0
 
 
+@kernel_with_lock
+def _fault_of(key: Any, codes: Any, fields: Any) -> Any:
+    return row_fault(bytes_address(key), np.int64(len(key)), codes, fields)
+
+
 @kernel
-def _first_bad_row(data, offsets, n, codes, fields):  # type: ignore[no-untyped-def]
+def _first_bad_row(data: Any, offsets: Any, n: Any, codes: Any, fields: Any) -> Any:
     for i in range(n):
         start, end = load_i64(offsets + 8 * i), load_i64(offsets + 8 * i + 8)
         fault = row_fault(data + start, end - start, codes, fields)
@@ -186,7 +203,7 @@ def _first_bad_row(data, offsets, n, codes, fields):  # type: ignore[no-untyped-
 
 
 @numba.njit(inline="always")
-def signed_at(address, size):  # type: ignore[no-untyped-def]
+def signed_at(address: Any, size: Any) -> Any:
     if size == 8:
         return load_i64(address)
     if size == 4:
@@ -197,7 +214,7 @@ def signed_at(address, size):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def float_rank32(address):  # type: ignore[no-untyped-def]
+def float_rank32(address: Any) -> Any:
     """A signed number in the order of ``Float.compare``."""
     bits = np.int64(np.int32(load_u32(address)))
     if bits & 0x7FFFFFFF > 0x7F800000:
@@ -206,16 +223,16 @@ def float_rank32(address):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(inline="always")
-def float_rank64(address):  # type: ignore[no-untyped-def]
+def float_rank64(address: Any) -> Any:
     """A signed number in the order of ``Double.compare``."""
-    bits = load_i64(address)
+    bits: Any = load_i64(address)
     if bits & 0x7FFFFFFFFFFFFFFF > 0x7FF0000000000000:
         bits = np.int64(0x7FF8000000000000)
     return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
 
 
 @kernel
-def _compare_numbers(a, a_size, b, b_size):  # type: ignore[no-untyped-def]
+def _compare_numbers(a: Any, a_size: Any, b: Any, b_size: Any) -> Any:
     """Order of two big-endian two's complement numbers of at least one byte each."""
     negative = load_u8(a) >> 7
     if negative != load_u8(b) >> 7:
@@ -232,7 +249,7 @@ def _compare_numbers(a, a_size, b, b_size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _compare_rows(a, b, codes, fields):  # type: ignore[no-untyped-def]
+def _compare_rows(a: Any, b: Any, codes: Any, fields: Any) -> Any:
     header = (fields + 15) >> 3
     at, bt = a + header, b + header
     for i in range(fields):
@@ -273,7 +290,7 @@ def _compare_rows(a, b, codes, fields):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def compare_keys(a, a_length, b, b_length, codes, fields):  # type: ignore[no-untyped-def]
+def compare_keys(a: Any, a_length: Any, b: Any, b_length: Any, codes: Any, fields: Any) -> Any:
     """-1, 0 or 1 for two keys that passed the check, given by address and length; `fields` 0 means plain bytes."""
     if fields == 0:
         return compare_bytes(a, a_length, b, b_length)

@@ -25,7 +25,7 @@ import numba
 import numpy as np
 
 from lakeidx.codec.jit import kernel
-from lakeidx.codec.memory import load_be32, load_be64, load_i64, load_u8
+from lakeidx.codec.memory import compare_bytes, load_be32, load_be64, load_i64, load_u8
 from lakeidx.codec.varint import load_varint_unchecked
 from lakeidx.lookup.key_order import float_rank32, float_rank64, signed_at
 
@@ -61,10 +61,7 @@ def shares_prefix(key: Any, size: Any, member: Any, member_size: Any, skip: Any,
     if a_size < skip:
         return False
     b, _ = _first_bytes(member, member_size, codes, fields)
-    for i in range(skip):
-        if load_u8(a + i) != load_u8(b + i):
-            return False
-    return True
+    return compare_bytes(a, skip, b, skip) == 0
 
 
 @numba.njit(inline="always")

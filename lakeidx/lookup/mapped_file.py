@@ -30,5 +30,7 @@ def map_file(path: str | os.PathLike[str], *, expected_size: int | None = None) 
         finally:
             os.close(fd)
     if expected_size is not None and size != expected_size:
-        raise CorruptFileError(f"expected {expected_size} bytes, found {size}", path=str(path), offset=min(size, expected_size))
+        raise CorruptFileError(
+            f"expected {expected_size} bytes, found {size}", path=str(path), offset=min(size, expected_size)
+        )
     return np.frombuffer(mapping, np.uint8)

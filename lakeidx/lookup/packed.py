@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +16,7 @@ from lakeidx.errors import InvalidInputError
 
 
 def kernel_with_lock(function: Callable[..., Any]) -> Any:
-    """Like `codec.jit.kernel`, but the interpreter lock is held: for calls of a microsecond, and for reading what other threads drop."""
+    """Like `codec.jit.kernel`, but the interpreter lock is held: for very short calls, and to read what other threads drop."""
     try:
         return numba.njit(cache=True)(function)
     except RuntimeError:
@@ -27,7 +24,7 @@ def kernel_with_lock(function: Callable[..., Any]) -> Any:
 
 
 @kernel
-def _offsets_fit(offsets, n, size):  # type: ignore[no-untyped-def]
+def _offsets_fit(offsets: Any, n: Any, size: Any) -> Any:
     last = load_i64(offsets)
     if last < 0:
         return False
@@ -62,7 +59,7 @@ def addresses_of(rows: RowBytes) -> tuple[int, int]:
 
 
 @kernel
-def _copy_spans(addresses, sizes, target, offsets):  # type: ignore[no-untyped-def]
+def _copy_spans(addresses: Any, sizes: Any, target: Any, offsets: Any) -> Any:
     at = np.int64(0)
     for i in range(len(sizes)):
         offsets[i] = at

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lakeidx.codec.jit import kernel
@@ -20,7 +22,19 @@ _TAIL = 5
 
 
 @kernel
-def append_entries(state, body, body_capacity, starts, keys, key_offsets, values, value_offsets, i, n, block_size):  # type: ignore[no-untyped-def]
+def append_entries(
+    state: Any,
+    body: Any,
+    body_capacity: Any,
+    starts: Any,
+    keys: Any,
+    key_offsets: Any,
+    values: Any,
+    value_offsets: Any,
+    i: Any,
+    n: Any,
+    block_size: Any,
+) -> Any:
     """Append entries i, i+1, ... to the open block until it is full, the input ends or memory is short.
 
     state    address of int64[6]; zeros with ALIGNED 1 for a new block
@@ -65,7 +79,7 @@ def append_entries(state, body, body_capacity, starts, keys, key_offsets, values
 
 
 @kernel
-def close_body(state, body, starts):  # type: ignore[no-untyped-def]
+def close_body(state: Any, body: Any, starts: Any) -> Any:
     """Append the tail of the block and make the state that of a new one.
 
     returns  bytes of the body
@@ -87,7 +101,7 @@ def close_body(state, body, starts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def first_disorder(keys, offsets, n, before, before_size, codes, fields):  # type: ignore[no-untyped-def]
+def first_disorder(keys: Any, offsets: Any, n: Any, before: Any, before_size: Any, codes: Any, fields: Any) -> Any:
     """Number of the first key that is not greater than the one before it, or n.
 
     before   address of the key that precedes keys[0]; `before_size` -1 for none
@@ -107,7 +121,7 @@ def first_disorder(keys, offsets, n, before, before_size, codes, fields):  # typ
 
 
 @kernel
-def add_hashes(hashes, filter_address, bits, probes):  # type: ignore[no-untyped-def]
+def add_hashes(hashes: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
     """Put keys given by their int32 hashes into a Bloom filter."""
     if bits:
         for h in hashes:

@@ -20,7 +20,6 @@ changing the number of probes: the one change that goes unnoticed is one that ch
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +30,7 @@ from lakeidx.codec.varint import decode_varint
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.sst import FOOTER_SIZE, TRAILER_SIZE, BlockHandle, decode_footer, decode_index_value, read_block
 from lakeidx.lookup import sort_read_kernels as kernels
-from lakeidx.lookup.block_cache import BlockCache, FileBlocks
+from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile
 from lakeidx.lookup.bloom import BloomFilter, BloomShape
 from lakeidx.lookup.key_order import KeyOrder
 from lakeidx.lookup.key_rank import common_prefix
@@ -39,7 +38,7 @@ from lakeidx.lookup.mapped_file import map_file
 from lakeidx.lookup.packed import addresses_of, take_spans
 
 
-class SortFile:
+class SortFile(BlockFile):
     """An open SST, shared by any number of readers.
 
     order         the order its writer used; a file in another order is found damaged
@@ -62,7 +61,7 @@ class SortFile:
         self.path = path
         self.order = order
         self.data = map_file(path, expected_size=size)
-        self.view = memoryview(self.data)
+        self.view = self.data.data
         self.footer = decode_footer(bytes(self.view[-FOOTER_SIZE:]), len(self.view), path=path)
         bloom, index = self.footer.bloom, self.footer.index
         self.data_end = bloom.offset if bloom else index.offset
@@ -75,11 +74,11 @@ class SortFile:
             )
         n = len(self.handles)
         self.counts, self.steps, self.ends, self.skips = (np.zeros(n, np.int64) for _ in range(4))
-        self.blocks = FileBlocks(n, cache, load=self._load, size_of=self._body_size)
+        super().__init__(n, cache)
         self.filter = self._read_filter()
         self._last_ranks = np.zeros(n, np.uint64)
         self._descriptor = np.zeros(kernels.DESCRIPTOR_SLOTS, np.int64)
-        self.descriptor = self._describe_to_kernels(self._descriptor, self.blocks.addresses)
+        self.descriptor = self._describe_to_kernels(self._descriptor, self.addresses)
         if self.filter is not None and checksum is None and not trust_filter:
             self._check_filter(self.filter)
 
@@ -92,43 +91,15 @@ class SortFile:
     def entries(self) -> Iterator[tuple[npt.NDArray[np.uint8], RowBytes, RowBytes]]:
         """Each block with its keys and values, in order."""
         for number in range(len(self.handles)):
-            body = self.blocks.block(number)
+            body = self.block(number)
             keys, key_sizes, values, sizes = self._spans(number, body)
             yield body, take_spans(keys, key_sizes), take_spans(values, sizes)
-
-    def close(self) -> None:
-        """Give the cache's room back."""
-        self.blocks.close()
-
-    def describe(self) -> dict[str, Any]:
-        """Footer and index as JSON values; reads no data block."""
-        bloom, index = self.footer.bloom, self.footer.index
-        return {
-            "footer": {
-                "bloom_offset": bloom.offset if bloom else 0,
-                "bloom_size": bloom.size if bloom else 0,
-                "bloom_entries": self.footer.bloom_entries,
-                "index_offset": index.offset,
-                "index_size": index.size,
-            },
-            "bloom_probes": self.filter.shape.probes if self.filter else None,
-            "blocks": [
-                {
-                    "offset": handle.offset,
-                    "size": handle.size,
-                    "compression_type": int(self.data[handle.offset + handle.size]),
-                    "last_key": key.hex(),
-                }
-                for handle, key in zip(self.handles, self.last_keys.to_list(), strict=True)
-            ],
-        }
 
     def _read_index(self, body: memoryview) -> tuple[RowBytes, list[BlockHandle]]:
         offset = self.footer.index.offset
         block = np.frombuffer(body, np.uint8)
-        codes = self.order.codes
         fault, count, step, end, _ = kernels.check_body(
-            block.ctypes.data, len(block), codes.ctypes.data, len(codes), 0, -1, 0, -1
+            block.ctypes.data, len(block), *self.order.for_kernels, 0, -1, 0, -1
         )
         if fault >= 0:
             raise CorruptFileError(
@@ -138,7 +109,8 @@ class SortFile:
             )
         keys, key_sizes, values, sizes = (np.empty(count, np.int64) for _ in range(4))
         kernels.spans_of_body(block.ctypes.data, count, step, end, keys, key_sizes, values, sizes)
-        handles, place = [], 0
+        handles: list[BlockHandle] = []
+        place = 0
         for value in take_spans(values, sizes).to_list():
             handle = decode_index_value(value, path=self.path, base=offset)
             if handle.offset != place:
@@ -170,11 +142,10 @@ class SortFile:
         out[kernels.LAST_KEYS] = self.last_keys.data.ctypes.data
         out[kernels.LAST_KEY_OFFSETS] = self.last_keys.offsets.ctypes.data
         out[kernels.BLOCKS] = len(self.handles)
-        out[kernels.CODES] = self.order.codes.ctypes.data
-        out[kernels.FIELDS] = len(self.order.codes)
+        out[kernels.CODES], out[kernels.FIELDS] = self.order.for_kernels
         last_keys = addresses_of(self.last_keys)
         n = len(self.handles)
-        codes = (self.order.codes.ctypes.data, len(self.order.codes))
+        codes = self.order.for_kernels
         skip = 0
         if n:
             bounds = self.last_keys.offsets
@@ -191,15 +162,15 @@ class SortFile:
         out[kernels.ENDS] = self.ends.ctypes.data
         return int(out.ctypes.data)
 
-    def _load(self, number: int) -> tuple[npt.NDArray[np.uint8], bool]:
+    def load_block(self, number: int) -> tuple[Block, bool]:
+        """A block body that kernels may search."""
         handle = self.handles[number]
         body = np.frombuffer(read_block(self.view, handle, path=self.path), np.uint8)
         bounds = self.last_keys.offsets[max(number - 1, 0) : number + 2].tolist()
         base = self.last_keys.data.ctypes.data
         before = (base + bounds[0], bounds[1] - bounds[0]) if number else (0, -1)
-        codes = self.order.codes
         fault, count, step, end, skip = kernels.check_body(
-            body.ctypes.data, len(body), codes.ctypes.data, len(codes), *before, base + bounds[-2], bounds[-1] - bounds[-2]
+            body.ctypes.data, len(body), *self.order.for_kernels, *before, base + bounds[-2], bounds[-1] - bounds[-2]
         )
         if fault >= 0:
             raise CorruptFileError(
@@ -211,7 +182,7 @@ class SortFile:
         self.counts[number], self.steps[number], self.ends[number], self.skips[number] = count, step, end, skip
         return body, self.data[handle.offset + handle.size] == 0
 
-    def _body_size(self, number: int) -> int:
+    def block_bytes(self, number: int) -> int:
         """What a block takes in memory, as its unchecked prefix says; only for planning."""
         handle = self.handles[number]
         end = handle.offset + handle.size
@@ -227,7 +198,7 @@ class SortFile:
     def _check_filter(self, stored: BloomFilter) -> None:
         again = BloomFilter(stored.shape)
         for number in range(len(self.handles)):
-            body = self.blocks.block(number)
+            body = self.block(number)
             keys, key_sizes, _, _ = self._spans(number, body)
             kernels.add_to_filter(keys, key_sizes, again.bits.ctypes.data, stored.shape.bits, stored.shape.probes)
         different = np.flatnonzero(again.bits != stored.bits)

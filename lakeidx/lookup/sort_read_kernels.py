@@ -111,7 +111,9 @@ def check_body(
         at = value + value_size - body
     if at != end:
         return at, 0, 0, 0, 0
-    if last_size >= 0 and (count == 0 or before_size != last_size or compare_bytes(before, before_size, last, last_size)):
+    if last_size >= 0 and (
+        count == 0 or before_size != last_size or compare_bytes(before, before_size, last, last_size)
+    ):
         return end, 0, 0, 0, 0
     skip = np.int64(0)
     if count:
@@ -281,7 +283,7 @@ def search_many(
     returns  bytes of all values found
     """
     codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
-    total = np.int64(0)
+    total: Any = np.int64(0)
     for block in part:
         body = load_i64(_slot(descriptor, BODIES) + 8 * block)
         count = load_i64(_slot(descriptor, COUNTS) + 8 * block)
@@ -312,7 +314,7 @@ def copy_found(first: Any, last: Any, found: Any, sizes: Any, target: Any) -> No
 @kernel
 def answer_offsets(places: Any, sizes: Any, found: Any, offsets: Any) -> None:
     """Which keys were found (bool[n]) and the running sum of the sizes of their values (int64[n + 1])."""
-    total = np.int64(0)
+    total: Any = np.int64(0)
     offsets[0] = 0
     for i in range(len(places)):
         place = places[i]
@@ -332,7 +334,9 @@ def gather(places: Any, found: Any, target: Any, offsets: Any) -> None:
 
 
 @kernel
-def spans_of_body(body: Any, count: Any, step: Any, end: Any, keys: Any, key_sizes: Any, values: Any, sizes: Any) -> None:
+def spans_of_body(
+    body: Any, count: Any, step: Any, end: Any, keys: Any, key_sizes: Any, values: Any, sizes: Any
+) -> None:
     """Addresses and sizes of all keys and values of a checked body, into int64[count] each."""
     for i in range(count):
         at = body + (i * step if step else np.int64(load_u32(body + end + 4 * i)))

@@ -10,6 +10,7 @@ import numpy as np
 
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InternalError, InvalidInputError
+from lakeidx.format.sst import describe_sst
 from lakeidx.lookup import sort_read_kernels as kernels
 from lakeidx.lookup.packed import addresses_of, plain
 from lakeidx.lookup.sort_file import SortFile
@@ -21,7 +22,7 @@ _TOUCH_EVERY = 16
 class SortLookupStoreReader:
     """Answers from one SST: the filter, then a binary search of the index, then one of the block.
 
-    file    may be shared with other readers; `close` is called on it through `on_close`
+    file    may be shared with other readers
     source  org.apache.paimon.lookup.sort.SortLookupStoreReader, release 1.4.2
     """
 
@@ -48,12 +49,12 @@ class SortLookupStoreReader:
             file.order.check_one(key)
         block, start, size = kernels.lookup_one(self._descriptor, key)
         if block >= 0:
-            body = file.blocks.in_memory(block)
+            body = file.in_memory(block)
             if size < 0 or body is None:
                 return self._lookup_in_block(file, block, key)
             self._uses += 1
             if self._uses % _TOUCH_EVERY == 0:
-                file.blocks.block(block)
+                file.block(block)
             return body[start : start + size].tobytes()
         if block == kernels.BAD_KEY:
             file.order.check_one(key)
@@ -81,8 +82,8 @@ class SortLookupStoreReader:
         )
         found, sizes = np.empty(placed, np.int64), np.empty(placed, np.int32)
         held = []
-        for part in file.blocks.parts(np.flatnonzero(counts)):
-            pinned = file.blocks.pin(part)
+        for part in file.parts(np.flatnonzero(counts)):
+            pinned = file.pin(part)
             descriptor = file.pinned_descriptor(pinned.addresses)
             size = kernels.search_many(
                 descriptor.ctypes.data, by_block.ctypes.data, starts, part, first_places, counts, found, sizes
@@ -114,15 +115,9 @@ class SortLookupStoreReader:
         return entries
 
     def describe(self) -> dict[str, Any]:
-        """Footer and index as JSON values."""
+        """Footer, index and number of entries as JSON values; reads every block."""
         file = self._file()
-        return {
-            "store_type": self.store_type.value,
-            "path": self._path,
-            "size": len(file.data),
-            "key_order": str(file.order),
-            **file.describe(),
-        }
+        return {"path": self._path, "key_order": str(file.order), **describe_sst(file.view, path=self._path)}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -142,12 +137,11 @@ class SortLookupStoreReader:
         return self._open
 
     def _lookup_in_block(self, file: SortFile, block: int, key: bytes) -> bytes | None:
-        body = file.blocks.block(block)
+        body = file.block(block)
         view = np.frombuffer(key, np.uint8)
-        codes = file.order.codes
         address, size = kernels.find_in_body(
-            body.ctypes.data, file.counts[block], file.steps[block], file.ends[block], file.skips[block], view.ctypes.data, len(view),
-            codes.ctypes.data, len(codes),
+            body.ctypes.data, file.counts[block], file.steps[block], file.ends[block], file.skips[block],
+            view.ctypes.data, len(view), *file.order.for_kernels,
         )  # fmt: skip
         if size < 0:
             return None

@@ -64,6 +64,7 @@ class SortLookupStoreWriter:
             self._filter = BloomFilter(BloomShape.for_rate(expected_entries, options.bloom_fpp))
         self._state = np.zeros(kernels.STATE_SLOTS, np.int64)
         self._state[kernels.ALIGNED] = 1
+        self._body, self._starts = np.empty(0, np.uint8), np.empty(0, np.int64)
         self._reserve(options.block_size + 4096)
         self._index: list[tuple[bytes, bytes]] = []
         self._last_key: bytes | None = None
@@ -142,11 +143,8 @@ class SortLookupStoreWriter:
         self._order.check(keys, first=self._entries)
         before = np.frombuffer(self._last_key or b"", np.uint8)
         size = -1 if self._last_key is None else len(before)
-        codes = self._order.codes
         n = len(keys)
-        at = int(
-            kernels.first_disorder(*addresses_of(keys), n, before.ctypes.data, size, codes.ctypes.data, len(codes))
-        )
+        at = int(kernels.first_disorder(*addresses_of(keys), n, before.ctypes.data, size, *self._order.for_kernels))
         if at < n:
             last = self._last_key if at == 0 else keys[at - 1]
             assert last is not None
@@ -187,7 +185,7 @@ class SortLookupStoreWriter:
     def _close_block(self) -> None:
         size = int(kernels.close_body(self._state.ctypes.data, self._body.ctypes.data, self._starts.ctypes.data))
         assert self._last_key is not None
-        self._index.append((self._last_key, encode_index_value(self._write_block(memoryview(self._body)[:size]))))
+        self._index.append((self._last_key, encode_index_value(self._write_block(self._body[:size].data))))
 
     def _write_block(self, body: bytes | memoryview) -> BlockHandle:
         stored, trailer = stored_block(body, self._compressor)
@@ -197,7 +195,8 @@ class SortLookupStoreWriter:
 
     def _tail(self) -> tuple[list[bytes | memoryview], Footer]:
         """The parts between the data blocks and the footer."""
-        bloom, entries, parts = None, 0, []
+        bloom, entries = None, 0
+        parts: list[bytes | memoryview] = []
         offset = self._file.size
         if self._hashes and self._options.bloom_fpp is not None:
             self._filter = BloomFilter(BloomShape.for_rate(self._entries, self._options.bloom_fpp))
@@ -206,7 +205,7 @@ class SortLookupStoreWriter:
                 kernels.add_hashes(hashes, self._filter.bits.ctypes.data, shape.bits, shape.probes)
         if self._filter is not None and self._filter.shape.byte_size:
             bloom, entries = BlockHandle(offset, self._filter.shape.byte_size), self._filter.shape.entries
-            parts.append(memoryview(self._filter.bits))
+            parts.append(self._filter.bits.data)
             offset += bloom.size
         stored, trailer = stored_block(encode_body(self._index), self._compressor)
         parts += [stored, trailer]

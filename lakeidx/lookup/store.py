@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -14,9 +14,10 @@ import numpy.typing as npt
 from lakeidx.codec.compress import BlockCodec, parse_codec
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
+from lakeidx.options import TableOptions
 
 
-class StoreType(str, Enum):
+class StoreType(StrEnum):
     """Values of ``lookup.store.type``."""
 
     SORT = "sort"
@@ -58,6 +59,18 @@ class LookupStoreOptions:
             raise InvalidInputError(f"the false positive rate lies between 0 and 1, not {self.bloom_fpp}")
         if not 0 < self.hash_load_factor < 1:
             raise InvalidInputError(f"the load factor lies between 0 and 1, not {self.hash_load_factor}")
+
+    @classmethod
+    def from_table_options(cls, options: TableOptions) -> LookupStoreOptions:
+        """As the table's options say."""
+        return cls(
+            block_size=options.cache_page_size,
+            compression=parse_codec(options.lookup_cache_spill_compression),
+            zstd_level=options.spill_compression_zstd_level,
+            bloom_fpp=options.lookup_cache_bloom_filter_fpp if options.lookup_cache_bloom_filter_enabled else None,
+            # Java keeps this option as a 32-bit float: 0.8 gives other numbers of slots than the double 0.8 would.
+            hash_load_factor=float(np.float32(options.lookup_hash_load_factor)),
+        )
 
     @classmethod
     def of(cls, *, compression: str = "zstd", **rest: Any) -> LookupStoreOptions:
