@@ -1,6 +1,7 @@
-"""What assets work with: a store, a Spark session, tables. Nothing connects before an asset asks."""
+"""What assets work with: a store, a Spark session, tables. Nothing connects before an asset asks.
 
-from __future__ import annotations
+Dagster reads these classes' annotations when they are defined, so they are real types, not postponed texts.
+"""
 
 from typing import Any
 

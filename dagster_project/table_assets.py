@@ -1,6 +1,7 @@
-"""The assets of one table, made from its pipeline file: ingest, bucket_assignment, index_write, commit."""
+"""The assets of one table, made from its pipeline file: ingest, bucket_assignment, index_write, commit.
 
-from __future__ import annotations
+Dagster reads the annotations of asset functions when they are defined, so they are real types here, not postponed texts.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +49,7 @@ def build_stage_assets(config: PipelineConfig) -> list[dg.AssetsDefinition]:
     )
     def ingest(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult[None]:
+    ) -> dg.MaterializeResult:
         table = tables.ensure(config)
         keys = list(context.partition_keys)
         files = [f for k in keys for f in files_of_partition(store.open(config.landing.path), config, k)]
@@ -89,7 +90,7 @@ def build_stage_assets(config: PipelineConfig) -> list[dg.AssetsDefinition]:
     )
     def bucket_assignment(
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult[None]:
+    ) -> dg.MaterializeResult:
         batch = open_batch(context, tables, spark)
         report = run_assignment(batch, batch.files.latest_attempt())
         return dg.MaterializeResult(metadata=assign_metadata(report))
@@ -103,7 +104,7 @@ def build_stage_assets(config: PipelineConfig) -> list[dg.AssetsDefinition]:
     )
     def index_write(
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult[None]:
+    ) -> dg.MaterializeResult:
         batch = open_batch(context, tables, spark)
         report = run_index_write(batch, batch.files.latest_attempt())
         return dg.MaterializeResult(metadata=write_metadata(report))
@@ -115,9 +116,7 @@ def build_stage_assets(config: PipelineConfig) -> list[dg.AssetsDefinition]:
         description="A snapshot that publishes the batch, once.",
         **common,
     )
-    def commit(
-        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult[None]:
+    def commit(context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource) -> dg.MaterializeResult:
         batch = open_batch(context, tables, spark)
         report = run_commit(batch)
         ingested = batch.files.require(IngestReport)

@@ -17,7 +17,7 @@ from lakeidx.compaction.intervals import Section, sections_of
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import ManifestEntry
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import TRUE, Predicate, columns, project, split_and
 from lakeidx.table.metadata import TableMetadata
@@ -141,6 +141,9 @@ def plan_scan(
         matches = partition_matcher(partition_predicate, schema)
         entries = _layer(trace, "partition", entries, lambda e: matches(e.partition))
     options = schema.table_options
+    if schema.bucket_mode is BucketMode.POSTPONE:
+        # Rows that wait for a bucket are not part of the table yet.
+        entries = _layer(trace, "postponed", entries, lambda e: e.bucket >= 0)
     if skips_level_0(schema):
         entries = _layer(trace, "level 0", entries, lambda e: e.file.level > 0)
     if layers.buckets and bucket_finder is not None and predicate != TRUE:

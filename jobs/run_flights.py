@@ -1,0 +1,86 @@
+"""The main job: the real flights of 2013 through Dagster and Spark into a Paimon table, and a look at the result.
+
+Running it again is safe: what is committed is not committed twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+EXPECTED_FLIGHTS = 336_776
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Command line; gives the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--work", type=Path, default=Path(".work"), help="folder for landing files, warehouse and Dagster"
+    )
+    parser.add_argument("--months", type=int, default=12, help="only the first months (for a quick try)")
+    parser.add_argument("--engine", choices=("spark", "local"), default="spark")
+    parser.add_argument("--no-progress", action="store_true")
+    arguments = parser.parse_args(argv)
+    work = arguments.work.resolve()
+    # Definitions read these when they are imported, so they are set first.
+    os.environ.setdefault("LAKEIDX_LANDING", str(work / "landing"))
+    os.environ.setdefault("LAKEIDX_WAREHOUSE", str(work / "warehouse"))
+    os.environ["DAGSTER_HOME"] = str(work / "dagster_home")
+    Path(os.environ["DAGSTER_HOME"]).mkdir(parents=True, exist_ok=True)
+    (Path(os.environ["DAGSTER_HOME"]) / "dagster.yaml").touch()
+    from jobs.flights_report import print_report
+    from jobs.prepare_flights import prepare
+
+    started = time.monotonic()
+    files = prepare(Path(os.environ["LAKEIDX_LANDING"]) / "flights")[: 2 * arguments.months]
+    rows = _materialize_all([f.name for f in files], arguments.engine, progress=not arguments.no_progress)
+    return print_report(rows, time.monotonic() - started, expected=EXPECTED_FLIGHTS if arguments.months == 12 else None)
+
+
+def _materialize_all(keys: list[str], engine: str, *, progress: bool) -> list[dict[str, Any]]:
+    """One Dagster run per landing file, in the order they came in; gives the figures of each."""
+    import dagster as dg
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from dagster_project.definitions import batch_job_name, defs
+    from dagster_project.resources import SparkResource, StoreResource, TableResource
+    from dagster_project.table_assets import STAGES, files_partitions, key_prefix
+    from lakeidx.pipeline.config import load_pipeline
+
+    # Events go to the instance, where the UI shows them; the terminal is for the bar and the report.
+    quiet = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+    config = load_pipeline(Path(__file__).parent.parent / "pipelines" / "flights.yaml")
+    instance = dg.DagsterInstance.get()
+    partitions = files_partitions(config)
+    instance.add_dynamic_partitions(str(partitions.name), keys)
+    job = defs.resolve_job_def(batch_job_name(config))
+    store = StoreResource()
+    resources = {"store": store, "spark": SparkResource(engine=engine), "tables": TableResource(store=store)}
+    out = []
+    shown = progress and sys.stderr.isatty()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, disable=not shown, transient=True) as bar:
+        task = bar.add_task("starting", total=len(keys))
+        for key in keys:
+            bar.update(task, description=key)
+            if progress and not shown:
+                print(f"  {key}", file=sys.stderr, flush=True)
+            started = time.monotonic()
+            result = job.execute_in_process(
+                instance=instance, partition_key=key, resources=resources, raise_on_error=True
+            )
+            figures: dict[str, Any] = {"key": key, "seconds": time.monotonic() - started}
+            for stage in STAGES:
+                for event in result.asset_materializations_for_node("__".join([*key_prefix(config), stage])):
+                    figures |= {f"{stage}.{n.split('/')[-1]}": v.value for n, v in event.metadata.items()}
+            out.append(figures)
+            bar.advance(task)
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(main())
