@@ -296,6 +296,7 @@ class TableOptions:
     deletion_vector_index_file_target_size = size(
         "deletion-vector.index-file.target-size", "2 mb", "Size of a vector file."
     )
+    lookup_store_type = choice("lookup.store.type", "sort hash", "Format of lookup files; lakeidx's own option.")
     lookup_hash_load_factor = number("lookup.hash-load-factor", 0.75, "Fill of hash stores.")
     lookup_cache_file_retention = duration(
         "lookup.cache-file-retention", "1 h", "Unused lookup files are dropped after."
