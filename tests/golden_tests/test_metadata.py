@@ -1,0 +1,370 @@
+"""Metadata files of every golden table: each decodes, encodes back, and says what case.json and files-N.jsonl say."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lakeidx.codec.avro import MAGIC, header_schema
+from lakeidx.codec.binary_row import decode_row, split_arity
+from lakeidx.codec.values import internal_to_json
+from lakeidx.format.data_file import EMPTY_STATS, FileSource, SimpleStats, epoch_ms_of_local
+from lakeidx.format.deletion_vector import decode_deletion_vectors, encode_deletion_vectors, scan_deletion_vectors
+from lakeidx.format.file_names import NameKind, parse_file_name
+from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
+from lakeidx.format.inspect import inspect_file
+from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
+from lakeidx.format.manifest_list import decode_manifest_list, encode_manifest_list
+from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema import TableSchema, decode_schema, encode_schema
+from lakeidx.format.schema_rules import check_schema
+from lakeidx.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
+from lakeidx.format.tag import decode_tag, encode_tag
+from lakeidx.storage import LocalStore
+from lakeidx.types import Field, Root
+from tests.conftest import GOLDEN
+
+pytestmark = pytest.mark.golden
+CASES = sorted(p.parent for p in (GOLDEN / "tables").glob("*/case.json"))
+
+
+def files(*patterns: str) -> list[Any]:
+    """Files of all golden tables, as parameters."""
+    found = sorted(p for case in CASES for pattern in patterns for p in (case / "table").glob(pattern))
+    return [pytest.param(p, id=f"{p.relative_to(GOLDEN / 'tables').parts[0]}-{p.name[:40]}") for p in found]
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(x) for x in path.read_text(encoding="utf-8").splitlines()]
+
+
+@cache
+def case_info(case: Path) -> dict[str, Any]:
+    info: dict[str, Any] = json.loads((case / "case.json").read_text(encoding="utf-8"))
+    return info
+
+
+@cache
+def schema_of(case: Path, schema_id: int) -> TableSchema:
+    path = case / "table" / "schema" / f"schema-{schema_id}"
+    return decode_schema(path.read_bytes(), str(path))
+
+
+def snapshots() -> list[Any]:
+    pairs = [(case, snapshot) for case in CASES for snapshot in case_info(case)["snapshots"]]
+    return [pytest.param(case, snapshot, id=f"{case.name}-{snapshot['id']}") for case, snapshot in pairs]
+
+
+def read_snapshot(case: Path, snapshot_id: int) -> Snapshot:
+    path = case / "table" / "snapshot" / f"snapshot-{snapshot_id}"
+    return decode_snapshot(path.read_bytes(), str(path))
+
+
+def row(data: bytes, fields: list[Field] | tuple[Field, ...]) -> list[Any]:
+    arity, body = split_arity(data)
+    assert arity == len(fields)
+    values = decode_row(body, [f.type.with_nullable(True) for f in fields])
+    return [internal_to_json(v, f.type) for v, f in zip(values, fields, strict=True)]
+
+
+def entries_of(case: Path, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Live entries, by the plain rule: base lists then delta lists, ADD puts, DELETE takes away."""
+    manifest_dir = case / "table" / "manifest"
+    live: dict[Any, ManifestEntry] = {}
+    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+        for meta in decode_manifest_list((manifest_dir / name).read_bytes(), name):
+            data = (manifest_dir / meta.file_name).read_bytes()
+            assert len(data) == meta.file_size
+            entries = decode_manifest(data, meta.file_name)
+            assert sum(e.kind is FileKind.ADD for e in entries) == meta.num_added_files
+            assert sum(e.kind is FileKind.DELETE for e in entries) == meta.num_deleted_files
+            assert max(e.file.schema_id for e in entries) == meta.schema_id
+            assert (min(e.bucket for e in entries), max(e.bucket for e in entries)) == (
+                meta.min_bucket,
+                meta.max_bucket,
+            )
+            assert (min(e.file.level for e in entries), max(e.file.level for e in entries)) == (
+                meta.min_level,
+                meta.max_level,
+            )
+            for e in entries:
+                if e.kind is FileKind.ADD:
+                    assert e.identifier not in live
+                    live[e.identifier] = e
+                else:
+                    del live[e.identifier]
+    return list(live.values())
+
+
+def test_there_are_cases() -> None:
+    assert CASES
+
+
+@pytest.mark.parametrize("path", files("schema/schema-*"))
+def test_schema(path: Path) -> None:
+    data = path.read_bytes()
+    schema = decode_schema(data, str(path))
+    assert encode_schema(schema) == data
+    assert f"schema-{schema.id}" == path.name
+    check_schema(schema)
+    info = case_info(path.parents[2])
+    assert schema.bucket_mode.value == info["bucket_mode"]
+    if schema.id == info["latest_schema_id"]:
+        # case.json leaves descriptions out.
+        shown = [{k: v for k, v in f.items() if k != "description"} for f in json.loads(data)["fields"]]
+        assert shown == info["fields"]
+        assert list(schema.primary_keys) == info["primary_keys"]
+        assert list(schema.partition_keys) == info["partition_keys"]
+        assert dict(schema.options) == info["options"]
+
+
+@pytest.mark.parametrize("path", files("snapshot/snapshot-*", "changelog/changelog-*"))
+def test_snapshot_file(path: Path) -> None:
+    data = path.read_bytes()
+    snapshot = decode_snapshot(data, str(path))
+    assert encode_snapshot(snapshot) == data
+    assert parse_file_name(path.name).number == snapshot.id
+
+
+@pytest.mark.parametrize("path", files("tag/tag-*"))
+def test_tag_file(path: Path) -> None:
+    data = path.read_bytes()
+    tag = decode_tag(data, str(path))
+    assert encode_tag(tag) == data
+    assert (
+        parse_file_name(path.name).label in case_info(path.parents[2])["tags"] or not case_info(path.parents[2])["tags"]
+    )
+
+
+@pytest.mark.parametrize("path", files("manifest/*"))
+def test_avro_file(path: Path) -> None:
+    data = path.read_bytes()
+    kind = parse_file_name(path.name).kind
+    decode: Any
+    encode: Any
+    decode, encode = {
+        NameKind.MANIFEST: (decode_manifest, encode_manifest),
+        NameKind.MANIFEST_LIST: (decode_manifest_list, encode_manifest_list),
+        NameKind.INDEX_MANIFEST: (decode_index_manifest, encode_index_manifest),
+    }[kind]
+    entries = decode(data, str(path))
+    codec = "null" if b"\x14avro.codec\x08null\x00" in data[:4000] else "zstd"
+    ours = encode(entries, codec)
+    assert decode(ours, "ours") == entries
+    # The header (magic, schema text, codec, key order) is Java's, byte by byte.
+    assert header_schema(ours) == header_schema(data)
+    header = data.index(b"\x14avro.codec") + len(b"\x14avro.codec") + 1 + (4 if codec == "null" else 9) + 1
+    assert ours[:header] == data[:header]
+    assert data.startswith(MAGIC)
+    if codec == "null":
+        # Without compression all but the random sync marker is the same.
+        assert data.replace(data[header : header + 16], b"*") == ours.replace(ours[header : header + 16], b"*")
+
+
+@pytest.mark.parametrize(("case", "expected"), snapshots())
+def test_snapshot_says_what_java_says(case: Path, expected: dict[str, Any]) -> None:
+    snapshot = read_snapshot(case, expected["id"])
+    assert snapshot.commit_kind.value == expected["kind"]
+    assert snapshot.schema_id == expected["schema_id"]
+    assert snapshot.total_record_count == expected["total_record_count"]
+    assert snapshot.delta_record_count == expected["delta_record_count"]
+    assert snapshot.changelog_record_count == expected["changelog_record_count"]
+    manifest_dir = case / "table" / "manifest"
+    lists = [
+        (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
+    ]
+    for name, size in lists:
+        if name is not None:
+            assert (manifest_dir / name).stat().st_size == size
+    assert sum(e.file.row_count for e in entries_of(case, snapshot)) == expected["total_record_count"]
+
+
+@pytest.mark.parametrize(("case", "expected"), snapshots())
+def test_live_files_are_java_s(case: Path, expected: dict[str, Any]) -> None:
+    snapshot = read_snapshot(case, expected["id"])
+    wanted = [x for x in lines(case / f"files-{expected['id']}.jsonl") if "index_type" not in x]
+    entries = {(e.partition, e.bucket, e.file.file_name): e for e in entries_of(case, snapshot)}
+    assert len(entries) == len(wanted)
+    by_name = {e.file.file_name: e for e in entries.values()}
+    latest = schema_of(case, case_info(case)["latest_schema_id"])
+    for line in wanted:
+        entry = by_name[line["file"]]
+        f = entry.file
+        schema = schema_of(case, f.schema_id)
+        partition_fields = [latest.field(k) for k in latest.partition_keys]
+        values = row(entry.partition, partition_fields)
+        assert dict(zip(latest.partition_keys, values, strict=True)) == line["partition"]
+        assert (entry.bucket, entry.total_buckets) == (line["bucket"], line["total_buckets"])
+        assert (f.file_size, f.level, f.row_count, f.delete_row_count) == (
+            line["size"], line["level"], line["rows"], line["delete_rows"],
+        )  # fmt: skip
+        assert (f.min_sequence_number, f.max_sequence_number, f.schema_id) == (
+            line["min_seq"], line["max_seq"], line["schema_id"],
+        )  # fmt: skip
+        assert row(f.min_key, schema.key_fields) == line["min_key"]
+        assert row(f.max_key, schema.key_fields) == line["max_key"]
+        assert (None if f.value_stats_cols is None else list(f.value_stats_cols)) == line["value_stats_cols"]
+        assert list(f.extra_files) == line["extra_files"]
+        assert f.file_source is not None
+        assert FileSource(f.file_source).name == line["file_source"]
+        if "key_stats" in line:
+            check_stats(f.key_stats, schema, line["key_stats"])
+            check_stats(f.value_stats, schema, line["value_stats"])
+            assert (None if f.embedded_index is None else f.embedded_index.hex()) == line["embedded_index"]
+        # The golden writer ran with its clock in the zone of the golden run, within a day of the snapshot.
+        assert f.creation_time_ms is not None
+        assert abs(f.creation_time_ms - snapshot.time_millis) < 30 * 86_400_000
+        assert f.creation_epoch_ms == epoch_ms_of_local(f.creation_time_ms)
+        path = TablePaths.of(str(case / "table"), latest).data_file(
+            internal_partition(entry.partition, partition_fields), entry.bucket, f.file_name
+        )
+        assert Path(path).stat().st_size == f.file_size
+        assert TablePaths.of(str(case / "table"), latest).parse(path).bucket == entry.bucket
+        for extra in f.extra_files:
+            assert (Path(path).parent / extra).exists()
+
+
+def internal_partition(data: bytes, fields: list[Field]) -> dict[str, Any]:
+    _, body = split_arity(data)
+    return dict(zip([f.name for f in fields], decode_row(body, [f.type for f in fields]), strict=True))
+
+
+def check_stats(stats: SimpleStats, schema: TableSchema, expected: dict[str, Any]) -> None:
+    fields = [schema.field(c) for c in expected["cols"]]
+    if not fields:
+        assert stats == EMPTY_STATS
+        return
+    for ours, theirs in ((stats.min_values, expected["min"]), (stats.max_values, expected["max"])):
+        for field, value, wanted in zip(fields, row(ours, fields), theirs, strict=True):
+            if value is None and not field.type.nullable:
+                continue  # no statistics: Java's reader shows a NOT NULL column's empty slot as 0 or ''
+            if field.type.root is Root.FLOAT and isinstance(value, float):
+                assert np.float32(value) == np.float32(wanted)
+            else:
+                assert value == wanted
+    assert stats.null_counts is not None
+    assert list(stats.null_counts) == expected["null_counts"]
+
+
+@pytest.mark.parametrize(("case", "expected"), snapshots())
+def test_index_files_are_java_s(case: Path, expected: dict[str, Any]) -> None:
+    snapshot = read_snapshot(case, expected["id"])
+    wanted = {x["file"]: x for x in lines(case / f"files-{expected['id']}.jsonl") if "index_type" in x}
+    entries: list[IndexEntry] = []
+    if snapshot.index_manifest is not None:
+        path = case / "table" / "manifest" / snapshot.index_manifest
+        entries = decode_index_manifest(path.read_bytes(), str(path))
+    assert {e.file_name for e in entries} == set(wanted)
+    assert len(entries) == len(wanted)
+    latest = schema_of(case, case_info(case)["latest_schema_id"])
+    fields = [latest.field(k) for k in latest.partition_keys]
+    for entry in entries:
+        line = wanted[entry.file_name]
+        assert entry.kind is FileKind.ADD
+        assert entry.index_type == line["index_type"]
+        assert dict(zip(latest.partition_keys, row(entry.partition, fields), strict=True)) == line["partition"]
+        assert (entry.bucket, entry.file_size, entry.row_count) == (line["bucket"], line["size"], line["rows"])
+        paths = TablePaths.of(str(case / "table"), latest)
+        file = paths.index_file(internal_partition(entry.partition, fields), entry.bucket, entry.file_name)
+        data = Path(file).read_bytes()
+        assert len(data) == entry.file_size
+        if entry.index_type == "HASH":
+            assert entry.dv_ranges is None
+            assert sorted(decode_hash_index(data, file).tolist()) == line["sorted_hashes"]
+            assert len(data) == entry.row_count * 4
+        else:
+            check_vectors(entry, data, line["deletion_vectors"], file)
+
+
+def check_vectors(entry: IndexEntry, data: bytes, expected: dict[str, Any], file: str) -> None:
+    assert entry.dv_ranges is not None
+    assert {r.data_file_name for r in entry.dv_ranges} == set(expected)
+    vectors = decode_deletion_vectors(data, entry.dv_ranges, file)
+    for r in entry.dv_ranges:
+        want = expected[r.data_file_name]
+        assert (r.offset, r.length, r.cardinality) == (want["offset"], want["length"], want["cardinality"])
+        assert list(vectors[r.data_file_name]) == want["positions"]
+    assert [list(v.positions) for v in scan_deletion_vectors(data, file)] == [
+        expected[r.data_file_name]["positions"] for r in sorted(entry.dv_ranges, key=lambda r: r.offset)
+    ]
+    in_file_order = {
+        r.data_file_name: vectors[r.data_file_name] for r in sorted(entry.dv_ranges, key=lambda r: r.offset)
+    }
+    bitmap64 = b"\xd1\xd3\x39\x64" in data
+    ours, metas = encode_deletion_vectors(in_file_order, bitmap64=bitmap64)
+    assert ours == data
+    assert set(metas) == set(entry.dv_ranges)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_every_path_is_known(case: Path) -> None:
+    """Each file of a table parses, and the parsed parts make the path again."""
+    root = case / "table"
+    latest = schema_of(case, case_info(case)["latest_schema_id"])
+    paths = TablePaths.of(str(root), latest)
+    seen = 0
+    for path in sorted(p for p in root.rglob("*") if p.is_file()):
+        parsed = paths.parse(str(path))
+        name = parsed.name
+        made = {
+            NameKind.SCHEMA: lambda n=name: paths.schema(n.number),
+            NameKind.SNAPSHOT: lambda n=name: paths.snapshot(n.number),
+            NameKind.CHANGELOG: lambda n=name: paths.changelog(n.number),
+            NameKind.HINT: lambda n=name: f"{root}/snapshot/{n.label}",
+            NameKind.TAG: lambda n=name: paths.tag(n.label),
+            NameKind.CONSUMER: lambda n=name: paths.consumer(n.label),
+            NameKind.MANIFEST: lambda n=name: paths.manifest(f"manifest-{n.uuid}-{n.number}"),
+            NameKind.MANIFEST_LIST: lambda n=name: paths.manifest(f"manifest-list-{n.uuid}-{n.number}"),
+            NameKind.INDEX_MANIFEST: lambda n=name: paths.manifest(f"index-manifest-{n.uuid}-{n.number}"),
+            NameKind.INDEX: lambda n=name: paths.index(f"index-{n.uuid}-{n.number}"),
+        }.get(name.kind)
+        if made is not None:
+            assert made() == str(path)
+        else:
+            assert name.kind in (NameKind.DATA, NameKind.FILE_INDEX, NameKind.LOOKUP), path
+            assert parsed.bucket is not None
+            assert [k for k, _ in parsed.partition] == list(latest.partition_keys)
+        seen += 1
+    assert seen
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_inspect_tells_what_each_file_is(case: Path) -> None:
+    expected = {
+        NameKind.SCHEMA: "schema", NameKind.SNAPSHOT: "snapshot", NameKind.HINT: "hint", NameKind.TAG: "tag",
+        NameKind.CHANGELOG: "changelog", NameKind.CONSUMER: "consumer", NameKind.MANIFEST: "manifest",
+        NameKind.MANIFEST_LIST: "manifest list", NameKind.INDEX_MANIFEST: "index manifest",
+    }  # fmt: skip
+    store = LocalStore()
+    for path in sorted(p for p in (case / "table").rglob("*") if p.is_file()):
+        kind = parse_file_name(path.name).kind
+        if kind in expected:
+            found = inspect_file(store, str(path))
+            assert found["kind"] == expected[kind]
+        elif kind is NameKind.INDEX:
+            found = inspect_file(store, str(path))
+            wanted = next(
+                x
+                for n in case_info(case)["snapshots"]
+                for x in [*lines(case / f"files-{n['id']}.jsonl"), {"file": path.name, "index_type": None}]
+                if x["file"] == path.name
+            )["index_type"]
+            assert (
+                wanted is None
+                or found["kind"] == {"HASH": "hash index", "DELETION_VECTORS": "deletion vectors"}[wanted]
+            )
+        elif path.suffix in (".parquet", ".orc", ".avro"):
+            found = inspect_file(store, str(path))
+            assert found["kind"] == f"{path.suffix[1:]} data file"
+        else:
+            continue
+        assert found["size"] == path.stat().st_size
+        json.dumps(found, allow_nan=False)
