@@ -71,7 +71,7 @@ def _materialize_all(keys: list[str], engine: str, *, progress: bool) -> list[di
                 print(f"  {key}", file=sys.stderr, flush=True)
             started = time.monotonic()
             result = job.execute_in_process(
-                instance=instance, partition_key=key, resources=resources, raise_on_error=True
+                run_config=quiet, instance=instance, partition_key=key, resources=resources, raise_on_error=True
             )
             figures: dict[str, Any] = {"key": key, "seconds": time.monotonic() - started}
             for stage in STAGES:
