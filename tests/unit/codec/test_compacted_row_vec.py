@@ -114,6 +114,8 @@ def test_damage_is_named() -> None:
         ("DECIMAL(19, 0)", "0000 10 7f" + "ff" * 15),
         ("TIMESTAMP(9)", "0000 0000000000000000 c0843d"),
         ("TIMESTAMP(9)", "0000 ffffffffffffff7f 00"),
+        ("TIMESTAMP(6)", "0000 0000000000000010 00"),
+        ("TIMESTAMP(6)", "0000 00000000000000f0 00"),
     ):
         with pytest.raises(CorruptFileError):
             decode_compacted_rows(RowBytes.from_list([bytes.fromhex(row)]), [parse_type(type_text)], ["c"])

@@ -53,6 +53,8 @@ def random_columns(name: str, n: int) -> tuple[list[pa.Array], list[DataType]]:
         "gaps between the bits that vary": ([pa.array(rng.integers(0, 50, n) << 40 | rng.integers(0, 9, n))], [BIGINT]),
         "few groups, then wide": ([pa.array(rng.integers(0, 3, n).astype(np.int32)), big], [INT, BIGINT]),
         "wide twice": ([pa.array(np.asarray(big) >> 60 << 60), big], [BIGINT, BIGINT]),
+        "coarse steps": ([pa.array(rng.integers(-(10**9), 10**9, n) * 3_600_000_000)], [BIGINT]),
+        "coarse steps but for one": ([pa.array(np.where(np.arange(n) == 17, 5, rng.integers(0, 9, n) * 1000))], [BIGINT]),
         "one value": ([pa.array(np.full(n, 7))], [BIGINT]),
         "long shared prefixes": ([pa.array(paths).take(pa.array(rng.permutation(n)))], [STRING]),
         "text, then integers": ([pa.array(paths).take(pa.array(rng.permutation(n))), big], [STRING, BIGINT]),
@@ -65,12 +67,25 @@ def random_columns(name: str, n: int) -> tuple[list[pa.Array], list[DataType]]:
     return cases[name]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["wide integers", "narrow integers", "gaps between the bits that vary", "few groups, then wide", "wide twice",
-     "one value", "long shared prefixes", "text, then integers", "zero bytes at the end", "empty and null", "reversed",
-     "sorted but for the last"],
-)  # fmt: skip
+MANY = [
+    "wide integers",
+    "narrow integers",
+    "gaps between the bits that vary",
+    "few groups, then wide",
+    "wide twice",
+    "coarse steps",
+    "coarse steps but for one",
+    "one value",
+    "long shared prefixes",
+    "text, then integers",
+    "zero bytes at the end",
+    "empty and null",
+    "reversed",
+    "sorted but for the last",
+]
+
+
+@pytest.mark.parametrize("name", MANY)
 def test_many_rows(name: str) -> None:
     """Enough rows for several rounds of ties, against Python's own order of tuples."""
     columns, types = random_columns(name, 3000)

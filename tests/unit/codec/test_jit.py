@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from lakeidx.codec.jit import frozen, kernel, load_u32, load_u64, store_u64
+
+
+@kernel
+def copy_word(data: Any, at: Any, out: Any, to: Any) -> Any:
+    store_u64(out, to, load_u64(data, at))
+    return load_u32(data, at)
+
+
+def test_unaligned_words_are_little_endian() -> None:
+    data = frozen(np.arange(32, dtype=np.uint8))
+    for at in range(24):
+        out = np.zeros(17, np.uint8)
+        low = copy_word(data, at, out, 5)
+        assert low == struct.unpack_from("<I", data.tobytes(), at)[0]
+        assert out[5:13].tobytes() == data[at : at + 8].tobytes()
+        assert not out[:5].any()
+        assert not out[13:].any()
+
+
+def test_frozen_copies_only_what_it_must() -> None:
+    array = np.arange(10)
+    assert frozen(array).ctypes.data == array.ctypes.data
+    assert array.flags.writeable
+    assert not frozen(array).flags.writeable
+    strided = frozen(array[::2])
+    assert strided.flags.c_contiguous
+    assert strided.tolist() == [0, 2, 4, 6, 8]
+    unaligned = np.frombuffer(b"x" + array.tobytes(), np.int64, offset=1)
+    assert frozen(unaligned).flags.aligned
+    assert frozen(unaligned).tolist() == array.tolist()
+
+
+def test_without_a_place_to_keep_compiled_code() -> None:
+    """A function that has no source file cannot be cached; it is compiled all the same."""
+    names: dict[str, Any] = {}
+    exec("def add(a, b): return a + b", names)
+    assert kernel(names["add"])(1, 2) == 3
