@@ -73,6 +73,7 @@ def test_pieces_give_what_the_whole_gives() -> None:
     }
     live = {bucket_id: hashes[::2] for bucket_id, hashes in index.items()}
     live[bytes([2]), 1] = column(10, 4000)
+    rows = {bucket_id: len(hashes) for bucket_id, hashes in index.items()}
     pieces = [
         ({k: v for k, v in index.items() if k[0][0] == p}, {k: v for k, v in live.items() if k[0][0] == p})
         for p in range(4)
