@@ -18,6 +18,7 @@ source   Avro 1.11 specification; org.apache.paimon.format.avro.AvroFileFormat, 
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import secrets
@@ -175,23 +176,19 @@ def _read_meta(cursor: Cursor) -> dict[str, bytes]:
 
 
 def _read_schema(text: bytes, cursor: Cursor) -> Any:
-    cached = _PARSED.get(text)
-    if cached is not None:
-        return cached
     try:
-        plain = _plain(json.loads(text), 0)
-        if not isinstance(plain, dict) or plain["type"] != "record":
-            raise ValueError("the top type is not a record")
-        schema = parse_schema({"type": "array", "items": plain})
+        return _parse(text)
     except (*_DECODE_ERRORS, RecursionError, AttributeError, SchemaParseException) as e:
         raise cursor.error(f"the header's avro.schema cannot be read: {e}", at=4) from e
-    if len(_PARSED) < 64:
-        _PARSED[text] = schema
-    return schema
 
 
-# Manifests of one table repeat one schema text; parsing it costs more than decoding a small file.
-_PARSED: dict[bytes, Any] = {}
+@functools.lru_cache(maxsize=64)
+def _parse(text: bytes) -> Any:
+    # Manifests of one table repeat one schema text; parsing it costs more than decoding a small file.
+    plain = _plain(json.loads(text), 0)
+    if not isinstance(plain, dict) or plain["type"] != "record":
+        raise ValueError("the top type is not a record")
+    return parse_schema({"type": "array", "items": plain})
 
 
 def _plain(node: Any, depth: int) -> Any:
