@@ -22,6 +22,7 @@ class TagFigures:
     row_groups_read, row_groups   read, and all in those files
     rows_read         keys read from files
     bytes_read        compressed bytes of key columns, filters not counted
+    split_keys        keys that live in more than one place, which no sound table has
     """
 
     keys: int = 0
@@ -39,6 +40,7 @@ class TagFigures:
     row_groups: int = 0
     rows_read: int = 0
     bytes_read: int = 0
+    split_keys: int = 0
 
     def add(self, other: TagFigures) -> None:
         """Add another task's counts to these."""

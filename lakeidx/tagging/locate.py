@@ -1,0 +1,214 @@
+"""From "this key stands in that file" to a key's location.
+
+A key may stand in several files of its bucket, as every update writes it again. Its location is the bucket; the file
+given is the newest one. Over partitions (global indexes) it matters whether the key still lives there: the newest
+record of each bucket decides, and a delete means it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakeidx.tagging.base import (
+    Bools,
+    Int32s,
+    Int64s,
+    KeyBatch,
+    LiveFile,
+    OpenKeyFile,
+    TagContext,
+    TagResult,
+    number_partitions,
+)
+from lakeidx.tagging.figures import TagFigures
+from lakeidx.tagging.key_codes import KeyCodes
+from lakeidx.tagging.key_set import KeySet
+
+_DELETE_KINDS = (1, 3)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """m times a key was seen in a file.
+
+    key       int64[m] position in the batch of the first row with the key
+    file      int64[m] number of the file
+    sequence  int64[m] sequence number of the record, zeros when not read
+    dead      bool[m] the record is a delete, False when not read
+    figures   of the task that read them
+    """
+
+    key: Int64s
+    file: Int64s
+    sequence: Int64s
+    dead: Bools
+    figures: TagFigures
+
+
+def match_file(
+    file: LiveFile,
+    number: int,
+    keys: KeySet,
+    context: TagContext,
+    *,
+    partition: int,
+    versions: bool,
+    wanted: KeyCodes | None = None,
+    among: Bools | None = None,
+    opened: OpenKeyFile | None = None,
+) -> Matches:
+    """Read a file's keys and look them up.
+
+    partition  of the file, as the key set numbers it (0 for sets without partitions)
+    wanted     keys that the row groups are pruned by
+    among      bool[n]: only these rows of the batch count
+    opened     the file, if it is open
+    """
+    figures = TagFigures()
+    opened = opened or context.reader.open(file)
+    rows = opened.read(wanted, figures, versions=versions)
+    found = keys.find(rows.codes, partition)
+    hit = found >= 0
+    if among is not None:
+        hit &= among[found]
+    at = np.flatnonzero(hit)
+    none = np.zeros(len(at), np.int64)
+    return Matches(
+        found[at].astype(np.int64),
+        none + number,
+        rows.sequence[at] if rows.sequence is not None else none,
+        np.isin(rows.kinds[at], _DELETE_KINDS) if rows.kinds is not None else none.astype(bool),
+        figures,
+    )
+
+
+def join_matches(parts: Sequence[Matches]) -> Matches:
+    """All tasks' matches, and their figures added up."""
+    figures = TagFigures()
+    for part in parts:
+        figures.add(part.figures)
+    empty = np.zeros(0, np.int64)
+    key, file, sequence = (
+        np.concatenate([empty, *(getattr(p, n) for p in parts)]) for n in ("key", "file", "sequence")
+    )
+    dead = np.concatenate([empty.astype(bool), *(p.dead for p in parts)])
+    return Matches(key, file, sequence, dead, figures)
+
+
+def locate_in_partition(
+    batch: KeyBatch, keys: KeySet, files: Sequence[LiveFile], matches: Matches, figures: TagFigures
+) -> TagResult:
+    """Locations for an index that is not global: the bucket of the newest file that has the key.
+
+    keys     made of the batch's keys and partitions
+    files    numbered as in `matches`
+    figures  completed and put into the result
+    """
+    n = len(batch)
+    buckets = np.array([f.bucket for f in files], np.int32)
+    figures.add(matches.figures)
+    if not len(matches.key):
+        return _result(batch, np.full(n, -1, np.int32), batch.partition, (), np.full(n, -1, np.int32), files, figures)
+    order = np.lexsort((_ages(files)[matches.file], matches.key))
+    key, file = matches.key[order], matches.file[order]
+    last = np.append(key[1:] != key[:-1], True)
+    file_of = np.full(n, -1, np.int32)
+    file_of[key[last]] = file[last]
+    places = np.unique(key << 32 | buckets[file])
+    figures.split_keys += _repeats(places >> 32)
+    file_of = file_of[keys.first]
+    bucket = np.where(file_of >= 0, buckets[file_of], -1).astype(np.int32)
+    return _result(batch, bucket, batch.partition, (), file_of, files, figures)
+
+
+def locate_anywhere(
+    batch: KeyBatch,
+    keys: KeySet,
+    files: Sequence[LiveFile],
+    matches: Matches,
+    figures: TagFigures,
+    *,
+    deletes_hide: bool,
+) -> TagResult:
+    """Locations for a global index: where the key lives. A key that was deleted everywhere has a location only in the row's
+    own partition, where a new record must meet the delete.
+
+    keys     made of the batch's keys without partitions
+    """
+    n = len(batch)
+    figures.add(matches.figures)
+    partitions, numbers = number_partitions(batch.partitions, (f.partition for f in files))
+    partition_of_file = np.array([numbers[f.partition] for f in files], np.int64)
+    buckets = np.array([f.bucket for f in files], np.int64)
+    if not len(matches.key):
+        return _result(batch, np.full(n, -1, np.int32), batch.partition, (), np.full(n, -1, np.int32), files, figures)
+    place = partition_of_file[matches.file] << 32 | buckets[matches.file]
+    order = np.lexsort((_ages(files)[matches.file], matches.sequence, place, matches.key))
+    key, place, file = matches.key[order], place[order], matches.file[order]
+    # The last of each (key, place) is its newest record there.
+    newest = np.append((key[1:] != key[:-1]) | (place[1:] != place[:-1]), True)
+    dead = matches.dead[order] & deletes_hide
+    alive = np.flatnonzero(newest & ~dead)
+    figures.split_keys += _repeats(key[alive])
+    file_of = np.full(n, -1, np.int32)
+    file_of[key[alive]] = file[alive]
+    file_of = file_of[keys.first]
+    gone = np.flatnonzero(newest & dead)
+    file_of = _own_deletes(batch, keys.first, file_of, key[gone], partition_of_file[file[gone]], file[gone])
+    known = file_of >= 0
+    bucket = np.where(known, buckets[file_of], -1).astype(np.int32)
+    partition = np.where(known, partition_of_file[file_of], batch.partition).astype(np.int32)
+    return _result(batch, bucket, partition, partitions, file_of, files, figures)
+
+
+def _own_deletes(
+    batch: KeyBatch, first: Int32s, file_of: Int32s, key: Int64s, partition: Int64s, file: Int64s
+) -> Int32s:
+    """Fill in, for rows without a location, the deleted record of their key in their own partition."""
+    if not len(key):
+        return file_of
+    codes = key << 32 | partition
+    order = np.argsort(codes, kind="stable")
+    codes, file = codes[order], file[order]
+    asked = first.astype(np.int64) << 32 | batch.partition
+    at = np.minimum(np.searchsorted(codes, asked), len(codes) - 1)
+    hit = (file_of < 0) & (codes[at] == asked)
+    return np.where(hit, file[at], file_of).astype(np.int32)
+
+
+def _ages(files: Sequence[LiveFile]) -> Int64s:
+    """int64[F], higher = newer within a bucket: lower levels are newer, on level 0 the higher sequence number."""
+    order = sorted(range(len(files)), key=lambda i: (-files[i].meta.level, files[i].meta.max_sequence_number))
+    out = np.empty(len(files), np.int64)
+    out[order] = np.arange(len(files))
+    return out
+
+
+def _repeats(keys: Int64s) -> int:
+    """How many values come more than once."""
+    if len(keys) < 2:
+        return 0
+    return int((np.unique(keys, return_counts=True)[1] > 1).sum())
+
+
+def _result(
+    batch: KeyBatch,
+    bucket: Int32s,
+    partition: Int32s,
+    partitions: tuple[bytes, ...],
+    file: Int32s,
+    files: Sequence[LiveFile],
+    figures: TagFigures,
+) -> TagResult:
+    figures.found = int((bucket >= 0).sum())
+    return TagResult(
+        bucket=bucket,
+        partition=partition,
+        partitions=partitions or batch.partitions,
+        file=file,
+        files=tuple(files),
+        figures=figures,
+    )
