@@ -130,7 +130,7 @@ def _decompress_zstd(payload: memoryview, size: int, path: str | None, base: int
         context = _local.zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     try:
         # One byte more than expected, so that a longer frame shows; 0 would mean "no limit".
-        raw = context.decompress(payload, max_output_size=size + 1, allow_extra_data=False)
+        raw = context.decompress(payload, max_output_size=size + 1)
     except zstandard.ZstdError as e:
         raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
     return np.frombuffer(raw, np.uint8)

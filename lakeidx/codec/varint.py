@@ -84,7 +84,7 @@ def store_varint(address: Any, value: Any) -> Any:
 def load_varint(address: Any, end: Any) -> Any:
     """Read a number that must end before address `end`, for kernels.
 
-    returns  (value, address after it); address 0 when the bytes end first or the value is above 2**62 - 1
+    returns  (value, address after it); address 0 when the bytes end first or the value is above 2**63 - 1
     """
     value: Any = np.int64(0)
     shift: Any = np.int64(0)

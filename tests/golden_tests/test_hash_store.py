@@ -1,0 +1,144 @@
+"""Every hash store file of the golden set: read in all ways with the context Java had in memory, and written again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lakeidx.codec.compress import BlockCodec, parse_codec
+from lakeidx.codec.murmur import hash_bytes
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.errors import UnsupportedError
+from lakeidx.format.hash_store import HashContext, LengthSection, plain_page_sizes, walk_pages
+from lakeidx.lookup.block_cache import BlockCache
+from lakeidx.lookup.hash_file import HashFile
+from lakeidx.lookup.hash_reader import HashLookupStoreReader
+from lakeidx.lookup.hash_writer import HashLookupStoreWriter
+from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.store import LookupStoreOptions
+from tests.conftest import GOLDEN
+from tests.unit.lookup.stores import ask
+
+pytestmark = pytest.mark.golden
+FOLDER = GOLDEN / "hash-store"
+EXPECT = json.loads((FOLDER / "expect.json").read_text(encoding="utf-8"))
+FILES = EXPECT["files"]
+_NAMES = {"keyCounts": "count", "slots": "slots", "slotSizes": "slot_size", "indexOffsets": "index_offset",
+          "dataOffsets": "data_offset"}  # fmt: skip
+
+
+def _value(value: str | dict[str, int]) -> bytes:
+    return bytes.fromhex(value) if isinstance(value, str) else bytes([value["byte"]]) * value["count"]
+
+
+def _entries(file: dict[str, Any]) -> list[tuple[bytes, bytes]]:
+    return [(bytes.fromhex(key), _value(value)) for key, value in EXPECT["datasets"][file["dataset"]]["entries"]]
+
+
+def _context(file: dict[str, Any]) -> HashContext:
+    java, bloom = file["context"], file["bloom"]
+    codec = parse_codec(file["compression"])
+    image_size = file["file_bytes"] if codec is BlockCodec.NONE else java["uncompressBytes"]
+    lengths = sorted(int(length) for length in java["keyCounts"])
+    if codec is BlockCodec.NONE:
+        page_sizes = plain_page_sizes(image_size, file["page_size"])
+    else:
+        page_sizes = walk_pages((FOLDER / file["file"]).read_bytes())
+    return HashContext(
+        codec=codec,
+        page_size=file["page_size"],
+        image_size=image_size,
+        bloom_entries=bloom["expected_entries"] if bloom else 0,
+        bloom_size=bloom["bytes"] if bloom else 0,
+        sections=tuple(
+            LengthSection(length, **{ours: java[theirs][str(length)] for theirs, ours in _NAMES.items()})
+            for length in lengths
+        ),
+        page_sizes=page_sizes,
+        page_checksums=None,
+    )
+
+
+def _writer(file: dict[str, Any], path: Path) -> HashLookupStoreWriter:
+    bloom = file["bloom"]
+    options = LookupStoreOptions(
+        block_size=file["page_size"],
+        compression=parse_codec(file["compression"]),
+        bloom_fpp=bloom["fpp"] if bloom else None,
+        hash_load_factor=file["load_factor"],
+    )
+    expected = bloom["expected_entries"] if bloom else None
+    return HashLookupStoreWriter(path, options=options, order=KeyOrder.unsigned_bytes(), expected_entries=expected)
+
+
+def test_there_are_files() -> None:
+    assert FILES
+
+
+@pytest.mark.parametrize(("key", "expected"), EXPECT["hashes"])
+def test_hash_of_bytes(key: str, expected: int) -> None:
+    assert hash_bytes(bytes.fromhex(key)) == expected
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file["file"])
+def test_page_positions_are_those_of_java(file: dict[str, Any]) -> None:
+    pages = file["context"]["compressPages"]
+    if pages is not None:
+        sizes = _context(file).page_sizes
+        assert (np.cumsum(sizes) - sizes).tolist() == pages
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 24, 70_000])
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file["file"])
+def test_every_key_is_found_and_every_absent_one_missed(file: dict[str, Any], cache_bytes: int) -> None:
+    cache = BlockCache(cache_bytes, working_bytes=cache_bytes)
+    opened = HashFile(str(FOLDER / file["file"]), order=KeyOrder.unsigned_bytes(), cache=cache, context=_context(file))
+    entries = _entries(file)
+    absent = [bytes.fromhex(key) for key in EXPECT["datasets"][file["dataset"]]["absent"]]
+    with HashLookupStoreReader(opened) as reader:
+        # A few first: they go page by page; many go in one pass once the image is in memory.
+        few = [*entries[:5], *entries[-5:]]
+        assert ask(reader, [key for key, _ in few]) == [value for _, value in few]
+        assert ask(reader, [key for key, _ in entries]) == [value for _, value in entries]
+        assert ask(reader, absent) == [None] * len(absent)
+        assert {k: v for part in reader.scan() for k, v in zip(part.keys, part.values, strict=True)} == dict(entries)
+        assert reader.verify() == len(entries)
+    if file["bloom"]:
+        assert opened.filter is not None
+        passing = opened.filter.might_contain_many(RowBytes.from_list(absent))
+        assert np.flatnonzero(passing).tolist() == file["bloom"]["absent_passing"]
+        assert [opened.filter.might_contain(key) for key in absent] == passing.tolist()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file["file"])
+def test_the_same_puts_give_the_same_bytes(file: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "ours.hash"
+    if file["compression"] == "lzo":
+        with pytest.raises(UnsupportedError, match="lzo blocks are read but not written"):
+            _writer(file, path)
+        return
+    with _writer(file, path) as writer:
+        for key, value in _entries(file):
+            writer.put(key, value)
+        made = writer.finish()
+    opened = HashFile(made.path, order=KeyOrder.unsigned_bytes(), cache=BlockCache(), checksum=made.checksum)
+    java = _context(file)
+    assert opened.context.sections == java.sections
+    assert opened.context.bloom_size == java.bloom_size
+    assert opened.context.image_size == java.image_size
+    ours, theirs = path.read_bytes(), (FOLDER / file["file"]).read_bytes()
+    if file["compression"] == "none":
+        assert ours == theirs
+    elif ours != theirs:
+        # Compressors of other library versions may pack otherwise; the image must be the same.
+        assert _image(opened) == _image(
+            HashFile(str(FOLDER / file["file"]), order=KeyOrder.unsigned_bytes(), cache=BlockCache(), context=java)
+        )
+
+
+def _image(file: HashFile) -> bytes:
+    return b"".join(file.block(number).tobytes() for number in range(len(file.positions)))
