@@ -1,0 +1,65 @@
+"""The index types of the file index family, by name.
+
+A type of this package stands in `_BUILT_IN`. A type from elsewhere is an entry point of the group
+``lakeidx.file_indexes`` whose name is the type's name and whose value is a `FileIndexer` object (or a class to call
+without arguments), or is registered by a call.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib.metadata import entry_points
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.file_index_bitmap import BitmapIndexer
+from lakeidx.format.file_index_bloom import BloomFilterIndexer
+from lakeidx.format.file_index_bsi import BsiIndexer
+from lakeidx.format.file_index_range_bitmap import RangeBitmapIndexer
+from lakeidx.format.file_index_types import FileIndexer
+
+ENTRY_POINT_GROUP = "lakeidx.file_indexes"
+
+_BUILT_IN: tuple[FileIndexer, ...] = (BloomFilterIndexer(), BitmapIndexer(), BsiIndexer(), RangeBitmapIndexer())
+_by_name: dict[str, FileIndexer] = {indexer.name: indexer for indexer in _BUILT_IN}
+
+
+def register_file_index(indexer: FileIndexer) -> None:
+    """Make a type known in this process.
+
+    errors   InvalidInputError when another type has the name
+    """
+    known = _by_name.get(indexer.name)
+    if known is not None and known is not indexer:
+        raise InvalidInputError(f"file index type {indexer.name!r} is already registered")
+    _by_name[indexer.name] = indexer
+
+
+def find_file_index(name: str) -> FileIndexer | None:
+    """The type of a name, from this package, `register_file_index` or an installed package; None when there is none.
+
+    errors   InvalidInputError when an installed package has the type but it cannot be loaded
+    """
+    if name not in _by_name:
+        for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+            try:
+                loaded = entry.load()
+                _by_name[name] = loaded() if isinstance(loaded, type) else loaded
+            except Exception as e:  # whatever a foreign module raises
+                raise InvalidInputError(f"file index type {name!r} cannot be loaded from {entry.value}: {e}") from e
+    return _by_name.get(name)
+
+
+def file_index_of(name: str) -> FileIndexer:
+    """The type of a name; InvalidInputError that lists the types when there is none."""
+    found = find_file_index(name)
+    if found is None:
+        names = file_index_names()
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}"
+        raise InvalidInputError(f"unknown file index type {name!r}; {hint}")
+    return found
+
+
+def file_index_names() -> tuple[str, ...]:
+    """All type names, those of installed packages included, sorted."""
+    return tuple(sorted({*_by_name, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))}))
