@@ -1,0 +1,199 @@
+"""How results are written: JSON lines, CSV, Parquet, or a table for people.
+
+JSON values: dates and timestamps ISO, decimals and times as text, binary as hex; nested values the same inside.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from lakeidx.errors import InvalidInputError
+
+
+class RowFormat(StrEnum):
+    """Formats of rows."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    TABLE = "table"
+
+
+class ListFormat(StrEnum):
+    """Formats of short lists."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+def text_columns(table: pa.Table) -> list[list[Any]]:
+    """Columns as JSON-able Python values, converted column by column."""
+    return [_json_values(table.column(i)) for i in range(table.num_columns)]
+
+
+def _json_values(column: pa.ChunkedArray) -> list[Any]:
+    t = column.type
+    if pa.types.is_timestamp(t):
+        text = pc.cast(column, pa.string())
+        return pc.replace_substring(text, " ", "T", max_replacements=1).to_pylist()
+    if pa.types.is_date(t) or pa.types.is_decimal(t) or pa.types.is_time(t):
+        return pc.cast(column, pa.string()).to_pylist()
+    if pa.types.is_binary(t):
+        return [None if v is None else v.hex() for v in column.to_pylist()]
+    if pa.types.is_floating(t):
+        return [_float(v) for v in column.to_pylist()]
+    if pa.types.is_nested(t):
+        return [_nested(v) for v in column.to_pylist()]
+    return column.to_pylist()
+
+
+def _float(value: float | None) -> float | str | None:
+    # JSON has no NaN and no infinities.
+    if value is None or value - value == 0:
+        return value
+    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _nested(v) for k, v in value.items()}
+    if isinstance(value, tuple):
+        return [_nested(v) for v in value]
+    if isinstance(value, list):
+        return [_nested(v) for v in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float):
+        return _float(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def json_lines(table: pa.Table) -> Iterator[str]:
+    """One JSON object per row."""
+    names = table.column_names
+    for row in zip(*text_columns(table), strict=True):
+        yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+
+
+@contextmanager
+def _text_sink(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        return
+    temp = output.with_name(f".{output.name}.tmp")
+    try:
+        with temp.open("w", encoding="utf-8", newline="") as sink:
+            yield sink
+        temp.replace(output)
+    finally:
+        temp.unlink(missing_ok=True)
+
+
+def write_rows(tables: Iterable[pa.Table], schema: pa.Schema, kind: RowFormat, output: Path | None) -> int:
+    """Write rows in a format; gives their number. A file appears under its name only when it is complete."""
+    writer: dict[RowFormat, Callable[[Iterable[pa.Table], pa.Schema, Path | None], int]] = {
+        RowFormat.JSONL: _write_jsonl,
+        RowFormat.CSV: _write_csv,
+        RowFormat.PARQUET: _write_parquet,
+        RowFormat.TABLE: _write_table,
+    }
+    return writer[kind](tables, schema, output)
+
+
+def _write_jsonl(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
+    count = 0
+    with _text_sink(output) as sink:
+        for table in tables:
+            count += table.num_rows
+            sink.writelines(line + "\n" for line in json_lines(table))
+    return count
+
+
+def _write_csv(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
+    count = 0
+    with _text_sink(output) as sink:
+        header = True
+        for table in (*tables, schema.empty_table()):
+            count += table.num_rows
+            if table.num_rows == 0 and not header:
+                continue
+            arrays = [pa.array([v if v is None or isinstance(v, str) else json.dumps(v) for v in c], pa.string())
+                      for c in text_columns(table)]  # fmt: skip
+            buffer = pa.BufferOutputStream()
+            options = pacsv.WriteOptions(include_header=header, quoting_style="needed")
+            pacsv.write_csv(pa.table(arrays, names=table.column_names), buffer, options)
+            sink.write(buffer.getvalue().to_pybytes().decode())
+            header = False
+    return count
+
+
+def _write_parquet(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
+    if output is None:
+        raise InvalidInputError("Parquet goes to a file: give -o FILE")
+    temp = output.with_name(f".{output.name}.tmp")
+    count = 0
+    try:
+        with pq.ParquetWriter(temp, schema, compression="zstd") as writer:
+            for table in tables:
+                count += table.num_rows
+                writer.write_table(table)
+        temp.replace(output)
+    finally:
+        temp.unlink(missing_ok=True)
+    return count
+
+
+def _write_table(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
+    rows: list[dict[str, Any]] = []
+    for table in tables:
+        columns = text_columns(table)
+        rows += [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+    with _text_sink(output) as sink:
+        _print_table(rows, schema.names, sink)
+    return len(rows)
+
+
+def print_list(rows: Sequence[Mapping[str, Any]], kind: ListFormat) -> None:
+    """A short list to stdout."""
+    if kind is ListFormat.JSONL:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False, default=str))
+        return
+    names = list(dict.fromkeys(n for r in rows for n in r))
+    _print_table(rows, names, sys.stdout)
+
+
+def _print_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str], sink: TextIO) -> None:
+    table = Table()
+    for name in names:
+        numeric = bool(rows) and all(isinstance(r.get(name), (int, float)) or r.get(name) is None for r in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*("" if row.get(n) is None else _cell(row[n]) for n in names))
+    width = None if sink.isatty() else 4096
+    console = Console(file=sink, width=width, soft_wrap=width is not None)
+    console.print(table, crop=False)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document to stdout."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
