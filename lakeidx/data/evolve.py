@@ -64,6 +64,10 @@ def _evolve(column: pa.ChunkedArray, old: DataType, new: DataType, name: str) ->
 def _rebuild(chunk: pa.Array, old: DataType, new: DataType, name: str) -> pa.Array:
     """A nested array with its children evolved and with Arrow's names for them."""
     target = to_arrow(new)
+    if pa.types.is_struct(chunk.type) is not pa.types.is_struct(target) or pa.types.is_map(chunk.type) is not (
+        pa.types.is_map(target)
+    ):
+        raise ValueError(f"column {name!r}: found {chunk.type} where {old} should be")
     mask = chunk.is_null() if chunk.null_count else None
     if new.root is Root.VARIANT:
         return pa.StructArray.from_arrays(chunk.flatten(), fields=list(target), mask=mask)

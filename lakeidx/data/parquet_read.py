@@ -75,14 +75,14 @@ def read_data_file(
     source = _open(store, path, file.file_size if file is not None else None, file_schema, encoded)
     if file is not None and source.rows != file.row_count:
         raise CorruptFileError(f"expected {file.row_count} rows, found {source.rows}", path=path)
-    missing = [f.name for f in file_schema.fields if f.name not in source.schema.names]
-    for name in ([n for n, _ in _SYSTEM] if keyed else []) + [
-        n for n in missing if not file_schema.field(n).type.nullable
-    ]:
-        if name not in source.schema.names:
-            raise CorruptFileError(f"no column {name!r} in the file", path=path)
     names = [n for n, _ in _SYSTEM] if keyed else []
-    names += [p.source.name for p in plans if p.source is not None and p.source.name not in missing]
+    names += [p.source.name for p in plans if p.source is not None]
+    # Files of data evolution hold some of the schema's columns; all others hold all.
+    written = set(names if file is None or file.write_cols is None else file.write_cols)
+    missing = [n for n in names if n not in source.schema.names]
+    if any(n in written for n in missing):
+        raise CorruptFileError(f"the file has no column {missing[0]!r}", path=path)
+    names = [n for n in names if n not in missing]
     row_filter = RowFilter(deletion_vector, selection)
     batches = source.batches(
         list(dict.fromkeys(names)),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeidx.data.parquet_chunks import FooterChunks
 from lakeidx.data.positions import RowFilter
-from lakeidx.data.stats import footer_stats
+from lakeidx.data.stats import merge_chunk_stats
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError, UnsupportedError
 from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
 from lakeidx.storage.base import ObjectStore
@@ -19,6 +22,9 @@ from lakeidx.types import STRING_ROOTS, Field
 
 # What Arrow raises on bytes that are no Parquet file, or a damaged one.
 _DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
+_MAGIC = b"PAR1"
+_LENGTH = struct.Struct("<I")
+_TAIL_BYTES = 1 << 16
 # INT96 as milliseconds. timestamp[ns] ends at +-2**63 ns. Java writes an instant before 1970 with negative nanoseconds of
 # the day, which Arrow takes for unsigned: such a value comes out 2**64 ns too great, and below 2**64 ns it is taken for one.
 _LEAST_MILLIS = -9_223_372_036_855
@@ -72,20 +78,25 @@ class ParquetSource:
         self.path = path
         self._stream = store.open_input(path, size=size)
         with damage_of(path):
+            footer = _read_footer(self._stream, path)
+            metadata = pq.read_metadata(pa.BufferReader(b"".join((_MAGIC, footer, _LENGTH.pack(len(footer)), _MAGIC))))
             self._file = pq.ParquetFile(
                 self._stream,
+                metadata=metadata,
                 read_dictionary=list(dictionary_columns) or None,
                 pre_buffer=True,
                 page_checksum_verification=True,
             )
-            self.metadata: pq.FileMetaData = self._file.metadata
             self.schema: pa.Schema = self._file.schema_arrow
-            self._int96 = self._int96_columns()
-
-    @property
-    def rows(self) -> int:
-        """Rows of the file."""
-        return int(self.metadata.num_rows)
+            # Of Arrow's metadata only what cannot end the process on damaged bytes is used: see `parquet_chunks`.
+            leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+            self._leaves = [_Leaf(c.path, c.path.split(".")[0], c.physical_type) for c in leaves]
+            self._group_rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+            self.rows = int(metadata.num_rows)
+            self._chunks = FooterChunks(footer, len(self._group_rows), len(leaves), path)
+        if sum(self._group_rows) != self.rows or any(n < 0 for n in self._group_rows):
+            raise CorruptFileError(f"row groups of {self._group_rows} rows in a file of {self.rows}", path=path)
+        self._int96 = frozenset(leaf.column for leaf in self._leaves if leaf.physical_type == "INT96")
 
     def batches(
         self,
@@ -104,9 +115,8 @@ class ParquetSource:
         fields     the columns of the schema the file was written with
         """
         first = 0
-        counters.row_groups += self.metadata.num_row_groups
-        for g in range(self.metadata.num_row_groups):
-            rows = self.metadata.row_group(g).num_rows
+        counters.row_groups += len(self._group_rows)
+        for g, rows in enumerate(self._group_rows):
             if row_filter.keeps_any(first, rows) and self._may_match(g, predicate, fields):
                 counters.row_groups_read += 1
                 counters.rows_read += rows
@@ -118,15 +128,19 @@ class ParquetSource:
         with damage_of(self.path):
             self._check_int96(g, names)
             batches = self._file.iter_batches(batch_rows, row_groups=[g], columns=list(names), use_threads=False)
+        left = self._group_rows[g]
         while True:
             with damage_of(self.path):
                 batch = next(batches, None)
                 if batch is None:
-                    return
+                    break
                 # A prefix of a dotted name may have brought columns that nobody asked for.
                 table = pa.Table.from_batches([batch]).select(list(names))
             yield first, table
             first += table.num_rows
+            left -= table.num_rows
+        if left:
+            raise CorruptFileError(f"row group {g} has {left} rows less than the footer says", path=self.path)
 
     def _may_match(self, g: int, predicate: Predicate | None, fields: Sequence[Field]) -> bool:
         if predicate is None:
@@ -136,31 +150,25 @@ class ParquetSource:
 
     def _group_stats(self, g: int, predicate: Predicate, fields: Sequence[Field]) -> dict[str, ColumnStats]:
         wanted = set(columns(predicate))
-        rows = self.metadata.row_group(g).num_rows
-        present = set(self.schema.names)
+        rows = self._group_rows[g]
+        leaves = {leaf.path: (i, leaf.physical_type) for i, leaf in enumerate(self._leaves)}
         stats: dict[str, ColumnStats] = {}
-        found = footer_stats(self.metadata, [f for f in fields if f.name in wanted and f.name in present], groups=[g])
         for f in fields:
             if f.name not in wanted:
                 continue
-            if f.name not in present:
+            if f.name not in self.schema.names:
                 stats[f.name] = all_null_stats(rows)
-                continue
-            column = found[f.name]
-            low, high = column.minimum, column.maximum
-            if f.type.root in STRING_ROOTS and low is not None:
-                low, high = low.decode("utf-8", "replace"), high.decode("utf-8", "replace")
-            stats[f.name] = ColumnStats(low, high, column.null_count, rows)
+            elif f.name in leaves and f.name not in self._int96 and not f.type.is_nested:
+                found = merge_chunk_stats([self._chunks.stats(g, *leaves[f.name])], f.type)
+                low, high = found.minimum, found.maximum
+                if f.type.root in STRING_ROOTS and low is not None:
+                    low, high = low.decode("utf-8", "replace"), high.decode("utf-8", "replace")
+                stats[f.name] = ColumnStats(low, high, found.null_count, rows)
         return stats
 
     def _group_bytes(self, g: int, names: Sequence[str]) -> int:
-        wanted, group = set(names), self.metadata.row_group(g)
-        chunks = (group.column(i) for i in range(group.num_columns))
-        return sum(c.total_compressed_size for c in chunks if c.path_in_schema.split(".")[0] in wanted)
-
-    def _int96_columns(self) -> frozenset[str]:
-        leaves = (self.metadata.schema.column(i) for i in range(self.metadata.num_columns))
-        return frozenset(c.path.split(".")[0] for c in leaves if c.physical_type == "INT96")
+        wanted = set(names)
+        return sum(self._chunks.compressed_bytes(g, i) for i, leaf in enumerate(self._leaves) if leaf.column in wanted)
 
     def _check_int96(self, g: int, names: Sequence[str]) -> None:
         """INT96 holds any instant, ``timestamp[ns]`` only 1677 to 2262, and Arrow wraps round without a word.
@@ -182,6 +190,30 @@ class ParquetSource:
                         " a precision above 6",
                         path=self.path,
                     )
+
+
+class _Leaf(NamedTuple):
+    """A leaf column of the file: its dotted path and the top-level column it lies in."""
+
+    path: str
+    column: str
+    physical_type: str
+
+
+def _read_footer(stream: pa.NativeFile, path: str) -> bytes:
+    """FileMetaData as it lies in the file, by one read for footers below 64 kB."""
+    size = stream.size()
+    if size < 12:
+        raise CorruptFileError(f"{size} bytes are too few for a Parquet file", path=path)
+    tail = stream.read_at(min(size, _TAIL_BYTES), max(0, size - _TAIL_BYTES))
+    if tail[-4:] != _MAGIC:
+        raise CorruptFileError(f"expected {_MAGIC!r} at the end, found {tail[-4:]!r}", path=path, offset=size - 4)
+    (length,) = _LENGTH.unpack(tail[-8:-4])
+    if length > size - 12:
+        raise CorruptFileError(f"a footer of {length} bytes in a file of {size}", path=path, offset=size - 8)
+    if length > len(tail) - 8:
+        tail = stream.read_at(length + 8, size - 8 - length)
+    return tail[-8 - length : -8]
 
 
 def _timestamp_leaves(array: pa.Array) -> Iterator[pa.Array]:

@@ -40,6 +40,7 @@ import pyarrow.parquet as pq
 
 from lakeidx.codec.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of
+from lakeidx.data.parquet_chunks import ChunkStats
 from lakeidx.data.parquet_schema import SYSTEM_COLUMNS, is_int96
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import SimpleStats
@@ -176,51 +177,61 @@ def footer_stats(
     footer: pq.FileMetaData,
     fields: Sequence[Field],
     *,
-    floats: Mapping[str, FloatMarks] | None = None,
-    null_counts: Mapping[str, int] | None = None,
-    groups: Sequence[int] | None = None,
+    floats: Mapping[str, FloatMarks],
+    null_counts: Mapping[str, int],
 ) -> dict[str, ColumnStats]:
-    """Full statistics of the top-level columns of a Parquet file, merged over its row groups.
+    """Full statistics of the top-level columns of a Parquet file just written, merged over its row groups.
 
-    floats       special values of FLOAT and DOUBLE columns; without them their bounds leave NaN out (as Arrow writes
-                 them) and have a sign of zero that may not occur
+    floats       special values of FLOAT and DOUBLE columns
     null_counts  of INT96 columns, about which Arrow writes nothing
-    groups       the row groups to look at; default all
     cost         O(columns x row groups); reads no data
     """
     positions = {footer.schema.column(i).path: i for i in range(footer.num_columns)}
-    chosen = [footer.row_group(g) for g in (range(footer.num_row_groups) if groups is None else groups)]
+    groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
     out: dict[str, ColumnStats] = {}
     for field in fields:
         at = positions.get(field.name)
         if at is None or field.type.root in _NO_STATS_ROOTS:
             out[field.name] = NO_STATS
         elif is_int96(field.type):
-            out[field.name] = ColumnStats(null_count=(null_counts or {}).get(field.name))
+            out[field.name] = ColumnStats(null_count=null_counts.get(field.name))
         else:
-            out[field.name] = _merge_chunks([g.column(at) for g in chosen], field.type, (floats or {}).get(field.name))
+            chunks = [_chunk_of(g.column(at)) for g in groups]
+            out[field.name] = merge_chunk_stats(chunks, field.type, floats.get(field.name))
     return out
 
 
-def _merge_chunks(chunks: Sequence[pq.ColumnChunkMetaData], t: DataType, marks: FloatMarks | None) -> ColumnStats:
+def _chunk_of(chunk: pq.ColumnChunkMetaData) -> ChunkStats:
+    stats = chunk.statistics
+    if stats is None:
+        return ChunkStats(chunk.num_values, None, None, None)
+    low, high = (stats.min_raw, stats.max_raw) if stats.has_min_max else (None, None)
+    return ChunkStats(chunk.num_values, stats.null_count if stats.has_null_count else None, low, high)
+
+
+def merge_chunk_stats(chunks: Sequence[ChunkStats], t: DataType, marks: FloatMarks | None = None) -> ColumnStats:
+    """Statistics of a column over some of its chunks; string bounds stay UTF-8 bytes.
+
+    marks   special values of a FLOAT or DOUBLE column; without them the bounds leave NaN out (as Arrow writes them) and
+            have a sign of zero that may not occur
+    """
     null_count, rows = 0, 0
     low: Any = None
     high: Any = None
     known = t.root not in _COUNT_ONLY_ROOTS
     has_nan = marks is not None and marks.nan
     for chunk in chunks:
-        stats = chunk.statistics
-        if stats is None or not stats.has_null_count:
+        if chunk.null_count is None:
             return NO_STATS
-        rows += chunk.num_values
-        null_count += stats.null_count
-        if not known or stats.null_count == chunk.num_values:
+        rows += chunk.values
+        null_count += chunk.null_count
+        if not known or chunk.null_count == chunk.values:
             continue
-        if not stats.has_min_max:
-            # A value too long for the footer: what the other row groups say would not bound the file. Or nothing but NaN.
+        if chunk.low is None:
+            # A value too long for the footer: what the other chunks say would not bound the column. Or nothing but NaN.
             known = has_nan
             continue
-        chunk_low, chunk_high = _internal(stats.min_raw, t), _internal(stats.max_raw, t)
+        chunk_low, chunk_high = _internal(chunk.low, t), _internal(chunk.high, t)
         low = chunk_low if low is None else min(low, chunk_low)
         high = chunk_high if high is None else max(high, chunk_high)
     if not known or null_count == rows:
