@@ -194,7 +194,8 @@ def _read_csv(store: ObjectStore, path: str, fields: Sequence[Field], options: L
 def _lines_around(first: int, count: int, skipped: Sequence[int]) -> list[int] | None:
     if not skipped:
         return None
-    gone, out, line = set(skipped), [], first
+    gone, line = set(skipped), first
+    out: list[int] = []
     while len(out) < count:
         if line not in gone:
             out.append(line)

@@ -70,7 +70,7 @@ def _build(node: yaml.Node, at: Path, document: YamlDocument, path: str, variabl
         return [_build(child, (*at, i), document, path, variables) for i, child in enumerate(node.value)]
     if node.tag == "tag:yaml.org,2002:str":
         return _expand(node.value, line, path, variables)
-    return yaml.SafeLoader("").construct_object(node)  # type: ignore[no-untyped-call]
+    return yaml.SafeLoader("").construct_object(node)
 
 
 def _expand(text: str, line: int, path: str, variables: Mapping[str, str]) -> str:

@@ -117,7 +117,7 @@ def _to_tasks(blocks: DataFrame, count: int) -> DataFrame:
 def _small_batches(session: SparkSession) -> Iterator[None]:
     """Blocks are large values: few of them may stand in one Arrow batch between Spark and Python."""
     key = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = session.conf.get(key)
+    before = str(session.conf.get(key, "10000"))
     session.conf.set(key, "8")
     try:
         yield
@@ -144,8 +144,12 @@ def _collect(frame: DataFrame, count: int) -> list[Any]:
     return out
 
 
+def _pickled(value: Any) -> bytes:
+    return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+
+
 def _result(number: int, ok: bool, value: Any) -> pa.RecordBatch:
-    payload = cloudpickle.dumps(value)
+    payload = _pickled(value)
     return pa.record_batch(
         [pa.array([number], pa.int64()), pa.array([ok]), pa.array([payload], pa.binary())],
         names=["number", "ok", "result"],
@@ -177,7 +181,7 @@ def _split_function(
                         yield from _encode(block, tasks[block.target])
                 except LakeIdxError as error:
                     # Every reduce task would do; the first one raises it.
-                    yield _row(0, _ERROR_TARGET, number, 0, cloudpickle.dumps(error))
+                    yield _row(0, _ERROR_TARGET, number, 0, _pickled(error))
 
     return run
 

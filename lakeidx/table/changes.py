@@ -93,7 +93,10 @@ def decode_changes(data: bytes, path: str | None = None) -> TableChanges:
                 f"part {name!r} of the change file is cut short or unknown", path=path, offset=position
             )
         where = path or "changes"
-        parts[name] = tuple(decode_manifest(part, where) if name in _DATA_PARTS else decode_index_manifest(part, where))
+        if name in _DATA_PARTS:
+            parts[name] = tuple(decode_manifest(part, where))
+        else:
+            parts[name] = tuple(decode_index_manifest(part, where))
         position += length
     return TableChanges(**parts)  # type: ignore[arg-type]
 

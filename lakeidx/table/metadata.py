@@ -206,7 +206,7 @@ class TableMetadata:
             hit = self._cache.get(path)
             if hit is not None:
                 self._cache.move_to_end(path)
-                return hit[1]  # type: ignore[no-any-return]
+                return hit[1]
         data = self.store.get(path)
         value = decode(data, path)
         with self._lock:

@@ -1,0 +1,176 @@
+"""Files that expiry, deleting a tag and rolling back take away, and the plan that lists them in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.manifest_list import ManifestFileMeta
+from lakeidx.format.snapshot import Snapshot
+
+#: A data file wherever its level: (partition bytes, bucket, file name).
+DataFileKey = tuple[bytes, int, str]
+
+
+class Role(StrEnum):
+    """What a file is, and with that where it lies."""
+
+    DATA = "data"
+    EXTRA = "extra"
+    CHANGELOG = "changelog"
+    INDEX = "index"
+    MANIFEST = "manifest"
+    STATISTICS = "statistics"
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    LONG_LIVED_CHANGELOG = "long-lived changelog"
+
+
+@dataclass(frozen=True, slots=True)
+class DoomedFile:
+    """A file to delete.
+
+    name            file name; the id for SNAPSHOT and LONG_LIVED_CHANGELOG, the tag's name for TAG. MANIFEST also stands
+                    for manifest lists and index manifests: they lie in one directory
+    size            bytes, None when the metadata do not say
+    partition       of data, extra, changelog and index files
+    external_path   whole path of the data file (also for its extra files) or of the index file, when it lies elsewhere
+    """
+
+    role: Role
+    name: str
+    size: int | None = None
+    partition: bytes = b""
+    bucket: int = -1
+    external_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpirePlan:
+    """What to do, in order.
+
+    snapshots_gone      ids whose snapshot files go
+    latest_hint         write LATEST first (rollback)
+    restore_snapshot    write this snapshot file (from its tag) and EARLIEST before anything goes (rollback)
+    changelog_hint      write changelog/LATEST before long-lived changelogs go; -1 when none is left (rollback)
+    keep_as_changelog   write these to ``changelog/changelog-<id>`` before their snapshot files go
+    phases              files to delete, phase after phase; inside a phase any order
+    earliest_hint       write EARLIEST at the end
+    notes               what was left out and why
+    """
+
+    snapshots_gone: tuple[int, ...] = ()
+    latest_hint: int | None = None
+    restore_snapshot: Snapshot | None = None
+    changelog_hint: int | None = None
+    keep_as_changelog: tuple[Snapshot, ...] = ()
+    phases: tuple[tuple[DoomedFile, ...], ...] = ()
+    earliest_hint: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> list[DoomedFile]:
+        """All files, in order."""
+        return [f for phase in self.phases for f in phase]
+
+    @property
+    def known_bytes(self) -> int:
+        """Sum of the sizes that are known."""
+        return sum(f.size or 0 for f in self.files)
+
+    @property
+    def touched_buckets(self) -> list[tuple[bytes, int]]:
+        """(partition, bucket) pairs that lose data or changelog files: their directories may be empty afterwards."""
+        inside = (Role.DATA, Role.CHANGELOG)
+        return list(dict.fromkeys((f.partition, f.bucket) for f in self.files if f.role in inside))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotMetadata:
+    """The metadata files of a snapshot or tag. A part that cannot be read any more is None.
+
+    base, delta   manifests in these lists
+    changelog     manifests in the changelog list; () for a snapshot without one
+    index         entries of the index manifest; () for a snapshot without one
+    """
+
+    snapshot: Snapshot
+    base: tuple[ManifestFileMeta, ...] | None
+    delta: tuple[ManifestFileMeta, ...] | None
+    changelog: tuple[ManifestFileMeta, ...] | None = ()
+    index: tuple[IndexEntry, ...] | None = ()
+
+    def names(self) -> frozenset[str] | None:
+        """Names of all metadata and index files that a reader of the snapshot needs; None when a part is unreadable."""
+        if self.base is None or self.delta is None or self.index is None:
+            return None
+        s = self.snapshot
+        own = {s.base_manifest_list, s.delta_manifest_list, s.index_manifest, s.statistics, s.changelog_manifest_list}
+        manifests = {m.file_name for m in (*self.base, *self.delta, *(self.changelog or ()))}
+        return frozenset((own | manifests | {e.file_name for e in self.index}) - {None})  # type: ignore[arg-type]
+
+
+def data_file_key(entry: ManifestEntry) -> DataFileKey:
+    """The file an entry speaks of, whatever its level."""
+    return entry.partition, entry.bucket, entry.file.file_name
+
+
+def live_keys(entries: Iterable[ManifestEntry]) -> frozenset[DataFileKey]:
+    """Files of folded (live) entries."""
+    return frozenset(data_file_key(e) for e in entries)
+
+
+def doomed_data(entry: ManifestEntry, role: Role = Role.DATA) -> list[DoomedFile]:
+    f = entry.file
+    where = (entry.partition, entry.bucket, f.external_path)
+    extras = [DoomedFile(Role.EXTRA, name, None, *where) for name in f.extra_files] if role is Role.DATA else []
+    return [*extras, DoomedFile(role, f.file_name, f.file_size, *where)]
+
+
+def doomed_metadata(
+    m: SnapshotMetadata, kept: set[str], *, lists: bool = True, changelog: bool = True
+) -> list[DoomedFile]:
+    """Metadata files of one snapshot that are not kept, children before the lists that name them.
+
+    kept   names to keep; what is doomed here is added, so that no file is named twice
+    """
+    out: list[DoomedFile] = []
+
+    def doom(role: Role, name: str | None, size: int | None = None, entry: IndexEntry | None = None) -> None:
+        if name is None or name in kept:
+            return
+        kept.add(name)
+        if entry is None:
+            out.append(DoomedFile(role, name, size))
+        else:
+            out.append(DoomedFile(role, name, size, entry.partition, entry.bucket, entry.external_path))
+
+    s = m.snapshot
+    parts: list[tuple[tuple[ManifestFileMeta, ...] | None, str | None, int | None]] = []
+    if lists:
+        parts += [(m.base, s.base_manifest_list, s.base_manifest_list_size)]
+        parts += [(m.delta, s.delta_manifest_list, s.delta_manifest_list_size)]
+    if changelog:
+        parts += [(m.changelog, s.changelog_manifest_list, s.changelog_manifest_list_size)]
+    for manifests, list_name, list_size in parts:
+        for meta in manifests or ():
+            doom(Role.MANIFEST, meta.file_name, meta.file_size)
+        doom(Role.MANIFEST, list_name, list_size)
+    for entry in m.index or ():
+        doom(Role.INDEX, entry.file_name, entry.file_size, entry)
+    doom(Role.MANIFEST, s.index_manifest)
+    doom(Role.STATISTICS, s.statistics)
+    return out
+
+
+def children_first(files: Iterable[DoomedFile]) -> list[tuple[DoomedFile, ...]]:
+    """Metadata as phases: what lists name, then the lists themselves (their order is that of `doomed_metadata`)."""
+    lists: list[DoomedFile] = []
+    rest: list[DoomedFile] = []
+    for f in files:
+        is_list = f.name.startswith(("manifest-list-", "index-manifest-"))
+        (lists if is_list and f.role is Role.MANIFEST else rest).append(f)
+    return [tuple(rest), tuple(lists)]
