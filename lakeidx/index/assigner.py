@@ -65,8 +65,7 @@ class AssignPlan:
 
     num_channels   assigner tasks
     num_assigners  tasks that share one partition, at most num_channels. Below num_channels two tasks may fill one
-                   bucket
-                   (Java's formulas allow it; keys stay in one bucket, the bucket may get up to twice its target)
+                   bucket (Java's formulas allow it; keys stay in one bucket, the bucket may get up to twice its target)
     target_rows, max_buckets, limit_scope  as in `AssignRules`
     """
 
@@ -235,8 +234,7 @@ class HashBucketAssigner:
 
         commit_identifier  of the commit being prepared
         latest_committed   gives the identifier of the newest snapshot of this commit user, None if it has none; asked
-                           only
-                           when the answer matters
+                           only when the answer matters
         returns            the partitions dropped: not accessed since the previous call, and everything recorded in them
                            belongs to a commit that is known to have landed
         """

@@ -1,8 +1,7 @@
 """Keeping a bucket's HASH index file: what has to be written after a batch.
 
 source   org.apache.paimon.index.DynamicBucketIndexMaintainer, release 1.4.2. Java writes the hashes in the order of its
-         hash
-         set; the order has no meaning, lakeidx writes them ascending.
+         hash set; the order has no meaning, lakeidx writes them ascending.
 """
 
 from __future__ import annotations

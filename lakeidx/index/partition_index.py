@@ -83,8 +83,7 @@ class PartitionIndex:
 
         files        (bucket, int32[m]) per file, in the order of the index manifest
         routed_here  which hashes (bool[m]) come to this assigner; None: all. Others are not remembered, but count in
-                     the
-                     buckets this assigner owns
+                     the buckets this assigner owns
         errors       InvalidInputError for a bucket id beyond 32,766 or hashes that are not an int32 column
         cost         one pass over the hashes; the map is allocated once
         """
@@ -205,8 +204,7 @@ class PartitionIndex:
         hashes    int32[n], hashes of the trimmed primary keys, in row order
         task_max  the largest bucket id given out before by the assigner task; only LimitScope.TASK looks at it
         errors    InvalidInputError when bucket ids have run out, or max-buckets leaves this assigner none; the rows
-                  before
-                  the one that failed stay assigned
+                  before the one that failed stay assigned
         cost      one pass over the column, plus a few microseconds per bucket that fills up
         """
         hashes = _column(hashes)

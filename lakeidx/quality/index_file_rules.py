@@ -97,8 +97,7 @@ def check_bucket_rows(
     rows         (partition, bucket) -> hashes in its index (what the assigner counts)
     target_rows  dynamic-bucket.target-row-num
     max_buckets  dynamic-bucket.max-buckets, -1 for none. A partition that has reached it takes new keys beyond the
-                 target,
-                 as it must: its buckets are not held against it
+                 target, as it must: its buckets are not held against it
     severity     WARN suits a table whose target was lowered after keys had been placed
     """
     buckets_of = _buckets_by_partition(rows)
