@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -118,7 +120,6 @@ MAKERS = {
     "BIGINT": (("BIGINT",), lambda k: (k - 5,)),
     "STRING": (("STRING",), lambda k: (f"key-{k:03d}-{'é😀' if k % 5 == 0 else ''}",)),
     "two columns": (("INT", "STRING"), lambda k: (k % 4, f"a,{k}\\")),
-    "DECIMAL": (("DECIMAL(20, 2)",), None),
 }
 
 
@@ -201,8 +202,6 @@ def test_false_positives_are_counted(table: FakeTable) -> None:
 def test_damaged_filter(table: FakeTable) -> None:
     table.write("a", 0, _keys(1), options=BLOOM_OPTIONS)
     file = table.write("a", 1, _keys(2), options=BLOOM_OPTIONS)
-    import pyarrow.parquet as pq
-
     read = pq.read_table(file.path)
     damaged = {**read.schema.metadata, b"org.apache.hudi.bloomfilter": b"AAAA"}
     pq.write_table(read.replace_schema_metadata(damaged), file.path)
@@ -234,6 +233,19 @@ def test_moved_and_deleted_keys(table: FakeTable) -> None:
         # Where deletes are ignored by the merge engine, a deleted key still lives.
         kept = TAGGERS[name].tag(table.batch([("b", (2,))]), table.context(BLOOM_OPTIONS, deletes_hide=False))
         assert (table.name_of(kept.partitions[kept.partition[0]]), kept.bucket[0]) == ("a", 0)
+
+
+@pytest.mark.parametrize("name", TAGGERS)
+def test_the_file_given_is_the_newest(table: FakeTable, name: str) -> None:
+    """Written, compacted to level 5, written again: twice on level 0."""
+    table.write("a", 0, _keys(1, 2, 3))
+    table.write("a", 0, _keys(2, 3))
+    table.compact("a", 0)
+    table.write("a", 0, _keys(2, 3))
+    newest = table.write("a", 0, _keys(3))
+    found = check(table, [("a", (1,)), ("a", (2,)), ("a", (3,))], TAGGERS[name], {})
+    assert [found.files[f].meta.level for f in found.file] == [5, 0, 0]
+    assert found.files[found.file[2]] == newest
 
 
 def test_metadata_cache_is_made_kept_and_mended(table: FakeTable) -> None:
@@ -283,8 +295,6 @@ def test_a_key_column_renamed_since(table: FakeTable) -> None:
     context = table.context({})
     renamed = tuple(type(f)(f.id, "other", f.type) for f in table.key_fields)
     reader = type(context.reader)(context.reader.store, renamed, context.reader.read_other)  # type: ignore[attr-defined, call-arg]
-    import dataclasses
-
     found = SimpleTagger().tag(
         table.batch([("a", (2,)), ("a", (3,)), ("a", (4,))]), dataclasses.replace(context, reader=reader)
     )
