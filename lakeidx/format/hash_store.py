@@ -147,6 +147,14 @@ def encode_context(context: HashContext) -> bytes:
     return bytes(out + _CRC.pack(crc32(out)))
 
 
+def context_checksum(data: bytes) -> int:
+    """The checksum that a context file ends with, computed from its other bytes.
+
+    (The CRC of the whole file would be the same number for every intact file.)
+    """
+    return crc32(data[:-4])
+
+
 def decode_context(data: bytes, *, path: str | None = None) -> HashContext:
     """Read a context file.
 
@@ -155,7 +163,7 @@ def decode_context(data: bytes, *, path: str | None = None) -> HashContext:
     if len(data) < _HEAD.size + 3 * 4 or data[:4] != MAGIC:
         raise CorruptFileError(f"expected a context file, found {data[:4].hex() or 'nothing'}", path=path, offset=0)
     (expected,) = _CRC.unpack_from(data, len(data) - 4)
-    found = crc32(data[:-4])
+    found = context_checksum(data)
     if found != expected:
         raise CorruptFileError(f"checksum is {found:08x}, expected {expected:08x}", path=path, offset=len(data) - 4)
     _, version, codec, zero, file_size, image_size, page_size, bloom_entries, bloom_size = _HEAD.unpack_from(data)

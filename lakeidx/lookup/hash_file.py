@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lakeidx.codec.checksum import crc32
 from lakeidx.codec.compress import BlockCodec, decompress_block
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.hash_store import PAGE_HEADER_SIZE, HashContext, check_context, decode_context
+from lakeidx.format.hash_store import PAGE_HEADER_SIZE, HashContext, check_context, context_checksum, decode_context
 from lakeidx.lookup import hash_read_kernels as kernels
 from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Pinned
 from lakeidx.lookup.bloom import BloomFilter, BloomShape
@@ -33,7 +33,7 @@ class HashFile(BlockFile):
 
     order     form of the keys (a hash store has no order)
     context   None: read from the file beside
-    checksum  CRC-32 of the context file, or None
+    checksum  `hash_store.context_checksum` of the context file, or None
     size      expected bytes of the data file, or None
     errors    NotFoundError; CorruptFileError naming the file and position
     """
@@ -187,6 +187,9 @@ class HashFile(BlockFile):
 
 def _read_context(path: Path, checksum: int | None) -> HashContext:
     data = map_file(path).tobytes()
-    if checksum is not None and crc32(data) != checksum:
-        raise CorruptFileError(f"checksum is {crc32(data):08x}, expected {checksum:08x}", path=str(path), offset=0)
-    return decode_context(data, path=str(path))
+    context = decode_context(data, path=str(path))
+    if checksum is not None and context_checksum(data) != checksum:
+        raise CorruptFileError(
+            f"checksum is {context_checksum(data):08x}, expected {checksum:08x}", path=str(path), offset=len(data) - 4
+        )
+    return context

@@ -15,7 +15,14 @@ from lakeidx.codec.checksum import crc32
 from lakeidx.codec.compress import BlockCodec, BlockCompressor
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.hash_store import CONTEXT_SUFFIX, HashContext, LengthSection, encode_context, slots_for
+from lakeidx.format.hash_store import (
+    CONTEXT_SUFFIX,
+    HashContext,
+    LengthSection,
+    context_checksum,
+    encode_context,
+    slots_for,
+)
 from lakeidx.lookup import hash_build_kernels as kernels
 from lakeidx.lookup.bloom import BloomShape
 from lakeidx.lookup.entry_batch import EntryBatch
@@ -78,7 +85,7 @@ class HashLookupStoreWriter:
     def finish(self) -> LookupFile:
         """Build the image and write both files.
 
-        returns  `checksum` is the CRC-32 of the context file, which covers the data file
+        returns  `checksum` is that of the context file, which covers the data file
         """
         if self._done:
             raise InvalidInputError("the writer is finished", path=str(self._path))
@@ -209,7 +216,7 @@ class HashLookupStoreWriter:
             # Data without a context is of no use.
             self._path.unlink(missing_ok=True)
             raise
-        return crc32(data)
+        return context_checksum(data)
 
 
 def context_path(path: str | os.PathLike[str]) -> Path:

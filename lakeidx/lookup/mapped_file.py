@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.errors import CorruptFileError
+from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.lookup.scratch_file import os_errors
 
 
@@ -25,7 +26,10 @@ def map_file(path: str | os.PathLike[str], *, expected_size: int | None = None) 
     with os_errors(path):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            size = os.fstat(fd).st_size
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidInputError("is not a file", path=str(path))
+            size = status.st_size
             mapping = mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b""
         finally:
             os.close(fd)

@@ -67,12 +67,13 @@ def sst_file(entries: Sequence[Entry], block_size: int, filter_for: tuple[int, f
     """An SST without compression; entries are in order."""
     blocks: list[list[Entry]] = []
     open_block: list[Entry] = []
-    for entry in entries:
-        open_block.append(entry)
-        sizes = [len(varint(len(k)) + k + varint(len(v)) + v) for k, v in open_block]
+    sizes: list[int] = []
+    for key, value in entries:
+        open_block.append((key, value))
+        sizes.append(len(varint(len(key)) + key + varint(len(value)) + value))
         if sum(sizes) + 5 + (4 * len(sizes) if len(set(sizes)) > 1 else 0) > block_size:
             blocks.append(open_block)
-            open_block = []
+            open_block, sizes = [], []
     if open_block:
         blocks.append(open_block)
     out, index = b"", []
