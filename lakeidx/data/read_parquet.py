@@ -178,7 +178,7 @@ class ParquetSource:
         wanted = [n for n in names if n in self._int96]
         if not wanted:
             return
-        coarse = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit="ms")
+        coarse = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit="ms", page_checksum_verification=True)
         table = coarse.read_row_group(g, columns=wanted, use_threads=False)
         for name in wanted:
             for leaf in _timestamp_leaves(table.column(name).combine_chunks()):
