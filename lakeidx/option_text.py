@@ -79,7 +79,7 @@ def parse_map(text: str) -> dict[str, str]:
 
 def parse_names(text: str) -> tuple[str, ...]:
     """``a, b,c`` as names without blanks around them; ValueError for an empty name."""
-    names = tuple(p.strip() for p in text.split(",")) if text.strip() else ()
+    names = tuple(p.strip() for p in text.split(","))
     if "" in names:
         raise ValueError("names separated by commas")
     return names
@@ -118,8 +118,8 @@ class Option(Generic[T]):
     def __get__(self, instance: TableOptions | None, owner: type) -> Option[T] | T:
         if instance is None:
             return self
-        parsed = instance.parsed
-        return parsed[self.key] if self.key in parsed else self.default
+        found: T = instance.parsed.get(self.key, self.default)
+        return found
 
     def find(self, raw: Mapping[str, str]) -> str | None:
         """The option's text in a table's options, by key or fallback key."""

@@ -156,6 +156,9 @@ def new_schema(spec: Mapping[str, Any], *, time_millis: int | None = None) -> Ta
     comment = spec.get("comment")
     if comment is not None and not isinstance(comment, str):
         raise InvalidInputError(f"comment must be text, not {comment!r}")
+    if "bucket-key" in options:
+        # Java does not trim this list: blanks in it would make the table unreadable there.
+        options["bucket-key"] = ",".join(name.strip() for name in options["bucket-key"].split(","))
     nullable_keys = options.get("primary-key.nullable", "false").strip().lower() == "true"
     fields = []
     for field, column in zip(

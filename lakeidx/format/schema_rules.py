@@ -14,10 +14,15 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.table_schema import KEY_PREFIX, POSTPONE_BUCKET, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.option_text import parse_names
 from lakeidx.options import STATS_MODES, TableOptions
-from lakeidx.types import STRING_ROOTS, DataType, Root, parse_type
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Root, parse_type
 
 RESERVED_NAMES = frozenset({SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID", "_KEY_ROW_ID"})
-FILE_FORMATS = frozenset({"parquet", "orc", "avro", "csv", "json", "text", "row", "lance", "mosaic", "vortex"})
+FILE_FORMATS = frozenset({"parquet", "orc", "avro", "csv", "json", "text"})
+AGGREGATORS = (
+    "sum", "product", "max", "min", "first_value", "first_non_null_value", "first_not_null_value", "last_value",
+    "last_non_null_value", "listagg", "bool_and", "bool_or", "collect", "merge_map", "merge_map_with_keytime",
+    "nested_update", "nested_partial_update", "rbm32", "rbm64", "hll_sketch", "theta_sketch", "primary-key",
+)  # fmt: skip
 _STATS_MODE = re.compile(r"none|counts|full|truncate\(\s*[1-9][0-9]*\s*\)", re.IGNORECASE)
 _SPEC_KEYS = frozenset(
     {"fields", "primaryKeys", "partitionKeys", "options", "comment", "version", "id", "highestFieldId", "timeMillis"}
@@ -79,8 +84,8 @@ def key_columns(spec: Mapping[str, Any], key: str, options: dict[str, str], opti
         from_option = parse_names(text)
     except ValueError as e:
         raise InvalidInputError(f"option '{option}': expected {e}, not {text!r}") from e
-    if named and tuple(named) != from_option:
-        raise InvalidInputError(f"'{key}' and option '{option}' disagree; name the columns once")
+    if named:
+        raise InvalidInputError(f"the columns are named twice, by '{key}' and by option '{option}'")
     return from_option
 
 
@@ -97,9 +102,13 @@ def check_schema(schema: TableSchema) -> None:
     _check_merge(schema, options)
     _check_retention(schema, options)
     _check_field_options(schema)
+    _check_sequence_groups(options)
+    _check_row_tracking(schema, options)
 
 
 def _check_names(schema: TableSchema) -> None:
+    if schema.table_options.type != "table":
+        raise InvalidInputError(f"option 'type': lakeidx makes tables of type table, not {schema.table_options.type!r}")
     for name in schema.field_names:
         if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
             raise InvalidInputError(f"column name {name!r} is reserved (names starting with {KEY_PREFIX} are, too)")
@@ -119,6 +128,12 @@ def _check_keys(schema: TableSchema) -> None:
                 raise InvalidInputError(f"{what} column {name!r} cannot be of type {data_type}")
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise InvalidInputError("the primary key needs at least one column that is not a partition column")
+    if schema.table_options.partition_legacy_name:
+        for name in schema.partition_keys:
+            if schema.field(name).type.root in BYTES_ROOTS:
+                raise InvalidInputError(
+                    f"partition column {name!r} of type {schema.field(name).type} needs option 'partition.legacy-name' = false"
+                )
     if len(schema.partition_keys) == len(schema.fields):
         raise InvalidInputError("at least one column must not be a partition column")
 
@@ -143,11 +158,6 @@ def _check_buckets(schema: TableSchema, options: TableOptions) -> None:
             raise InvalidInputError("a table without primary key and with fixed buckets needs option 'bucket-key'")
         if bucket == POSTPONE_BUCKET:
             raise InvalidInputError("option 'bucket' = -2 needs a primary key")
-    if schema.is_cross_partition and bucket != -1:
-        missing = [k for k in schema.partition_keys if k not in schema.primary_keys]
-        raise InvalidInputError(
-            f"the primary key leaves out the partition columns {', '.join(missing)}; that needs option 'bucket' = -1"
-        )
     function = options.bucket_function_type
     bucket_types = schema.types_of(schema.bucket_keys) if bucket > 0 else ()
     if (
@@ -252,23 +262,50 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
             )
 
 
-_FIELD_OPTION = re.compile(
-    r"fields\.(?P<columns>.+)\.(?P<name>aggregate-function|ignore-retract|sequence-group|stats-mode|distinct|"
-    r"list-agg-delimiter|nested-key|nested-sequence-field|count-limit)"
-)
-
-
 def _check_field_options(schema: TableSchema) -> None:
-    """Options ``fields.<column>.<name>`` must speak of columns there are."""
+    """Options ``fields.<columns>.<name>`` must speak of columns there are."""
+    engine = schema.table_options.merge_engine
     for key, value in schema.options.items():
-        m = _FIELD_OPTION.fullmatch(key)
-        if m is None:
+        if not key.startswith("fields.") or key == "fields.default-aggregate-function":
             continue
-        columns = [m["columns"]]
-        if m["name"] == "sequence-group":
-            columns = [*m["columns"].split(","), *value.split(",")]
-        for name in (c.strip() for c in columns):
-            if name not in schema.fields_by_name:
-                raise InvalidInputError(f"option '{key}': column {name!r} does not exist")
-            if m["name"] == "sequence-group" and name in schema.primary_keys:
-                raise InvalidInputError(f"option '{key}': {name!r} is a primary key column")
+        columns, _, name = key[len("fields.") :].rpartition(".")
+        spoken_of = columns.split(",")
+        if name == "sequence-group":
+            spoken_of += value.split(",")
+        for column in (c.strip() for c in spoken_of):
+            if column not in schema.fields_by_name:
+                raise InvalidInputError(f"option '{key}': column {column!r} does not exist")
+        if name == "aggregate-function" and engine in ("aggregation", "partial-update") and value not in AGGREGATORS:
+            raise InvalidInputError(
+                f"option '{key}': unknown aggregate function {value!r}; known are {', '.join(AGGREGATORS)}"
+            )
+
+
+def _check_sequence_groups(options: TableOptions) -> None:
+    """Partial updates: a column follows one sequence group, and a group excludes removal by any delete."""
+    if options.merge_engine != "partial-update":
+        return
+    groups = options.field_options("sequence-group")
+    follows: dict[str, str] = {}
+    for sequence_columns, value in groups.items():
+        for column in (c.strip() for c in value.split(",")):
+            if column in follows:
+                raise InvalidInputError(
+                    f"column {column!r} is in two sequence groups: {follows[column]} and {sequence_columns}"
+                )
+            follows[column] = sequence_columns
+    if groups and options.partial_update_remove_record_on_delete:
+        raise InvalidInputError("option 'partial-update.remove-record-on-delete' does not go with sequence groups")
+    leaders = {c.strip() for columns in groups for c in columns.split(",")}
+    for column in options.partial_update_remove_record_on_sequence_group:
+        if column not in leaders:
+            raise InvalidInputError(
+                f"option 'partial-update.remove-record-on-sequence-group': {column!r} leads no sequence group"
+            )
+
+
+def _check_row_tracking(schema: TableSchema, options: TableOptions) -> None:
+    if options.row_tracking_enabled and schema.primary_keys:
+        raise InvalidInputError("option 'row-tracking.enabled' does not go with a primary key")
+    if options.data_evolution_enabled and not options.row_tracking_enabled:
+        raise InvalidInputError("option 'data-evolution.enabled' needs 'row-tracking.enabled'")

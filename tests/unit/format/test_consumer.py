@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.consumer import decode_consumer, decode_hint, encode_consumer, encode_hint
+
+
+def test_consumer() -> None:
+    assert encode_consumer(7) == b'{\n  "nextSnapshot" : 7\n}'
+    assert decode_consumer(encode_consumer(7)) == 7
+    assert decode_consumer(b'{"nextSnapshot":12,"x":1}') == 12
+    for bad in (b"{}", b"", b'{"nextSnapshot":"7"}'):
+        with pytest.raises(CorruptFileError) as caught:
+            decode_consumer(bad, "consumer-c")
+        assert caught.value.path == "consumer-c"
+
+
+@pytest.mark.parametrize(
+    ("data", "id"), [(b"5", 5), (b"5\n", 5), (b"1\r\n2", 12), (b" 7 ", 7), (b"", None), (b"x", None), (b"-1", None),
+                     (b"\xff", None), (b"1" * 30, None), ("٣".encode(), None)],
+)  # fmt: skip
+def test_hint(data: bytes, id: int | None) -> None:
+    assert decode_hint(data) == id
+
+
+def test_hint_is_plain_text() -> None:
+    assert encode_hint(12) == b"12"

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import struct
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroaring import BitMap, BitMap64
+
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.deletion_vector import (
+    decode_deletion_vectors,
+    decode_vector,
+    encode_deletion_vectors,
+    encode_vector,
+    scan_deletion_vectors,
+    vector_range,
+)
+from lakeidx.format.index_manifest import DeletionVectorMeta
+
+# Written by Paimon for the positions 1 and 5.
+BYTES_32 = bytes.fromhex("00000018 5e43f2d0 3a30000001000000 0000010010000000 01000500 8c77fe55")
+BYTES_64 = bytes.fromhex(
+    "00000024 d1d33964 0100000000000000 00000000 3a30000001000000 0000010010000000 01000500 3e6e302f"
+)
+
+
+def test_the_bytes_of_both_forms() -> None:
+    assert encode_vector([1, 5]) == BYTES_32
+    assert encode_vector([5, 1], bitmap64=True) == BYTES_64
+    for body, length in ((BYTES_32, 0x18), (BYTES_64, len(BYTES_64))):
+        meta = DeletionVectorMeta(data_file_name="d", offset=1, length=length, cardinality=2)
+        assert list(decode_deletion_vectors(b"\x01" + body, [meta])["d"]) == [1, 5]
+        assert list(decode_vector(body, meta)) == [1, 5]
+        offset, size = vector_range(meta)
+        assert list(decode_vector((b"\x01" + body + b"more")[offset : offset + size], meta)) == [1, 5]
+
+
+rows = st.frozensets(st.integers(0, 200_000) | st.integers(0, 50), max_size=60) | st.builds(
+    lambda a, n: frozenset(range(a, a + n)), st.integers(0, 100_000), st.integers(0, 3000)
+)
+vectors = st.dictionaries(st.text(min_size=1, max_size=8), rows, max_size=4)
+
+
+@given(vectors=vectors, bitmap64=st.booleans())
+def test_round_trip(vectors: dict[str, frozenset[int]], bitmap64: bool) -> None:
+    data, metas = encode_deletion_vectors(vectors, bitmap64=bitmap64)
+    assert [m.data_file_name for m in metas] == list(vectors)
+    assert [m.cardinality for m in metas] == [len(v) for v in vectors.values()]
+    back = decode_deletion_vectors(data, metas)
+    assert {name: frozenset(v) for name, v in back.items()} == vectors
+    assert all(isinstance(v, BitMap64 if bitmap64 else BitMap) for v in back.values())
+    assert [frozenset(v.positions) for v in scan_deletion_vectors(data)] == list(vectors.values())
+    assert [(v.offset, v.length) for v in scan_deletion_vectors(data)] == [(m.offset, m.length) for m in metas]
+    some = metas[::2]
+    assert set(decode_deletion_vectors(data, some)) == {m.data_file_name for m in some}
+
+
+def test_no_vectors_is_one_byte() -> None:
+    assert encode_deletion_vectors({}) == (b"\x01", ())
+    assert decode_deletion_vectors(b"\x01", ()) == {}
+    assert scan_deletion_vectors(b"\x01") == []
+
+
+def test_positions_beyond_32_bits() -> None:
+    rows = {7, (1 << 32) + 3, (5 << 32) + 1}
+    data, metas = encode_deletion_vectors({"d": rows}, bitmap64=True)
+    assert set(decode_deletion_vectors(data, metas)["d"]) == rows
+    # Java also writes the empty bitmaps in between.
+    body = bytes.fromhex("d1d33964") + struct.pack("<q", 2)
+    body += struct.pack("<i", 0) + BitMap().serialize() + struct.pack("<i", 1) + BitMap([3]).serialize()
+    vector = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+    assert [list(v.positions) for v in scan_deletion_vectors(b"\x01" + vector)] == [[(1 << 32) + 3]]
+
+
+def sample(bitmap64: bool) -> tuple[bytes, tuple[DeletionVectorMeta, ...]]:
+    return encode_deletion_vectors({"a": [1, 5, 9], "b": range(100)}, bitmap64=bitmap64)
+
+
+@pytest.mark.parametrize("bitmap64", [False, True])
+def test_cut_anywhere(bitmap64: bool) -> None:
+    data, metas = sample(bitmap64)
+    ends = {1, *(m.offset for m in metas), len(data)}
+    for cut in range(len(data)):
+        with pytest.raises(CorruptFileError) as caught:
+            decode_deletion_vectors(data[:cut], metas, "index-1")
+        assert caught.value.path == "index-1"
+        assert caught.value.offset is not None
+        if cut not in ends:
+            with pytest.raises(CorruptFileError):
+                scan_deletion_vectors(data[:cut])
+
+
+@pytest.mark.parametrize("bitmap64", [False, True])
+def test_flip_anywhere(bitmap64: bool) -> None:
+    """The CRC covers all but the sizes, and those are checked against the index manifest."""
+    data, metas = sample(bitmap64)
+    for at in range(len(data)):
+        for mask in (1, 0x80, 0xFF):
+            damaged = bytearray(data)
+            damaged[at] ^= mask
+            with pytest.raises(CorruptFileError):
+                decode_deletion_vectors(bytes(damaged), metas, "f")
+
+
+def test_entries_that_do_not_fit() -> None:
+    data, (a, b) = sample(False)
+    for meta in (
+        DeletionVectorMeta(data_file_name="a", offset=a.offset, length=a.length + 1),
+        DeletionVectorMeta(data_file_name="a", offset=a.offset, length=a.length, cardinality=2),
+        DeletionVectorMeta(data_file_name="a", offset=b.offset, length=a.length),
+        DeletionVectorMeta(data_file_name="a", offset=-1, length=a.length),
+        DeletionVectorMeta(data_file_name="a", offset=1 << 30, length=a.length),
+    ):
+        with pytest.raises(CorruptFileError):
+            decode_deletion_vectors(data, [meta], "f")
+    unsaid = DeletionVectorMeta(data_file_name="a", offset=a.offset, length=a.length, cardinality=None)
+    assert len(decode_deletion_vectors(data, [unsaid])["a"]) == 3
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes(data: bytes) -> None:
+    body = b"\x5e\x43\xf2\xd0" + data
+    vector = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+    for file in (data, b"\x01" + data, b"\x01" + vector):
+        try:
+            scan_deletion_vectors(file)
+        except CorruptFileError:
+            continue

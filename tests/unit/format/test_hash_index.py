@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
+
+
+def test_the_sheet_s_example() -> None:
+    # ids 1, 3, 2 of an INT key
+    data = bytes.fromhex("5759f99e d206e547 4fe4bbf0")
+    assert decode_hash_index(data).tolist() == [1465514398, -771300025, 1340390384]
+    assert encode_hash_index(decode_hash_index(data)) == data
+
+
+@given(hnp.arrays(np.int32, st.integers(0, 50)))
+def test_as_struct_does(hashes: np.ndarray) -> None:
+    data = encode_hash_index(hashes)
+    assert data == struct.pack(f">{len(hashes)}i", *hashes.tolist())
+    back = decode_hash_index(data)
+    assert back.dtype == np.int32
+    assert back.flags.writeable
+    assert back.tolist() == hashes.tolist()
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes(data: bytes) -> None:
+    if len(data) % 4 == 0:
+        assert len(decode_hash_index(data)) == len(data) // 4
+        return
+    with pytest.raises(CorruptFileError) as caught:
+        decode_hash_index(data, "index-1")
+    assert (caught.value.path, caught.value.offset) == ("index-1", len(data) - len(data) % 4)

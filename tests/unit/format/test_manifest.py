@@ -1,0 +1,233 @@
+"""Manifests, manifest lists and index manifests: round trips, older and newer writers, damaged bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeidx.codec.avro import header_schema
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
+from lakeidx.format.index_manifest import (
+    DeletionVectorMeta,
+    IndexEntry,
+    decode_index_manifest,
+    encode_index_manifest,
+)
+from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
+from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list, encode_manifest_list
+from tests.unit.format.strategies import index_entries, manifest_entries, manifest_files
+
+FILE = DataFileMeta(
+    file_name="data-1.parquet", file_size=1000, row_count=10, min_key=b"min", max_key=b"max",
+    key_stats=SimpleStats(b"a", b"b", (0,)), value_stats=SimpleStats(b"a", b"b", (1, None)), min_sequence_number=0,
+    max_sequence_number=9, schema_id=0, level=0, extra_files=("x.index",), creation_time_ms=123, delete_row_count=1,
+    file_source=FileSource.APPEND, value_stats_cols=("k", "v"),
+)  # fmt: skip
+ENTRY = ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=0, total_buckets=2, file=FILE)
+META = ManifestFileMeta(
+    file_name="manifest-1", file_size=100, num_added_files=3, num_deleted_files=1, partition_stats=EMPTY_STATS, schema_id=0,
+    min_bucket=0, max_bucket=4, min_level=0, max_level=5,
+)  # fmt: skip
+INDEX = IndexEntry(
+    kind=FileKind.ADD, partition=EMPTY_ROW, bucket=1, index_type="HASH", file_name="index-1", file_size=8, row_count=2
+)
+
+Codec = tuple[Callable[[Any], bytes], Callable[..., list[Any]], Any]
+CODECS: list[Any] = [
+    pytest.param(encode_manifest, decode_manifest, ENTRY, id="manifest"),
+    pytest.param(encode_manifest_list, decode_manifest_list, META, id="manifest list"),
+    pytest.param(encode_index_manifest, decode_index_manifest, INDEX, id="index manifest"),
+]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(manifest_entries, max_size=6), st.sampled_from(["zstd", "null", "deflate", "snappy"]))
+def test_manifest_round_trip(entries: list[ManifestEntry], codec: str) -> None:
+    assert decode_manifest(encode_manifest(entries, codec)) == entries
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(manifest_files, max_size=6))
+def test_manifest_list_round_trip(metas: list[ManifestFileMeta]) -> None:
+    assert decode_manifest_list(encode_manifest_list(metas)) == metas
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(index_entries, max_size=6))
+def test_index_manifest_round_trip(entries: list[IndexEntry]) -> None:
+    assert decode_index_manifest(encode_index_manifest(entries)) == entries
+
+
+@pytest.mark.parametrize(("encode", "decode", "value"), CODECS)
+def test_empty_and_many(encode: Any, decode: Any, value: Any) -> None:
+    assert decode(encode([])) == []
+    many = [replace(value, **({"bucket": i} if hasattr(value, "bucket") else {"file_size": i})) for i in range(3000)]
+    assert decode(encode(many)) == many
+
+
+def test_unions_have_null_first() -> None:
+    """Paimon's Java reader takes branch 1 as "has a value" whatever the schema says."""
+
+    def unions(node: Any) -> list[list[Any]]:
+        if isinstance(node, list):
+            return [node, *(u for b in node for u in unions(b))]
+        if isinstance(node, dict):
+            return [u for v in node.values() if isinstance(v, (dict, list)) for u in unions(v)] if "fields" not in node else [
+                u for f in node["fields"] for u in unions(f["type"])
+            ]  # fmt: skip
+        return []
+
+    for data in (encode_manifest([]), encode_manifest_list([]), encode_index_manifest([])):
+        found = unions(header_schema(data))
+        assert len(found) > 5
+        assert all(u[0] == "null" and len(u) == 2 for u in found)
+
+
+def test_versions() -> None:
+    records = list(fastavro.reader(io.BytesIO(encode_manifest([ENTRY], "null"))))
+    assert isinstance(records[0], dict)
+    assert records[0]["_VERSION"] == 2
+    assert next(iter(fastavro.reader(io.BytesIO(encode_manifest_list([META], "null")))))["_VERSION"] == 2  # type: ignore[index, call-overload]
+    assert next(iter(fastavro.reader(io.BytesIO(encode_index_manifest([INDEX], "null")))))["_VERSION"] == 1  # type: ignore[index, call-overload]
+
+
+def test_the_identifier_holds_what_makes_a_file_another() -> None:
+    for change in (
+        replace(ENTRY, partition=b"p"), replace(ENTRY, bucket=9), replace(ENTRY, file=replace(FILE, level=5)),
+        replace(ENTRY, file=replace(FILE, file_name="other")), replace(ENTRY, file=replace(FILE, extra_files=())),
+        replace(ENTRY, file=replace(FILE, embedded_index=b"")), replace(ENTRY, file=replace(FILE, external_path="s3://x")),
+    ):  # fmt: skip
+        assert change.identifier != ENTRY.identifier
+    same = replace(ENTRY, kind=FileKind.DELETE, total_buckets=7, file=replace(FILE, row_count=99, schema_id=3))
+    assert same.identifier == ENTRY.identifier
+    assert len({ENTRY.identifier, same.identifier}) == 1
+
+
+def rewritten(data: bytes, change: Callable[[dict[str, Any]], None], fix: Callable[[dict[str, Any]], None]) -> bytes:
+    """The file as a writer with another schema would have made it."""
+    reader = fastavro.reader(io.BytesIO(data))
+    schema = json.loads(reader.metadata["avro.schema"])
+    records = [r for r in reader if isinstance(r, dict)]
+    change(schema)
+    for r in records:
+        fix(r)
+    out = io.BytesIO()
+    fastavro.writer(out, schema, records)
+    return out.getvalue()
+
+
+def test_an_older_writer_lacks_fields() -> None:
+    late = {"_DELETE_ROW_COUNT", "_EMBEDDED_FILE_INDEX", "_FILE_SOURCE", "_VALUE_STATS_COLS", "_EXTERNAL_PATH", "_FIRST_ROW_ID",
+            "_WRITE_COLS", "_CREATION_TIME"}  # fmt: skip
+
+    def change(schema: dict[str, Any]) -> None:
+        file = schema["fields"][5]["type"]
+        file["fields"] = [f for f in file["fields"] if f["name"] not in late]
+
+    old = rewritten(encode_manifest([ENTRY], "null"), change, lambda r: None)
+    expected = replace(
+        FILE, delete_row_count=None, file_source=None, value_stats_cols=None, creation_time_ms=None
+    )  # fmt: skip
+    assert decode_manifest(old) == [replace(ENTRY, file=expected)]
+
+    def no_bounds(schema: dict[str, Any]) -> None:
+        schema["fields"] = [f for f in schema["fields"] if not f["name"].startswith(("_MIN_", "_MAX_"))]
+
+    old_list = rewritten(encode_manifest_list([META], "null"), no_bounds, lambda r: None)
+    assert decode_manifest_list(old_list) == [
+        replace(META, min_bucket=None, max_bucket=None, min_level=None, max_level=None)
+    ]
+
+
+def test_a_newer_writer_has_more_fields_in_another_order() -> None:
+    def change(schema: dict[str, Any]) -> None:
+        file = schema["fields"][5]["type"]
+        file["fields"].append(
+            {"name": "_WRITE_COLS_SEQUENCES", "type": ["null", {"type": "array", "items": "long"}], "default": None}
+        )
+        file["fields"].reverse()
+        schema["fields"].insert(0, {"name": "_NEW", "type": "string"})
+
+    def fix(record: dict[str, Any]) -> None:
+        record["_NEW"] = "x"
+        record["_FILE"]["_WRITE_COLS_SEQUENCES"] = [1, 2]
+
+    assert decode_manifest(rewritten(encode_manifest([ENTRY], "null"), change, fix)) == [ENTRY]
+
+
+def test_vectors_without_the_element_union_are_read() -> None:
+    entry = replace(INDEX, dv_ranges=(DeletionVectorMeta(data_file_name="d", offset=1, length=22, cardinality=3),))
+
+    def change(schema: dict[str, Any]) -> None:
+        ranges = schema["fields"][8]["type"][1]
+        ranges["items"] = ranges["items"][1]
+
+    assert decode_index_manifest(rewritten(encode_index_manifest([entry], "null"), change, lambda r: None)) == [entry]
+
+
+def set_field(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def fix(record: dict[str, Any]) -> None:
+        record[name] = value
+
+    return fix
+
+
+@pytest.mark.parametrize(("encode", "decode", "value"), CODECS)
+def test_other_versions_and_kinds_are_refused(encode: Any, decode: Any, value: Any) -> None:
+    data = encode([value], "null")
+    for name, wrong in (("_VERSION", 7), ("_VERSION", -1), ("_KIND", 2), ("_KIND", -1)):
+        if name == "_KIND" and isinstance(value, ManifestFileMeta):
+            continue
+        with pytest.raises(CorruptFileError, match=name) as caught:
+            decode(rewritten(data, lambda s: None, set_field(name, wrong)), "f")
+        assert caught.value.path == "f"
+
+
+@pytest.mark.parametrize(("encode", "decode", "value"), CODECS)
+def test_one_kind_is_not_another(encode: Any, decode: Any, value: Any) -> None:
+    for other in CODECS:
+        if other.values[0] is not encode:
+            with pytest.raises(CorruptFileError):
+                other.values[1](encode([value]), "f")
+
+
+@pytest.mark.parametrize(("encode", "decode", "value"), CODECS)
+@pytest.mark.parametrize("codec", ["null", "zstd"])
+def test_cut_and_flip_anywhere(encode: Any, decode: Any, value: Any, codec: str) -> None:
+    data = encode([value, value], codec)
+    empty = len(encode([], codec))
+    for cut in range(len(data)):
+        if cut == empty:
+            continue  # a file without blocks is a list without entries
+        with pytest.raises(CorruptFileError) as caught:
+            decode(data[:cut], "f")
+        assert caught.value.path == "f"
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << at % 8
+        try:
+            decoded = decode(bytes(damaged), "f")
+        except CorruptFileError:
+            continue
+        assert len(decoded) in (1, 2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes(data: bytes) -> None:
+    for case in CODECS:
+        encode, decode, _ = case.values
+        for file in (data, encode([], "null") + data):
+            try:
+                decode(file)
+            except CorruptFileError:
+                continue

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.paths import NameKind, TableLocation, TablePaths, split_table_uri
+from lakeidx.format.schema import new_schema
+from lakeidx.types import Field, parse_type
+
+UUID = "85223684-070f-4b7b-a1ce-217d5b745222"
+FIELDS = (Field(0, "dt", parse_type("DATE")), Field(1, "region", parse_type("STRING")))
+
+
+@pytest.mark.parametrize("root", ["/lake/db.db/t", "s3://bucket/lake/my db.db/tä", "file:///lake/db.db/t"])
+def test_metadata_paths(root: str) -> None:
+    p = TablePaths(root)
+    assert TablePaths(root + "/") == p
+    assert p.schema(3) == f"{root}/schema/schema-3"
+    assert p.snapshot(1) == f"{root}/snapshot/snapshot-1"
+    assert p.latest == f"{root}/snapshot/LATEST"
+    assert p.earliest == f"{root}/snapshot/EARLIEST"
+    assert p.changelog(7) == f"{root}/changelog/changelog-7"
+    assert p.changelog_latest == f"{root}/changelog/LATEST"
+    assert p.changelog_earliest == f"{root}/changelog/EARLIEST"
+    assert p.tag("v1 ü") == f"{root}/tag/tag-v1 ü"
+    assert p.consumer("c") == f"{root}/consumer/consumer-c"
+    assert p.manifest(f"manifest-{UUID}-0") == f"{root}/manifest/manifest-{UUID}-0"
+    assert p.index("index-x") == f"{root}/index/index-x"
+    assert p.statistics("stat-x") == f"{root}/statistics/stat-x"
+    assert p.bucket_dir({}, 0) == f"{root}/bucket-0"
+    assert p.bucket_dir({}, -2) == f"{root}/bucket-postpone"
+
+
+def test_branches_share_manifests_and_data() -> None:
+    p = TablePaths("/t", branch="b1")
+    assert p.schema(0) == "/t/branch/branch-b1/schema/schema-0"
+    assert p.snapshot(1) == "/t/branch/branch-b1/snapshot/snapshot-1"
+    assert p.tag("x") == "/t/branch/branch-b1/tag/tag-x"
+    assert p.consumer("x") == "/t/branch/branch-b1/consumer/consumer-x"
+    assert p.changelog(1) == "/t/branch/branch-b1/changelog/changelog-1"
+    assert p.manifest("m") == "/t/manifest/m"
+    assert p.index("i") == "/t/index/i"
+    assert p.bucket_dir({}, 1) == "/t/bucket-1"
+    assert p.branch_dir == "/t/branch"
+    parsed = p.parse(p.snapshot(1))
+    assert (parsed.branch, parsed.directory, parsed.name.number) == ("b1", "snapshot", 1)
+
+
+def test_partitions() -> None:
+    p = TablePaths("/t", partition_fields=FIELDS)
+    assert p.bucket_dir({"dt": 19723, "region": "a/b"}, 2) == "/t/dt=19723/region=a%2Fb/bucket-2"
+    assert p.partition_dir({"dt": None, "region": " "}) == "/t/dt=__DEFAULT_PARTITION__/region=__DEFAULT_PARTITION__"
+    sql = TablePaths("/t", partition_fields=FIELDS, legacy_partition_names=False, default_partition_name="none")
+    assert sql.partition_dir({"dt": 19723, "region": ""}) == "/t/dt=2024-01-01/region=none"
+
+
+def test_data_directory_and_locations() -> None:
+    p = TablePaths("/t", partition_fields=FIELDS, data_directory="data/x", index_in_data_dir=True)
+    values = {"dt": 0, "region": "r"}
+    assert p.bucket_dir(values, 0) == "/t/data/x/dt=0/region=r/bucket-0"
+    assert p.index_file(values, 0, "index-1") == "/t/data/x/dt=0/region=r/bucket-0/index-1"
+    assert p.index_file(values, 0, "index-1", external_path="s3://o/index-1") == "s3://o/index-1"
+    assert TablePaths("/t").index_file({}, 0, "index-1") == "/t/index/index-1"
+    assert p.data_file(values, 0, "d.parquet") == "/t/data/x/dt=0/region=r/bucket-0/d.parquet"
+    assert p.data_file(values, 0, "d", external_path="s3://o/p/d") == "s3://o/p/d"
+    assert p.extra_file(values, 0, "d.index") == "/t/data/x/dt=0/region=r/bucket-0/d.index"
+    assert p.extra_file(values, 0, "d.index", external_path="s3://o/p/d") == "s3://o/p/d.index"
+    parsed = p.parse(p.data_file(values, 0, f"data-{UUID}-0.parquet"))
+    assert parsed.partition == (("dt", "0"), ("region", "r"))
+    assert (parsed.bucket, parsed.name.kind) == (0, NameKind.DATA)
+
+
+def test_from_a_schema() -> None:
+    schema = new_schema(
+        {
+            "fields": [{"name": n, "type": "INT"} for n in ("k", "p", "v")],
+            "primaryKeys": ["k", "p"],
+            "partitionKeys": ["p"],
+            "options": {
+                "partition.legacy-name": "false",
+                "partition.default-name": "D",
+                "data-file.path-directory": "data",
+                "index-file-in-data-file-dir": "true",
+            },
+        }
+    )
+    p = TablePaths.of("/t", schema)
+    assert p.partition_fields == (schema.field("p"),)
+    assert (p.legacy_partition_names, p.default_partition_name, p.data_directory, p.index_in_data_dir) == (
+        False,
+        "D",
+        "data",
+        True,
+    )
+    assert pickle.loads(pickle.dumps(p)) == p
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "..", "."])
+def test_names_that_would_leave_their_directory(name: str) -> None:
+    with pytest.raises(InvalidInputError):
+        TablePaths("/t").tag(name)
+    with pytest.raises(InvalidInputError):
+        TablePaths("/t").consumer(name)
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=12)
+dates = st.integers(-1000, 100_000)
+
+
+@given(dt=st.none() | dates, region=st.none() | texts, bucket=st.sampled_from([-2, 0, 1, 32766]), legacy=st.booleans())
+def test_parse_is_the_inverse(dt: int | None, region: str | None, bucket: int, legacy: bool) -> None:
+    p = TablePaths(
+        "s3://b/lake/d b.db/tä", partition_fields=FIELDS, legacy_partition_names=legacy, data_directory="x/y"
+    )
+    values: dict[str, Any] = {"dt": dt, "region": region}
+    path = p.data_file(values, bucket, f"data-{UUID}-0.parquet")
+    parsed = p.parse(path)
+    assert parsed.bucket == bucket
+    assert [k for k, _ in parsed.partition] == ["dt", "region"]
+    shown = dict(parsed.partition)
+    if dt is None:
+        assert shown["dt"] == "__DEFAULT_PARTITION__"
+    elif legacy:
+        assert int(shown["dt"]) == dt
+    if region is not None and region.strip("\x1c\x1d\x1e\x1f \t\r\n\x0b\x0c\x85\xa0") and not region.isspace():
+        assert shown["region"] == region
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: p.schema(3),
+        lambda p: p.snapshot(3),
+        lambda p: p.changelog(3),
+        lambda p: p.tag("t"),
+        lambda p: p.consumer("c"),
+        lambda p: p.latest,
+        lambda p: p.manifest(f"manifest-list-{UUID}-3"),
+        lambda p: p.index(f"index-{UUID}-3"),
+        lambda p: p.statistics(f"stat-{UUID}-3"),
+    ],
+)
+@pytest.mark.parametrize("branch", ["main", "feature x"])
+def test_metadata_round_trip(make: Any, branch: str) -> None:
+    p = TablePaths("/w/d.db/t", branch=branch)
+    path = make(p)
+    parsed = p.parse(path)
+    assert parsed.bucket is None
+    assert parsed.name.kind is not NameKind.OTHER
+    assert path.endswith(f"/{parsed.directory}/{path.rpartition('/')[2]}")
+    shared = parsed.directory in ("manifest", "index", "statistics")
+    assert parsed.branch == ("main" if shared else branch)
+
+
+def test_parse_refuses_what_lies_elsewhere() -> None:
+    with pytest.raises(InvalidInputError):
+        TablePaths("/a/t").parse("/a/t2/schema/schema-0")
+    assert TablePaths("/a/t").parse("/a/t/readme").directory is None
+
+
+@pytest.mark.parametrize(
+    ("uri", "location"),
+    [
+        ("/lake/db.db/flights", TableLocation("/lake", "db", "flights")),
+        ("s3://bucket/lake/my db.db/t ü/", TableLocation("s3://bucket/lake", "my db", "t ü")),
+        ("s3://bucket/db.db/t", TableLocation("s3://bucket", "db", "t")),
+        ("file:///lake/db.db/t", TableLocation("file:///lake", "db", "t")),
+        ("/db.db/t", TableLocation("/", "db", "t")),
+        ("db.db/t", TableLocation("", "db", "t")),
+        ("/lake/t", TableLocation("/lake", None, "t")),
+        ("lake/t", TableLocation("lake", None, "t")),
+        ("t", TableLocation(".", None, "t")),
+        ("/t", TableLocation("/", None, "t")),
+        ("/lake/.db/t", TableLocation("/lake/.db", None, "t")),
+        ("s3://bucket/t", TableLocation("s3://bucket", None, "t")),
+    ],
+)
+def test_split_table_uri(uri: str, location: TableLocation) -> None:
+    assert split_table_uri(uri) == location
+
+
+@pytest.mark.parametrize("uri", ["", "/", "s3://", "s3:///", ".", "..", "/lake/.."])
+def test_split_refuses_what_is_no_table(uri: str) -> None:
+    with pytest.raises(InvalidInputError):
+        split_table_uri(uri)
