@@ -104,13 +104,16 @@ class SnapshotMetadata:
     index: tuple[IndexEntry, ...] | None = ()
 
     def names(self) -> frozenset[str] | None:
-        """Names of all metadata and index files that a reader of the snapshot needs; None when a part is unreadable."""
+        """Names of all metadata and index files that a reader of the state needs; None when a part is unreadable.
+
+        Changelogs are not among them: no two snapshots share one, and a tag outlives that of its snapshot.
+        """
         if self.base is None or self.delta is None or self.index is None:
             return None
         s = self.snapshot
-        own = {s.base_manifest_list, s.delta_manifest_list, s.index_manifest, s.statistics, s.changelog_manifest_list}
-        manifests = {m.file_name for m in (*self.base, *self.delta, *(self.changelog or ()))}
-        return frozenset((own | manifests | {e.file_name for e in self.index}) - {None})  # type: ignore[arg-type]
+        names = {s.base_manifest_list, s.delta_manifest_list, *(m.file_name for m in (*self.base, *self.delta))}
+        names |= {e.file_name for e in self.index}
+        return frozenset(names | {n for n in (s.index_manifest, s.statistics) if n is not None})
 
 
 def data_file_key(entry: ManifestEntry) -> DataFileKey:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.doomed_files import (
     DataFileKey,
     DoomedFile,
@@ -148,7 +149,7 @@ def plan_rollback(inputs: RollbackInputs) -> ExpirePlan:
     return ExpirePlan(
         snapshots_gone=tuple(newest_first),
         latest_hint=target_id,
-        restore_snapshot=None if inputs.target_exists else inputs.target.snapshot,
+        restore_snapshot=None if inputs.target_exists else _without_changelog(inputs.target.snapshot),
         changelog_hint=changelog_hint,
         phases=(
             *((DoomedFile(Role.SNAPSHOT, str(i)),) for i in newest_first),
@@ -157,4 +158,11 @@ def plan_rollback(inputs: RollbackInputs) -> ExpirePlan:
             tuple(f for files in doomed.values() for f in files),
             *children_first(metadata),
         ),
+    )
+
+
+def _without_changelog(snapshot: Snapshot) -> Snapshot:
+    """The snapshot of a tag as it comes back: its changelog went when it expired."""
+    return replace(
+        snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
     )
