@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lakeidx.compaction.intervals import RankedFile, rank_files
+from lakeidx.table.intervals import RankedFile, rank_files
 from lakeidx.compaction.pick import LevelRun
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lakeidx.compaction.intervals import Section, sections_of
+from lakeidx.table.intervals import Section, sections_of
 from lakeidx.compaction.levels import Levels, build_levels
 from lakeidx.compaction.options import CompactionOptions, compaction_options
 from lakeidx.compaction.pick import (

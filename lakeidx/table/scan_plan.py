@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from lakeidx.compaction.intervals import Section, sections_of
+from lakeidx.table.intervals import Section, sections_of
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import ManifestEntry

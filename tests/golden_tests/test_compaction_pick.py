@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakeidx.codec.binary_row import encode_row, with_arity
-from lakeidx.compaction.intervals import sections_of
+from lakeidx.table.intervals import sections_of
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.pick import (
     CompactUnit,

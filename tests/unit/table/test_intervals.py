@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeidx.codec.binary_row import encode_row, with_arity
-from lakeidx.compaction.intervals import RankedFile, key_order, partition_intervals, rank_files, sections_of
+from lakeidx.table.intervals import RankedFile, key_order, partition_intervals, rank_files, sections_of
 from lakeidx.types import parse_type
 from tests.compaction_files import INT_KEY, a_file
 

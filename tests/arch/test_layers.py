@@ -1,0 +1,153 @@
+"""The structure of the code: imports point one way, heavy libraries stay where they belong, modules stay small."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGES = ("lakeidx", "jobs", "dagster_project")
+
+#: Line of each package; a module imports from its own line or lines above.
+LAYERS = {
+    "lakeidx.errors": 0, "lakeidx.options": 0, "lakeidx.option_text": 0, "lakeidx.types": 0,
+    "lakeidx.predicate": 1, "lakeidx.codec": 1,
+    "lakeidx.format": 2, "lakeidx.storage": 2,
+    "lakeidx.table": 3, "lakeidx.data": 3,
+    "lakeidx.index": 4, "lakeidx.lookup": 4, "lakeidx.compaction": 4, "lakeidx.tagging": 4, "lakeidx.quality": 4,
+    "lakeidx.pipeline": 5, "lakeidx.spark": 5, "lakeidx.cli": 5, "lakeidx.api": 5,
+    "jobs": 6, "dagster_project": 6,
+}  # fmt: skip
+
+#: Libraries that only some packages may import.
+KEPT_TO = {
+    "pyspark": ("lakeidx.spark", "jobs"),
+    "fsspec": ("lakeidx.storage",),
+    "s3fs": ("lakeidx.storage",),
+    "dagster": ("dagster_project", "jobs"),
+    "great_expectations": ("dagster_project",),
+    "typer": ("lakeidx.cli", "jobs", "dagster_project"),
+}
+
+MAX_LINES = 430
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            parts = file.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+MODULES = dict(modules())
+
+
+def imports(file: Path) -> Iterator[tuple[str, bool]]:
+    """(imported module, whether inside a function) of every import that runs."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for parent in ast.walk(tree):
+        for node in ast.iter_child_nodes(parent):
+            node.parent = parent  # type: ignore[attr-defined]
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
+        inside = False
+        at: ast.AST | None = node
+        typing_only = False
+        while at is not None:
+            inside = inside or isinstance(at, (ast.FunctionDef, ast.AsyncFunctionDef))
+            typing_only = typing_only or (isinstance(at, ast.If) and "TYPE_CHECKING" in ast.unparse(at.test))
+            at = getattr(at, "parent", None)
+        if typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, inside) for alias in node.names)
+        elif node.module:
+            assert node.level == 0, f"{file}: relative imports are not used here"
+            yield node.module, inside
+
+
+def layer_of(module: str) -> int | None:
+    """The line of a module, by its longest known prefix."""
+    parts = module.split(".")
+    for end in range(len(parts), 0, -1):
+        found = LAYERS.get(".".join(parts[:end]))
+        if found is not None:
+            return found
+    return None
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_imports_point_one_way(name: str) -> None:
+    if name == "lakeidx":
+        return
+    mine = layer_of(name)
+    assert mine is not None, f"{name} has no line in LAYERS"
+    for imported, _ in imports(MODULES[name]):
+        theirs = layer_of(imported)
+        if theirs is not None:
+            assert theirs <= mine, f"{name} (line {mine}) imports {imported} (line {theirs})"
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_libraries_stay_where_they_belong(name: str) -> None:
+    for imported, _ in imports(MODULES[name]):
+        allowed = KEPT_TO.get(imported.split(".")[0])
+        if allowed is not None:
+            assert name.startswith(allowed), f"{name} imports {imported}; only {', '.join(allowed)} may"
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_modules_are_small(name: str) -> None:
+    lines = len(MODULES[name].read_text(encoding="utf-8").splitlines())
+    assert lines <= MAX_LINES, f"{name} has {lines} lines; one module, one responsibility"
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_struct_formats_say_their_byte_order(name: str) -> None:
+    text = MODULES[name].read_text(encoding="utf-8")
+    for call in re.findall(r"struct\.(?:un)?pack(?:_from|_into)?\(\s*f?[\"']([^\"']*)", text):
+        assert call.startswith(("<", ">")), f"{name}: struct format {call!r} must begin with < or >"
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_every_module_says_what_it_is(name: str) -> None:
+    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    if tree.body:
+        assert ast.get_docstring(tree), f"{name} has no docstring"
+
+
+def test_no_import_cycles() -> None:
+    graph = {
+        name: {i for i, inside in imports(file) if i in MODULES and not inside and i != name}
+        for name, file in MODULES.items()
+        if file.name != "__init__.py"
+    }
+    state: dict[str, int] = {}
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert state.get(name) != 1, f"cycle: {' -> '.join((*trail, name))}"
+        if state.get(name) == 2:
+            return
+        state[name] = 1
+        for child in graph.get(name, ()):
+            visit(child, (*trail, name))
+        state[name] = 2
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_nothing_names_a_machine_or_a_registry() -> None:
+    words = re.compile(r"/work/(?:main|shared|plan|\.)|/root/|pypi\.org|repo1?\.maven|registry\.npmjs")
+    for folder in ("lakeidx", "jobs", "dagster_project", "deploy", "docs", "bench", "pipelines", "tests"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in (".py", ".md", ".yaml", ".yml", ".toml", ".sh", ".txt") and "golden/" not in str(file):
+                if file == Path(__file__):
+                    continue
+                found = words.search(file.read_text(encoding="utf-8", errors="replace"))
+                assert not found, f"{file.relative_to(ROOT)} names {found.group(0)!r}"  # type: ignore[union-attr]
