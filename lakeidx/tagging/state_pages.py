@@ -1,0 +1,285 @@
+"""Pages of the key state: blocks of (key, location) entries, sorted by the hash of the key. Little endian.
+
+======  ==============  ===============================================================================================
+offset  type            value
+======  ==============  ===============================================================================================
+0       4 bytes         ``LXS1``
+4       u32             n, entries
+8       u64[n]          hash of each key (`key_set.hash_keys`), ascending
+        u32[n]          end of each key's bytes in the key area
+        i32[n]          partition number, -1 = the key was taken away
+        i32[n]          bucket
+        u32[n]          when it was written, epoch seconds
+        bytes           keys, one after another
+======  ==============  ===============================================================================================
+
+A page holds the keys whose hash starts with its number (`page_of`); it is stored as runs, newer ones over older ones,
+and runs are merged into one when they become many. No checksum here: RocksDB has its own, and the in-memory form
+needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.errors import CorruptFileError
+from lakeidx.tagging.key_codes import KeyCodes
+from lakeidx.tagging.key_set import hash_keys, same_span
+
+MAGIC = b"LXS1"
+GONE = -1
+_HEADER = 8
+_ENTRY = 24
+
+Ints = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entries:
+    """n entries, columns of one length; sorted by hash where a block is made of them.
+
+    hashes      uint64[n]
+    keys        n byte strings
+    partition   int32[n], GONE = the key was taken away
+    bucket      int32[n]
+    written     uint32[n] epoch seconds
+    """
+
+    hashes: Hashes
+    keys: RowBytes
+    partition: Int32s
+    bucket: Int32s
+    written: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def take(self, order: Ints) -> Entries:
+        """Some entries, in this order."""
+        return Entries(
+            self.hashes[order],
+            take_rows(self.keys, order),
+            self.partition[order],
+            self.bucket[order],
+            self.written[order],
+        )
+
+    def slice(self, start: int, stop: int) -> Entries:
+        """Entries start..stop-1, sharing memory."""
+        return Entries(
+            self.hashes[start:stop],
+            self.keys.slice(start, stop),
+            self.partition[start:stop],
+            self.bucket[start:stop],
+            self.written[start:stop],
+        )
+
+
+def state_keys(codes: KeyCodes) -> RowBytes:
+    """Key codes as bytes, integers as 8 bytes little endian."""
+    if codes.rows is not None:
+        return codes.rows
+    assert codes.ints is not None
+    data = np.ascontiguousarray(codes.ints, dtype="<i8").view(np.uint8)
+    return RowBytes(data, np.arange(len(codes.ints) + 1, dtype=np.int64) * 8)
+
+
+def hash_rows(keys: RowBytes) -> Hashes:
+    """Hash of each key's bytes."""
+    return hash_keys(KeyCodes(rows=keys))
+
+
+def page_of(hashes: Hashes, bits: int) -> npt.NDArray[np.uint32]:
+    """Page of each hash among 2^bits (bits from 1 to 31)."""
+    return (hashes >> np.uint64(64 - bits)).astype(np.uint32)
+
+
+def encode_block(entries: Entries) -> bytes:
+    """A block; entries sorted by hash."""
+    ends = (entries.keys.offsets[1:] - entries.keys.offsets[0]).astype("<u4")
+    return b"".join(
+        (
+            MAGIC,
+            len(entries).to_bytes(4, "little"),
+            entries.hashes.astype("<u8", copy=False).tobytes(),
+            ends.tobytes(),
+            entries.partition.astype("<i4", copy=False).tobytes(),
+            entries.bucket.astype("<i4", copy=False).tobytes(),
+            entries.written.astype("<u4", copy=False).tobytes(),
+            entries.keys.flat.tobytes(),
+        )
+    )
+
+
+def decode_block(data: bytes, path: str | None = None) -> Entries:
+    """Read a block.
+
+    errors   CorruptFileError when the lengths do not fit or the hashes do not ascend
+    """
+    n = int.from_bytes(data[4:8], "little") if len(data) >= _HEADER else -1
+    if data[:4] != MAGIC or n < 0 or len(data) < _HEADER + _ENTRY * n:
+        raise CorruptFileError(f"not a block of key state: {len(data)} bytes", path=path, offset=0)
+    hashes = np.frombuffer(data, "<u8", n, _HEADER)
+    ends, partition, bucket, written = (
+        np.frombuffer(data, kind, n, _HEADER + 8 * n + 4 * n * i) for i, kind in enumerate(("<u4", "<i4", "<i4", "<u4"))
+    )
+    offsets = np.zeros(n + 1, np.int64)
+    offsets[1:] = ends
+    keys = np.frombuffer(data, np.uint8, offset=_HEADER + _ENTRY * n)
+    if offsets[-1] != len(keys) or np.any(np.diff(offsets) < 0):
+        raise CorruptFileError("the keys of a block do not fill it", path=path, offset=_HEADER + 8 * n)
+    if n > 1 and np.any(hashes[1:] < hashes[:-1]):
+        raise CorruptFileError("the hashes of a block do not ascend", path=path, offset=_HEADER)
+    return Entries(hashes, RowBytes(keys, offsets), partition, bucket, written)
+
+
+def merge_runs(runs: Sequence[Entries], *, expire_before: int, drop_gone: bool) -> Entries:
+    """Runs of one page, oldest first, as one: of equal keys the newest.
+
+    expire_before  epoch seconds; entries written before are dropped
+    drop_gone      drop keys that were taken away (there is no older run that they must hide)
+    """
+    joined = join_entries(runs)
+    order = np.argsort(joined.hashes, kind="stable")
+    keep = np.empty(len(joined), np.bool_)
+    keys = joined.keys
+    _keep_newest(frozen(joined.hashes), frozen(keys.data), frozen(keys.offsets), frozen(order), keep)
+    keep &= joined.written >= expire_before
+    if drop_gone:
+        keep &= joined.partition != GONE
+    return joined.take(order[keep[order]])
+
+
+def join_entries(parts: Sequence[Entries]) -> Entries:
+    """Entries one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)
+    lengths = [p.keys.lengths for p in parts]
+    np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]), out=offsets[1:])
+    data = np.concatenate([np.zeros(0, np.uint8), *(p.keys.flat for p in parts)])
+    return Entries(
+        np.concatenate([np.zeros(0, np.uint64), *(p.hashes for p in parts)]),
+        RowBytes(data, offsets),
+        np.concatenate([np.zeros(0, np.int32), *(p.partition for p in parts)]),
+        np.concatenate([np.zeros(0, np.int32), *(p.bucket for p in parts)]),
+        np.concatenate([np.zeros(0, np.uint32), *(p.written for p in parts)]),
+    )
+
+
+def probe_block(
+    block: Entries, hashes: Hashes, keys: RowBytes, rows: Ints, partition: Int32s, bucket: Int32s, *, expire_before: int
+) -> None:
+    """Look keys up in a block and overwrite the answers of those it has.
+
+    hashes, keys       of all keys asked for
+    rows               int64[m] which of them to look up here, in ascending order of their hashes
+    partition, bucket  answers, by key; GONE where the newest entry says so or has expired
+    """
+    _probe(
+        frozen(block.hashes),
+        frozen(block.keys.data),
+        frozen(block.keys.offsets),
+        frozen(block.partition),
+        frozen(block.bucket),
+        frozen(block.written),
+        frozen(hashes),
+        frozen(keys.data),
+        frozen(keys.offsets),
+        frozen(rows),
+        np.uint32(expire_before),
+        partition,
+        bucket,
+    )
+
+
+def take_rows(keys: RowBytes, order: Ints) -> RowBytes:
+    """Some byte strings, packed anew."""
+    offsets = np.zeros(len(order) + 1, np.int64)
+    np.cumsum(keys.lengths[order], out=offsets[1:])
+    data = np.empty(int(offsets[-1]), np.uint8)
+    _gather(frozen(keys.data), frozen(keys.offsets), frozen(order), frozen(offsets), data)
+    return RowBytes(data, offsets)
+
+
+@kernel
+def _gather(data: Any, offsets: Any, order: Any, out_offsets: Any, out: Any) -> None:
+    for i in range(len(order)):
+        start, at = offsets[order[i]], out_offsets[i]
+        for j in range(offsets[order[i] + 1] - start):
+            out[at + j] = data[start + j]
+
+
+@kernel
+def _keep_newest(hashes: Any, data: Any, offsets: Any, order: Any, keep: Any) -> None:
+    """keep[i] = no later entry has the key; order is stable, so that equal hashes stand in the order of their runs."""
+    n = len(order)
+    at = 0
+    while at < n:
+        stop = at + 1
+        while stop < n and hashes[order[stop]] == hashes[order[at]]:
+            stop += 1
+        for i in range(at, stop):
+            a = order[i]
+            length = offsets[a + 1] - offsets[a]
+            keep[a] = True
+            for j in range(i + 1, stop):
+                b = order[j]
+                if offsets[b + 1] - offsets[b] == length and same_span(data, offsets[a], data, offsets[b], length):
+                    keep[a] = False
+                    break
+        at = stop
+
+
+@kernel
+def _probe(
+    held: Any,
+    held_data: Any,
+    held_offsets: Any,
+    held_partition: Any,
+    held_bucket: Any,
+    held_written: Any,
+    hashes: Any,
+    data: Any,
+    offsets: Any,
+    rows: Any,
+    expire_before: Any,
+    partition: Any,
+    bucket: Any,
+) -> None:
+    n = len(held)
+    at = 0
+    for row in rows:
+        h = hashes[row]
+        # Gallop, then halve: few keys on a large page skip far, many on a small one step.
+        step = 1
+        while at + step < n and held[at + step] < h:
+            at += step
+            step *= 2
+        low, high = at, min(n, at + step + 1)
+        while low < high:
+            middle = (low + high) >> 1
+            if held[middle] < h:
+                low = middle + 1
+            else:
+                high = middle
+        at = low
+        i = at
+        length = offsets[row + 1] - offsets[row]
+        while i < n and held[i] == h:
+            if held_offsets[i + 1] - held_offsets[i] == length and same_span(
+                held_data, held_offsets[i], data, offsets[row], length
+            ):
+                partition[row] = held_partition[i] if held_written[i] >= expire_before else -1
+                bucket[row] = held_bucket[i]
+                break
+            i += 1

@@ -1,0 +1,141 @@
+"""Stores of the key state: RocksDB on a local disk, and plain memory.
+
+RocksDB is used through `rocksdict` in raw mode. Its write-ahead log is off: a state says itself whether it is complete
+(`KeyState.begin`, `commit`), and `sync` flushes what must be on disk when it says so.
+"""
+
+from __future__ import annotations
+
+import bisect
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    Checkpoint,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
+
+from lakeidx.errors import CorruptFileError
+
+_WRITE_BUFFER_BYTES = 64 << 20
+_BLOCK_BYTES = 64 << 10
+
+
+class MemoryStore:
+    """A store in this process; gone with it."""
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, bytes] = {}
+        self._order: list[bytes] = []
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key."""
+        return self._values.get(key)
+
+    def keys(self, start: bytes, stop: bytes) -> Iterator[bytes]:
+        """Keys from start up to stop."""
+        low = bisect.bisect_left(self._order, start)
+        yield from self._order[low : bisect.bisect_left(self._order, stop, low)]
+
+    def items(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with start <= key < stop."""
+        for key in self.keys(start, stop):
+            yield key, self._values[key]
+
+    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes] = ()) -> None:
+        """Put and delete."""
+        for key in deletes:
+            if self._values.pop(key, None) is not None:
+                del self._order[bisect.bisect_left(self._order, key)]
+        new = [k for k, _ in puts if k not in self._values]
+        self._values.update(puts)
+        if len(new) > 1:
+            self._order = sorted({*self._order, *new})
+        elif new:
+            bisect.insort(self._order, new[0])
+
+
+class RocksStore:
+    """A RocksDB database in a directory, which one process at a time may have open.
+
+    cache_bytes   memory for blocks that were read
+    errors        CorruptFileError when the directory holds no database that can be opened
+    """
+
+    def __init__(self, directory: Path, *, cache_bytes: int) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        options = Options(raw_mode=True)
+        options.create_if_missing(True)
+        options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
+        options.set_compression_type(DBCompressionType.lz4())
+        options.set_max_open_files(512)
+        options.increase_parallelism(2)
+        table = BlockBasedOptions()
+        table.set_block_cache(Cache(cache_bytes))
+        table.set_block_size(_BLOCK_BYTES)
+        options.set_block_based_table_factory(table)
+        try:
+            self._db: Any = Rdict(str(directory), options)
+        except Exception as error:  # rocksdict raises bare Exception for whatever RocksDB says
+            raise CorruptFileError(
+                f"the key state's database cannot be opened: {error}", path=str(directory)
+            ) from error
+        writing: Any = WriteOptions()  # its stub calls the attribute a method
+        writing.disable_wal = True
+        self._db.set_write_options(writing)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key."""
+        found: bytes | None = self._db.get(key)
+        return found
+
+    def keys(self, start: bytes, stop: bytes) -> Iterator[bytes]:
+        """Keys from start up to stop."""
+        yield from self._db.keys(from_key=start, read_opt=_until(stop))
+
+    def items(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Entries with start <= key < stop."""
+        yield from self._db.items(from_key=start, read_opt=_until(stop))
+
+    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes] = ()) -> None:
+        """Put and delete in one batch."""
+        batch = WriteBatch(raw_mode=True)
+        for key, value in puts:
+            batch.put(key, value)
+        for key in deletes:
+            batch.delete(key)
+        self._db.write(batch)
+
+    def sync(self) -> None:
+        """Bring everything to disk."""
+        self._db.flush()
+
+    def checkpoint(self, directory: Path) -> None:
+        """A consistent copy (hard links where possible) in a directory that must not exist."""
+        self._db.flush()
+        Checkpoint(self._db).create_checkpoint(str(directory))
+
+    def close(self) -> None:
+        """Release the directory."""
+        self._db.close()
+
+
+def clear_directory(directory: Path) -> None:
+    """Delete a database that is not open."""
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _until(stop: bytes) -> ReadOptions:
+    options = ReadOptions()
+    options.set_iterate_upper_bound(stop)
+    return options
