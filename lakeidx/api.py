@@ -1,0 +1,90 @@
+"""The table as Python users hold it: everything one can do with a table, in one object.
+
+table = lakeidx.Table.create("/lake/db.db/users", {"fields": [...], "primaryKeys": ["id"], "options": {"bucket": "-1"}})
+table.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Alan"]}))
+table.scan(where="id = 1").to_arrow()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline.landing import LandingOptions
+from lakeidx.pipeline.runner import Runner
+from lakeidx.pipeline.upsert import BatchResult, make_context, new_batch_id, upsert_files, upsert_table
+from lakeidx.table.handle import TableHandle
+
+
+class ArrowStreamable(Protocol):
+    """Anything that exports itself as an Arrow stream (pandas, Polars, DuckDB, PySpark 4, ...)."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class Table(TableHandle):
+    """A table: `create`, `open`, `scan` of `TableHandle`, and writing."""
+
+    def upsert(
+        self,
+        rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStreamable,
+        *,
+        batch_id: str | None = None,
+        runner: Runner | None = None,
+    ) -> BatchResult:
+        """Insert new keys, update known ones; row kinds (+I -U +U -D) in column ``_kind`` when present.
+
+        rows       the table's columns in any order; a nullable column may be missing
+        batch_id   name of the batch: a batch of the same name that was committed changes nothing
+        runner     where stages run; default this process, two threads
+        errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError
+        """
+        context = make_context(self.metadata, batch_id or new_batch_id(), runner=runner)
+        return upsert_table(context, as_table(rows))
+
+    def overwrite(
+        self,
+        rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStreamable,
+        *,
+        whole_table: bool = False,
+        batch_id: str | None = None,
+        runner: Runner | None = None,
+    ) -> BatchResult:
+        """Replace the partitions that `rows` touch, or the whole table, by `rows`."""
+        mode = "table" if whole_table else "partitions"
+        context = make_context(self.metadata, batch_id or new_batch_id(), runner=runner, overwrite=mode)
+        return upsert_table(context, as_table(rows))
+
+    def upsert_files(
+        self,
+        files: Sequence[str],
+        options: LandingOptions | None = None,
+        *,
+        batch_id: str | None = None,
+        strict: bool = False,
+        runner: Runner | None = None,
+    ) -> BatchResult:
+        """Upsert landing files (Parquet, CSV, JSON lines) as one batch; bad rows are split off with their reasons."""
+        context = make_context(self.metadata, batch_id or new_batch_id(), runner=runner)
+        return upsert_files(context, files, options, strict=strict)
+
+
+def as_table(rows: Any) -> pa.Table:
+    """Rows of any Arrow form as a table.
+
+    errors   InvalidInputError for what is no Arrow data
+    """
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+    raise InvalidInputError(
+        f"rows must be Arrow data (a table, a reader, or what exports __arrow_c_stream__), not {type(rows).__name__}"
+    )
