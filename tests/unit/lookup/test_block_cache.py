@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import gc
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.errors import InvalidInputError
+from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile
+from lakeidx.lookup.store import StoreType
+from tests.unit.lookup.stores import build, factory
+
+
+class Numbers(BlockFile):
+    """Block i is ten bytes of the number i; the last one is resident."""
+
+    def __init__(self, n: int, cache: BlockCache) -> None:
+        super().__init__(n, cache)
+        self.n = n
+        self.loaded: list[int] = []
+
+    def load_block(self, number: int) -> tuple[Block, bool]:
+        self.loaded.append(number)
+        return np.full(10, number, np.uint8), number == self.n - 1
+
+    def block_bytes(self, number: int) -> int:
+        return 0 if number == self.n - 1 else 10
+
+
+def in_memory(file: BlockFile, n: int) -> list[int]:
+    kept = [i for i in range(n) if file.in_memory(i) is not None]
+    assert kept == np.flatnonzero(file.addresses).tolist()
+    return kept
+
+
+def test_the_least_recently_used_block_goes() -> None:
+    cache = BlockCache(30)
+    file = Numbers(6, cache)
+    for number in (0, 1, 2, 0, 3):
+        assert file.block(number).tolist() == [number] * 10
+    assert in_memory(file, 6) == [0, 2, 3]
+    assert file.loaded == [0, 1, 2, 3]
+    stats = cache.stats()
+    assert (stats.used_bytes, stats.blocks, stats.hits, stats.loads, stats.evictions) == (30, 3, 1, 4, 1)
+    file.touch(np.array([2, 5]))
+    file.block(4)
+    assert in_memory(file, 6) == [2, 3, 4]
+
+
+def test_resident_blocks_take_no_room() -> None:
+    cache = BlockCache(0)
+    file = Numbers(1, cache)
+    file.block(0)
+    assert file.all_resident
+    assert file.all_in_memory()
+    assert (cache.stats().used_bytes, cache.stats().loads) == (0, 0)
+    assert file.parts(np.arange(1))[0].tolist() == [0]
+
+
+def test_files_share_the_bound_and_give_it_back() -> None:
+    cache = BlockCache(40)
+    one, other = Numbers(5, cache), Numbers(5, cache)
+    for number in range(3):
+        one.block(number)
+        other.block(number)
+    assert in_memory(one, 5) == [1, 2]
+    assert in_memory(other, 5) == [1, 2]
+    del one
+    gc.collect()
+    assert cache.stats().used_bytes == 20
+    other.block(0)
+    assert in_memory(other, 5) == [0, 1, 2]
+
+
+def test_pinned_blocks_stay() -> None:
+    cache = BlockCache(20)
+    file = Numbers(6, cache)
+    file.block(0)
+    pinned = file.pin(np.array([1, 2, 3, 5]))
+    assert np.flatnonzero(pinned.addresses).tolist() == [0, 1, 2, 3, 5]
+    for number in (4, 1, 2):
+        file.block(number)
+    for number in (0, 1, 2, 3, 5):
+        block = pinned.blocks[number]
+        assert block is not None
+        assert block.tolist() == [number] * 10
+        assert block.ctypes.data == pinned.addresses[number]
+
+
+def test_parts_fit_the_working_bound() -> None:
+    def parts(working_bytes: int) -> list[list[int]]:
+        file = Numbers(6, BlockCache(0, working_bytes=working_bytes))
+        return [part.tolist() for part in file.parts(np.array([0, 1, 2, 4, 5]))]
+
+    assert parts(20) == [[0, 1], [2, 4, 5]]
+    assert parts(0) == [[0], [1], [2], [4], [5]]
+    assert parts(1000) == [[0, 1, 2, 4, 5]]
+    assert BlockCache(5).working_bytes == 8 << 20
+    assert BlockCache(1 << 30).working_bytes == 1 << 30
+
+
+def test_bounds_are_not_negative() -> None:
+    for bounds in ({"max_bytes": -1}, {"working_bytes": -1}):
+        with pytest.raises(InvalidInputError):
+            BlockCache(**bounds)
+
+
+@pytest.mark.parametrize("store_type", list(StoreType))
+def test_readers_of_one_file_share_it(store_type: StoreType, tmp_path: Path) -> None:
+    made_by = factory(store_type, block_size=256)
+    entries = [(b"%05d" % i, b"value" * 5) for i in range(300)]
+    file = build(made_by, tmp_path / "x", entries)
+    asked = RowBytes.from_list([key for key, _ in entries])
+    with made_by.open_reader(file) as one, made_by.open_reader(file) as other:
+        one.lookup_many(asked)
+        loads = made_by.cache.stats().loads
+        assert loads
+        other.lookup_many(asked)
+        assert made_by.cache.stats().loads == loads
+    assert made_by.cache.stats().used_bytes == 0
+    # A file that was replaced is another file.
+    with made_by.open_reader(file) as before:
+        replaced = build(made_by, tmp_path / "x", [(b"00000", b"new")])
+        with made_by.open_reader(replaced) as after:
+            assert after.lookup(b"00000") == b"new"
+        assert before.lookup(b"00000") == b"value" * 5
+
+
+@pytest.mark.parametrize("store_type", list(StoreType))
+@pytest.mark.parametrize("cache_bytes", [0, 3000, 1 << 20])
+def test_threads(store_type: StoreType, cache_bytes: int, tmp_path: Path) -> None:
+    cache = BlockCache(cache_bytes, working_bytes=cache_bytes)
+    made_by = factory(store_type, cache=cache, block_size=512)
+    entries = [(b"%05d" % i, (b"%d " % i) * (i % 20)) for i in range(0, 1200, 2)]
+    model = dict(entries)
+    file = build(made_by, tmp_path / "x", entries)
+    start = threading.Barrier(4)
+
+    def work(seed: int) -> int:
+        rng = random.Random(seed)
+        done = 0
+        with made_by.open_reader(file) as reader:
+            start.wait()
+            for _ in range(30):
+                asked = [b"%05d" % rng.randrange(1200) for _ in range(rng.choice([1, 5, 200]))]
+                if len(asked) == 1:
+                    assert reader.lookup(asked[0]) == model.get(asked[0])
+                else:
+                    found, values = reader.lookup_many(RowBytes.from_list(asked))
+                    assert found.tolist() == [key in model for key in asked]
+                    assert values.to_list() == [model.get(key, b"") for key in asked]
+                done += 1
+        return done
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(work, range(4))) == 120
+    assert cache.stats().used_bytes == 0
+    assert cache.stats().loads

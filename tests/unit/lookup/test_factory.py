@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeidx.codec.compacted_row import encode_compacted
+from lakeidx.codec.compress import BlockCodec
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.lookup.hash_reader import HashLookupStoreReader
+from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.sort_reader import SortLookupStoreReader
+from lakeidx.lookup.store import LookupStoreOptions, StoreType, parse_store_type
+from lakeidx.options import TableOptions
+from lakeidx.types import parse_type
+from tests.unit.lookup.stores import ask, build, factory
+
+BOTH = pytest.mark.parametrize("store_type", list(StoreType))
+
+
+def test_the_option_picks_the_type() -> None:
+    assert parse_store_type(TableOptions({}).lookup_store_type) is StoreType.SORT
+    assert parse_store_type(TableOptions({"lookup.store.type": "hash"}).lookup_store_type) is StoreType.HASH
+    assert parse_store_type(" HASH ") is StoreType.HASH
+    with pytest.raises(InvalidInputError, match="sort or hash, not 'tree'"):
+        parse_store_type("tree")
+
+
+def test_options_of_a_table() -> None:
+    assert LookupStoreOptions.from_table_options(TableOptions({})) == LookupStoreOptions()
+    made = LookupStoreOptions.from_table_options(
+        TableOptions(
+            {
+                "cache-page-size": "4 kb",
+                "lookup.cache-spill-compression": "lz4",
+                "spill-compression.zstd-level": "3",
+                "lookup.cache.bloom.filter.enabled": "false",
+                "lookup.hash-load-factor": "0.8",
+            }
+        )
+    )
+    assert made == LookupStoreOptions(
+        block_size=4096,
+        compression=BlockCodec.LZ4,
+        zstd_level=3,
+        bloom_fpp=None,
+        hash_load_factor=0.800000011920929,
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"block_size": 0}, {"bloom_fpp": 0.0}, {"bloom_fpp": 1.5}, {"hash_load_factor": 1.0}, {"compression": "x"}],
+)
+def test_options_out_of_range(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidInputError):
+        LookupStoreOptions.of(**wrong)  # type: ignore[arg-type]
+
+
+@BOTH
+def test_one_interface(store_type: StoreType, tmp_path: Path) -> None:
+    made_by = factory(store_type)
+    file = build(made_by, tmp_path / "x", [(b"a", b"1"), (b"b", b"")])
+    assert file.store_type is store_type
+    with made_by.open_reader(file) as reader:
+        assert isinstance(reader, SortLookupStoreReader if store_type is StoreType.SORT else HashLookupStoreReader)
+        assert (reader.store_type, reader.path) == (store_type, str(tmp_path / "x"))
+        assert ask(reader, [b"b", b"c", b"a", b"a"]) == [b"", None, b"1", b"1"]
+        assert reader.describe()["entries"] == 2
+    for path in (str(tmp_path / "x"), tmp_path / "x"):
+        with made_by.open_reader(path, checksum=file.checksum) as reader:
+            assert reader.lookup(b"a") == b"1"
+        with pytest.raises(CorruptFileError):
+            made_by.open_reader(path, checksum=file.checksum ^ 1)
+
+
+@BOTH
+def test_a_closed_reader_says_so(store_type: StoreType, tmp_path: Path) -> None:
+    made_by = factory(store_type)
+    reader = made_by.open_reader(build(made_by, tmp_path / "x", [(b"a", b"1")]))
+    reader.close()
+    reader.close()
+    for call in (
+        lambda: reader.lookup(b"a"),
+        lambda: reader.lookup_many(RowBytes.empty()),
+        reader.verify,
+        reader.describe,
+    ):
+        with pytest.raises(InvalidInputError, match="closed"):
+            call()
+
+
+@BOTH
+def test_keys_of_another_form(store_type: StoreType, tmp_path: Path) -> None:
+    types = [parse_type("BIGINT"), parse_type("STRING")]
+    order = KeyOrder.row_compacted(types)
+    good = encode_compacted([1, "a"], types)
+    made_by = factory(store_type, order=order)
+    with made_by.open_reader(build(made_by, tmp_path / "x", [(good, b"1")])) as reader:
+        assert ask(reader, [good]) == [b"1"]
+        for bad in (b"", good[:-1], good + b"x", encode_compacted([1], types[:1])):
+            with pytest.raises(InvalidInputError, match="is not one of rows of"):
+                reader.lookup(bad)
+            with pytest.raises(InvalidInputError, match=r"key 1 .* is not one of rows of"):
+                reader.lookup_many(RowBytes.from_list([good, bad]))
+        for wrong in ("text", 5, None):
+            with pytest.raises(InvalidInputError, match="bytes"):
+                reader.lookup(wrong)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInputError, match="RowBytes"):
+            reader.lookup_many([good])  # type: ignore[arg-type]
+
+
+@BOTH
+def test_files_that_are_not_there_or_of_the_other_type(store_type: StoreType, tmp_path: Path) -> None:
+    made_by = factory(store_type)
+    with pytest.raises(NotFoundError):
+        made_by.open_reader(tmp_path / "x")
+    file = build(made_by, tmp_path / "x", [(b"a", b"1")])
+    other = factory(StoreType.HASH if store_type is StoreType.SORT else StoreType.SORT)
+    with pytest.raises(InvalidInputError, match="store file, not"):
+        other.open_reader(file)
+    with pytest.raises((CorruptFileError, NotFoundError)):
+        other.open_reader(file.path)
+
+
+def test_a_sort_file_opened_in_another_order_is_found_out(tmp_path: Path) -> None:
+    types = [parse_type("INT")]
+    keys = [encode_compacted([n], types) for n in (1, 256, 257, 70000)]
+    file = build(factory(StoreType.SORT, order=KeyOrder.row_compacted(types)), tmp_path / "x", [(k, b"") for k in keys])
+    with factory(StoreType.SORT).open_reader(file) as reader, pytest.raises(CorruptFileError, match="out of order"):
+        reader.lookup(keys[0])
+    with pytest.raises(CorruptFileError, match=r"key order: rows of \(STRING\)"):
+        factory(StoreType.SORT, order=KeyOrder.row_compacted([parse_type("STRING")])).open_reader(file)
+
+
+@BOTH
+def test_empty_stores(store_type: StoreType, tmp_path: Path) -> None:
+    made_by = factory(store_type)
+    with made_by.open_reader(build(made_by, tmp_path / "x", [])) as reader:
+        assert ask(reader, [b"", b"a"]) == [None, None]
+        assert list(reader.scan()) == []
+        assert reader.verify() == 0
