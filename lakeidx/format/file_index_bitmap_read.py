@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from lakeidx.codec.cursor import Cursor
 from lakeidx.codec.roaring import deserialize, read_bitmap
 from lakeidx.format.file_index_blocks import find_entry
-from lakeidx.format.file_index_key import Key, key_of, key_width, numbers_from, read_key
+from lakeidx.format.file_index_key import Key, is_cut, key_of, key_width, numbers_from, read_key
 from lakeidx.format.file_index_types import FileIndexResult, Verdict
 from lakeidx.predicate.tree import Compare, In, IsNull, Leaf, Op
 from lakeidx.types import DataType
@@ -66,7 +66,9 @@ class BitmapIndexReader:
             return self._rows_of((None,), negated=leaf.negated)
         return Verdict.REMAIN
 
-    def _rows_of(self, values: tuple[Any, ...], *, negated: bool) -> BitMap:
+    def _rows_of(self, values: tuple[Any, ...], *, negated: bool) -> FileIndexResult:
+        if negated and is_cut(self._type) and any(v is not None for v in values):
+            return Verdict.REMAIN
         found: BitMap = reduce(lambda a, b: a | b, map(self._bitmap, values), BitMap())
         return found.flip(0, self.rows) if negated else found
 

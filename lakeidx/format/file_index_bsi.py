@@ -36,7 +36,7 @@ from lakeidx.codec.cursor import Cursor
 from lakeidx.codec.roaring import read_bitmap
 from lakeidx.codec.roaring_vec import serialize_groups
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.file_index_key import KeyCollector, Numbers, key_of
+from lakeidx.format.file_index_key import KeyCollector, Numbers, is_cut, key_of
 from lakeidx.format.file_index_types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict
 from lakeidx.predicate.tree import Compare, In, IsNull, Leaf, Op
 from lakeidx.types import INT_ROOTS, TIMESTAMP_ROOTS, DataType, Root
@@ -160,9 +160,7 @@ class BsiReader:
     """Answers comparisons, IN, NOT IN, IS NULL and IS NOT NULL with rows; nulls pass IS NULL only."""
 
     def __init__(self, t: DataType, payload: bytes, *, rows: int | None = None, path: str | None = None) -> None:
-        # TIMESTAMP(7..9) lost digits: rows found equal may differ, so what asks for inequality must not trust it.
-        self._exact = t.root not in TIMESTAMP_ROOTS or t.precision <= 6
-        self._type = t
+        self._type, self._exact = t, not is_cut(t)
         cursor = Cursor(payload, path)
         version = cursor.u8()
         if version != 1:

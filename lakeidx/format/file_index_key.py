@@ -56,6 +56,13 @@ def is_bytes_type(t: DataType) -> bool:
     return t.root in STRING_ROOTS or t.root in BYTES_ROOTS
 
 
+def is_cut(t: DataType) -> bool:
+    """Whether different values may have one key (TIMESTAMP with more than 6 digits): then only "may be equal" can be
+    told.
+    """
+    return t.root in TIMESTAMP_ROOTS and t.precision > 6
+
+
 def key_width(t: DataType) -> int | None:
     """Bytes of a key, or None for byte strings (a length and the bytes)."""
     return None if is_bytes_type(t) else _WIDTH[t.root]
@@ -86,7 +93,7 @@ def numbers_of(column: pa.Array | pa.ChunkedArray, t: DataType) -> Numbers:
         raw = np.where(np.isnan(values), floats(np.nan), values).view(bits)
         return Numbers(np.where(raw < 0, raw ^ bits(flip), raw).astype(np.int64), valid)
     values = values_of(array, _STORED[t.root]).astype(np.int64, copy=False)
-    if t.root in TIMESTAMP_ROOTS and t.precision > 6:
+    if is_cut(t):
         values = np.floor_divide(values, 1000)
     return Numbers(values, valid)
 
