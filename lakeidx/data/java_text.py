@@ -24,13 +24,17 @@ _TIMESTAMP = re.compile(
 
 
 def double_text(value: float) -> str:
-    """``Double.toString``: shortest digits; between 1e-3 and 1e7 plain, else with an exponent (``1.0E10``)."""
-    return _java_float(value, repr(value))
+    """``Double.toString``: shortest digits, but two at least; between 1e-3 and 1e7 plain, else with exponent (``1.0E10``)."""
+    two_digits = f"{value:.1e}"
+    return _java_float(value, two_digits if float(two_digits) == value else repr(value))
 
 
 def float_text(value: float) -> str:
     """``Float.toString`` of a value that is a 32-bit float."""
-    return _java_float(value, str(np.float32(value)))
+    two_digits = f"{value:.1e}"
+    with np.errstate(over="ignore"):
+        exact = np.float32(two_digits) == np.float32(value)
+    return _java_float(value, two_digits if exact else str(np.float32(value)))
 
 
 def _java_float(value: float, shortest: str) -> str:

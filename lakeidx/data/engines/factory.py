@@ -8,7 +8,7 @@ from lakeidx.data.engines.deduplicate import DeduplicateEngine
 from lakeidx.data.engines.first_row import FirstRowEngine
 from lakeidx.data.engines.options import Engine, merge_options
 from lakeidx.data.engines.partial_update import PartialUpdateEngine
-from lakeidx.data.engines.scalar_functions import is_ordered
+from lakeidx.data.engines.scalar_base import is_ordered
 from lakeidx.data.engines.writing import sequence_fields
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema import TableSchema

@@ -35,7 +35,7 @@ from lakeidx.data.engines.runs import (
     valid_rows,
     value_names,
 )
-from lakeidx.data.engines.scalar_functions import cannot_retract
+from lakeidx.data.engines.scalar_base import cannot_retract
 from lakeidx.data.engines.sequence_groups import (
     BEGINS,
     OLDER_RECORD,

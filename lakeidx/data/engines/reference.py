@@ -15,7 +15,8 @@ from typing import Any, Protocol
 from lakeidx.data.engines.kinds import DELETE, INSERT, is_retract
 from lakeidx.data.engines.messages import first_row_retract, null_in_not_null, partial_update_retract
 from lakeidx.data.engines.options import Engine, MergeOptions, SequenceGroup, merge_options
-from lakeidx.data.engines.scalar_functions import ScalarFunction, make_scalar_function, order_of
+from lakeidx.data.engines.scalar_base import ScalarFunction, order_of
+from lakeidx.data.engines.scalar_functions import make_scalar_function
 from lakeidx.format.schema import TableSchema
 
 

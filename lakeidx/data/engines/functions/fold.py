@@ -21,7 +21,7 @@ from lakeidx.data.engines.runs import (
     one_array,
     take_positions,
 )
-from lakeidx.data.engines.scalar_functions import cannot_retract
+from lakeidx.data.engines.scalar_base import cannot_retract
 from lakeidx.types import Root
 
 #: Functions that can take a value back.

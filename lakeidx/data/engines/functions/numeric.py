@@ -14,7 +14,7 @@ from lakeidx.codec.jit import frozen, kernel
 from lakeidx.data.engines.functions.fixed_width import array_of_values, fixed_values
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.runs import RETRACT, SET, SET_RETRACT, SKIP, Int8s, Runs, valid_rows
-from lakeidx.data.engines.scalar_functions import divided_by_zero
+from lakeidx.data.engines.scalar_base import divided_by_zero
 from lakeidx.types import Root
 
 

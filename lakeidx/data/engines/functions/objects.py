@@ -26,7 +26,8 @@ from lakeidx.data.engines.runs import (
     one_array,
     take_positions,
 )
-from lakeidx.data.engines.scalar_functions import ScalarFunction, make_scalar_function
+from lakeidx.data.engines.scalar_base import ScalarFunction
+from lakeidx.data.engines.scalar_functions import make_scalar_function
 
 
 def fold_objects(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:

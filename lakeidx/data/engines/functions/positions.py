@@ -15,7 +15,7 @@ from lakeidx.codec.jit import frozen, kernel
 from lakeidx.data.engines.functions.order_keys import order_keys
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.runs import ADD, OLDER, RETRACT, SET, SET_RETRACT, Bools, Int8s, Int64s, Runs, valid_rows
-from lakeidx.data.engines.scalar_functions import not_comparable
+from lakeidx.data.engines.scalar_base import not_comparable
 from lakeidx.types import Root
 
 PRIMARY_KEY, LAST, LAST_NON_NULL, FIRST, FIRST_NON_NULL, MAX, MIN = range(7)
