@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 
 def sorted_set(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The distinct hashes, ascending, int32[m]."""
+    """The distinct hashes, ascending, int32[m]; the input itself when it is that already."""
+    if len(hashes) < 2 or bool((hashes[1:] > hashes[:-1]).all()):
+        return hashes
     ordered = np.sort(hashes)
-    if len(ordered) < 2:
-        return ordered
     first = np.empty(len(ordered), np.bool_)
     first[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])

@@ -1,0 +1,255 @@
+"""Reads what the rules look at: index hashes, live keys, file sizes and snapshots of a table, or of the buckets a run touched.
+
+Nothing here raises because of what it finds: bytes that cannot be read become entries of `TableEvidence.unreadable`, and their
+buckets take no part in the rules over keys, so that one fault does not show as many.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.codec.binary_row_vec import encode_rows, hash_columns
+from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError, UnavailableError
+from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.format.schema import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.quality.index_file_rules import IndexFile
+from lakeidx.quality.key_rules import BucketKeys
+from lakeidx.quality.result import BucketId
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan import TableScan
+from lakeidx.table.scan_plan import BucketFiles, plan_scan
+from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
+
+Hashes = NDArray[np.int32]
+
+#: Snapshots a look at a single run goes back.
+RECENT_SNAPSHOTS = 10
+
+
+@dataclass(slots=True)
+class TableEvidence:
+    """What was read of one state of a table.
+
+    scope         buckets that were looked at
+    index_files   HASH files of the partitions in scope, as named and as found
+    index         (partition, bucket) -> int32 hashes of each HASH file of those partitions that could be read
+    live          (partition, bucket) -> int32 hashes of the keys alive after merge, for buckets in scope that could be read
+    suspects      of these keys, the ones whose hash occurs more than once in their partition: all that can be there twice
+    expected      path -> size of every file the state needs, None where no size is written down
+    found         path -> size of those that are there
+    snapshots     the number in the file's name -> snapshot
+    unreadable    files whose bytes could not be read, as plain values
+    """
+
+    schema: TableSchema
+    snapshot: Snapshot | None
+    view: SnapshotView
+    scope: tuple[BucketId, ...]
+    index_files: list[IndexFile] = field(default_factory=list)
+    index: dict[BucketId, Hashes] = field(default_factory=dict)
+    live: dict[BucketId, Hashes] = field(default_factory=dict)
+    suspects: list[BucketKeys] = field(default_factory=list)
+    expected: dict[str, int | None] = field(default_factory=dict)
+    found: dict[str, int] = field(default_factory=dict)
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    latest_hint: int | None = None
+    unreadable: list[dict[str, Any]] = field(default_factory=list)
+
+    def partition_name(self, partition: bytes) -> str:
+        """``month=1/day=2``; ``-`` for a table without partitions."""
+        values = decode_partition_dict(partition, self.schema)
+        return "/".join(f"{k}={v}" for k, v in values.items()) or "-"
+
+
+def load_evidence(
+    metadata: TableMetadata,
+    *,
+    buckets: Collection[BucketId] | None = None,
+    threads: int | None = None,
+) -> TableEvidence:
+    """Read what the rules need of the newest state.
+
+    buckets   only these, and the hash indexes of their partitions; None = the whole table
+    errors    CorruptFileError when the newest snapshot or its manifests cannot be read, UnavailableError
+    memory    hashes of the partitions in scope, 4 bytes each, and the key columns of one bucket per thread
+    """
+    snapshot = metadata.latest_snapshot()
+    partitions = None if buckets is None else {p for p, _ in buckets}
+    view = load_view(metadata, snapshot, partitions=partitions)
+    schema = metadata.latest_schema()
+    present = sorted({(e.partition, e.bucket) for e in view.entries})
+    scope = tuple(present if buckets is None else [b for b in present if b in set(buckets)])
+    evidence = TableEvidence(schema, snapshot, view, scope)
+    with ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="quality") as pool:
+        _load_sizes(metadata, evidence, pool)
+        _load_index(metadata, evidence, pool)
+        if schema.primary_keys:
+            _load_keys(metadata, evidence, pool)
+        _load_snapshots(metadata, evidence, pool, last=None if buckets is None else RECENT_SNAPSHOTS)
+    return evidence
+
+
+def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoolExecutor) -> None:
+    """Expected and found sizes of data files in scope, of the hash index files, and of the snapshot's metadata files."""
+    paths, snapshot = metadata.paths, evidence.snapshot
+    if snapshot is None:
+        return
+    wanted = set(evidence.scope)
+    folders: set[str] = set()
+    for entry in evidence.view.entries:
+        if (entry.partition, entry.bucket) not in wanted:
+            continue
+        partition = decode_partition_dict(entry.partition, evidence.schema)
+        path = paths.data_file(partition, entry.bucket, entry.file.file_name, external_path=entry.file.external_path)
+        evidence.expected[path] = entry.file.file_size
+        for name in entry.file.extra_files:
+            evidence.expected[f"{path.rpartition('/')[0]}/{name}"] = None
+        folders.add(path.rpartition("/")[0])
+    metas = metadata.data_manifests(snapshot)
+    evidence.expected |= {paths.manifest(m.file_name): m.file_size for m in metas}
+    evidence.expected[paths.manifest(snapshot.base_manifest_list)] = snapshot.base_manifest_list_size
+    evidence.expected[paths.manifest(snapshot.delta_manifest_list)] = snapshot.delta_manifest_list_size
+    if snapshot.index_manifest is not None:
+        evidence.expected[paths.manifest(snapshot.index_manifest)] = None
+    alone = [p for p in evidence.expected if p.rpartition("/")[0] not in folders]
+    for listed in pool.map(metadata.store.list, sorted(folders)):
+        evidence.found |= {f.path: f.size for f in listed if f.path in evidence.expected}
+    for path, info in zip(alone, pool.map(metadata.store.info, alone), strict=True):
+        if info is not None:
+            evidence.found[path] = info.size
+
+
+def _load_index(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoolExecutor) -> None:
+    entries = [e for e in evidence.view.index if e.index_type == HASH_INDEX]
+    paths = [
+        metadata.paths.index_file(
+            decode_partition_dict(e.partition, evidence.schema), e.bucket, e.file_name, external_path=e.external_path
+        )
+        for e in entries
+    ]
+
+    def read(path: str) -> tuple[int | None, Hashes | None]:
+        try:
+            data = metadata.store.get(path)
+        except NotFoundError:
+            return None, None
+        # Sorted here, side by side: every rule needs them so.
+        return len(data), np.sort(decode_hash_index(data, path)) if len(data) % 4 == 0 else None
+
+    for entry, path, (size, hashes) in zip(entries, paths, pool.map(read, paths), strict=True):
+        evidence.expected[path] = entry.file_size
+        if size is not None:
+            evidence.found[path] = size
+        evidence.index_files.append(IndexFile(entry=entry, size=size, hashes=hashes))
+        if hashes is not None:
+            evidence.index[entry.partition, entry.bucket] = hashes
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Keys of one bucket and their hashes (in row order, and sorted), or why they could not be read."""
+
+    place: BucketId
+    keys: pa.Table | None
+    hashes: Hashes | None
+    ordered: Hashes | None = None
+    fault: dict[str, Any] | None = None
+
+
+def _load_keys(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoolExecutor) -> None:
+    schema = evidence.schema
+    names, types = list(schema.trimmed_primary_keys), list(schema.key_types)
+    wanted = set(evidence.scope)
+    broken = {
+        p for p, size in evidence.expected.items() if p not in evidence.found or size not in (None, evidence.found[p])
+    }
+    try:
+        plan = plan_scan(metadata, evidence.snapshot, schema)
+    except LakeIdxError as error:
+        evidence.unreadable.append({"file": error.path, "fault": error.message})
+        return
+    scan = TableScan(metadata, plan, columns=names)
+
+    def read(bucket: BucketFiles) -> _Read:
+        place = (bucket.partition, bucket.bucket)
+        try:
+            tables = list(scan.read_bucket(bucket))
+            keys = pa.concat_tables(tables) if tables else scan.arrow_schema.empty_table()
+            hashes = hash_columns([keys.column(n) for n in names], types)
+            return _Read(place, keys, hashes, np.sort(hashes))
+        except UnavailableError:
+            raise
+        except LakeIdxError as error:
+            fault = {"bucket": bucket.bucket, "file": error.path, "offset": error.offset, "fault": error.message}
+            return _Read(place, None, None, fault=fault)
+
+    def whole(bucket: BucketFiles) -> bool:
+        folder = metadata.paths.bucket_dir(decode_partition_dict(bucket.partition, schema), bucket.bucket)
+        return not any((f.external_path or f"{folder}/{f.file_name}") in broken for f in bucket.files())
+
+    chosen = [b for b in plan.buckets if (b.partition, b.bucket) in wanted and whole(b)]
+    kept: dict[bytes, list[_Read]] = {}
+    for found in pool.map(read, chosen):
+        partition, bucket = found.place
+        if found.fault is not None:
+            evidence.unreadable.append({"partition": evidence.partition_name(partition), **found.fault})
+            continue
+        assert found.ordered is not None
+        evidence.live[found.place] = found.ordered
+        kept.setdefault(partition, []).append(found)
+    for reads in kept.values():
+        evidence.suspects.extend(_suspects(reads, names, schema))
+
+
+def _suspects(reads: list[_Read], names: list[str], schema: TableSchema) -> Iterator[BucketKeys]:
+    """Keys whose hash comes more than once in the partition; nothing else can be a key that is there twice."""
+    columns = [r.ordered for r in reads if r.ordered is not None]
+    ordered = np.sort(np.concatenate(columns)) if columns else np.empty(0, np.int32)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(repeated):
+        return
+    for found in reads:
+        assert found.hashes is not None
+        assert found.keys is not None
+        at = np.searchsorted(repeated, found.hashes)
+        at[at == len(repeated)] = 0
+        rows = np.flatnonzero(repeated[at] == found.hashes)
+        if len(rows):
+            keys = found.keys.take(pa.array(rows))
+            encoded = encode_rows([keys.column(n) for n in names], list(schema.key_types))
+            partition, bucket = found.place
+            yield BucketKeys(partition=partition, bucket=bucket, keys=encoded, hashes=found.hashes[rows])
+
+
+def _load_snapshots(
+    metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoolExecutor, *, last: int | None
+) -> None:
+    ids = metadata.snapshot_ids()
+
+    def read(number: int) -> Snapshot | CorruptFileError | None:
+        try:
+            return metadata.snapshot(number)
+        except NotFoundError:
+            return None
+        except CorruptFileError as error:
+            return error
+
+    chosen = ids if last is None else ids[-last:]
+    for number, found in zip(chosen, pool.map(read, chosen), strict=True):
+        if isinstance(found, Snapshot):
+            evidence.snapshots[number] = found
+        elif found is not None:
+            evidence.unreadable.append({"file": found.path, "offset": found.offset, "fault": found.message})
+    try:
+        evidence.latest_hint = int(metadata.store.get(metadata.paths.latest))
+    except (NotFoundError, ValueError):
+        evidence.latest_hint = None

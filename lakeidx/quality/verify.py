@@ -1,0 +1,86 @@
+"""All rules over what was read of a table: evidence in, one `RuleResult` per rule out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lakeidx.format.schema import BucketMode
+from lakeidx.quality.file_rules import check_referenced_files
+from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
+from lakeidx.quality.index_file_rules import check_bucket_rows, check_bucket_skew, check_index_files
+from lakeidx.quality.key_rules import check_keys_unique
+from lakeidx.quality.load import TableEvidence
+from lakeidx.quality.result import BucketId, RuleResult, Severity, bounded
+from lakeidx.quality.snapshot_rules import check_snapshot_chain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """From when on something is a finding.
+
+    max_skew          largest bucket of a partition over the partition's mean
+    max_stale_share   share of index hashes without a live key, 0 to 1
+    """
+
+    max_skew: float = 4.0
+    max_stale_share: float = 0.1
+
+
+def check_files_readable(evidence: TableEvidence) -> RuleResult:
+    """Every file of the scope that is there in its size could be read; what could not is not judged by other rules."""
+    return RuleResult(
+        name="files_readable",
+        passed=not evidence.unreadable,
+        severity=Severity.ERROR,
+        figures={"buckets_read": len(evidence.live), "files_unreadable": len(evidence.unreadable)},
+        sample=bounded(evidence.unreadable),
+        description="Every data file and snapshot that was looked at could be decoded.",
+    )
+
+
+def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleResult]:
+    """All rules that suit the table, in a fixed order; see `rule_names`."""
+    limits = limits or Limits()
+    name = evidence.partition_name
+    live, index = evidence.live, evidence.index
+    results = [
+        check_files_readable(evidence),
+        check_referenced_files(evidence.expected, evidence.found),
+        check_snapshot_chain(evidence.snapshots, latest_hint=evidence.latest_hint),
+    ]
+    if not evidence.schema.primary_keys:
+        return results
+    keys = check_keys_unique(evidence.suspects, partition_name=name, key_name=bytes.hex)
+    # Only keys whose hash is there twice were handed over; the figures speak of all that were read.
+    total = sum(len(h) for h in live.values())
+    results.append(replace(keys, figures={**keys.figures, "keys": total, "buckets": len(live)}))
+    if evidence.schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+        return results
+    touched = {place: hashes for place, hashes in index.items() if place in live}
+    options = evidence.schema.table_options
+    rows: dict[BucketId, int] = {place: len(hashes) for place, hashes in index.items()}
+    return [
+        *results,
+        check_index_files(evidence.index_files, partition_name=name),
+        check_one_bucket_per_hash(index, partition_name=name),
+        check_live_keys_indexed(live, index, partition_name=name),
+        check_stale_hashes(live, touched, max_stale_share=limits.max_stale_share, partition_name=name),
+        check_bucket_rows(
+            rows,
+            target_rows=options.dynamic_bucket_target_row_num,
+            max_buckets=options.dynamic_bucket_max_buckets,
+            partition_name=name,
+        ),
+        check_bucket_skew(rows, max_skew=limits.max_skew, partition_name=name),
+    ]
+
+
+def rule_names(mode: BucketMode, *, keyed: bool) -> tuple[str, ...]:
+    """Names of the rules `verify` gives for a table of that bucket mode, in its order."""
+    names: tuple[str, ...] = ("files_readable", "referenced_files_exist", "snapshot_chain")
+    if keyed:
+        names += ("primary_key_once",)
+    if keyed and mode is BucketMode.HASH_DYNAMIC:
+        names += ("index_files_agree", "hash_in_one_bucket", "live_keys_indexed", "stale_hashes")
+        names += ("bucket_rows_within_target", "bucket_skew")
+    return names
