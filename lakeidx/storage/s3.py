@@ -39,6 +39,8 @@ _REFUSED_BEFORE_SENDING = ("EndpointConnectionError", "ConnectTimeoutError", "Cl
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError")
 _BAD_REQUEST = ("ParamValidationError", "InvalidEndpointConfigurationError", "InvalidRegionError")
 _DELETE_AT_ONCE = 1000
+RETRY_WAIT: tenacity.wait.wait_base = tenacity.wait_random_exponential(multiplier=0.1, max=8)
+"""Seconds between tries: random, below 0.1, 0.2, 0.4 ... 8."""
 
 
 class _Transient(Exception):
@@ -269,7 +271,9 @@ class S3Store:
                 # Importing s3fs takes a second, which tables on a local disk need not wait for.
                 from s3fs import S3FileSystem
 
-                self._fs = S3FileSystem(**self._options.s3fs_kwargs())
+                kwargs = self._options.s3fs_kwargs()
+                kwargs["config_kwargs"].setdefault("http_session_cls", _one_try_session())
+                self._fs = S3FileSystem(**kwargs)
                 self._fs.retries = 1
                 self._pid = os.getpid()
             return self._fs
@@ -291,7 +295,7 @@ class S3Store:
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type((_Transient, _Busy)),
             stop=tenacity.stop_after_attempt(self._options.max_attempts),
-            wait=tenacity.wait_random_exponential(multiplier=0.1, max=8),
+            wait=RETRY_WAIT,
             reraise=True,
         )
         try:
@@ -317,6 +321,24 @@ def _file_info(base: str, relative: str, entry: Mapping[str, Any]) -> FileInfo:
     modified = entry.get("LastModified")
     mtime_ms = int(modified.timestamp() * 1000) if isinstance(modified, datetime) else 0
     return FileInfo(f"{base}/{relative}", name_of(relative), int(entry["Size"]), mtime_ms, False)
+
+
+@functools.cache
+def _one_try_session() -> type:
+    """An HTTP session that sends each request once.
+
+    aiohttp sends a PUT again by itself when the connection breaks before the answer. If the first one had reached the store, the
+    second would find our own file and we would take the snapshot for another writer's.
+    """
+    from aiobotocore.httpsession import AIOHTTPSession
+
+    class OneTrySession(AIOHTTPSession):  # type: ignore[misc]
+        async def _get_session(self, proxy_url: str | None) -> Any:
+            session = await super()._get_session(proxy_url)
+            session._retry_connection = False
+            return session
+
+    return OneTrySession
 
 
 @functools.cache

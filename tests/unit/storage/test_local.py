@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
+from lakeidx.storage import LocalStore
+from lakeidx.storage.local import local_path
+
+
+def test_uris() -> None:
+    assert local_path("/a b/c%2Fd") == "/a b/c%2Fd"
+    assert local_path("file:///a b/c%2Fd?e#f") == "/a b/c%2Fd?e#f"
+    assert local_path("file:/a") == "/a"
+    assert local_path("file://localhost/a") == "/a"
+    assert local_path("rel/x") == "rel/x"
+    for bad in ("file://host/a", "file:a", "file://"):
+        with pytest.raises(InvalidInputError):
+            local_path(bad)
+
+
+def test_no_temp_files_stay(tmp_path: Path) -> None:
+    store = LocalStore()
+    path = str(tmp_path / "d" / "f")
+    store.put(path, b"1")
+    assert store.put_if_absent(path + "2", b"1")
+    assert not store.put_if_absent(path + "2", b"2")
+    with store.open_output(path + "3") as out:
+        out.write(b"x")
+    assert sorted(os.listdir(tmp_path / "d")) == ["f", "f2", "f3"]
+
+
+@pytest.mark.parametrize("failing", ["replace", "fsync"])
+def test_a_failed_put_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    store, path = LocalStore(), str(tmp_path / "f")
+    store.put(path, b"old")
+
+    def fail(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(UnavailableError, match="No space left"):
+        store.put(path, b"new")
+    monkeypatch.undo()
+    assert store.get(path) == b"old"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*args: Any) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    store, path = LocalStore(), str(tmp_path / "f")
+    assert store.put_if_absent(path, b"1")
+    assert not store.put_if_absent(path, b"2")
+    monkeypatch.setattr(os.path, "lexists", lambda p: False)
+    assert not store.put_if_absent(path, b"3")
+    assert (store.get(path), os.listdir(tmp_path)) == (b"1", ["f"])
+
+
+def test_a_link_that_fails_otherwise_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(UnavailableError):
+        LocalStore().put_if_absent(str(tmp_path / "f"), b"1")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (errno.ENOENT, NotFoundError),
+        (errno.EACCES, InvalidInputError),
+        (errno.EIO, UnavailableError),
+        (errno.ENAMETOOLONG, InvalidInputError),
+    ],
+)
+def test_errors_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception]
+) -> None:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("builtins.open", fail)
+    with pytest.raises(error) as caught:
+        LocalStore().get("/x/y")
+    assert caught.value.path == "/x/y"  # type: ignore[attr-defined]
+
+
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError):
+        LocalStore().put(str(tmp_path / ("x" * 300)), b"1")
+
+
+def test_a_file_in_the_way_of_a_directory(tmp_path: Path) -> None:
+    store = LocalStore()
+    store.put(str(tmp_path / "f"), b"1")
+    assert store.list(str(tmp_path / "f")) == []
+    with pytest.raises(NotFoundError):
+        store.get(str(tmp_path / "f" / "g"))
+
+
+def test_place_is_the_disk(tmp_path: Path) -> None:
+    assert LocalStore(str(tmp_path / "not" / "there")).place == f"local:{os.stat(tmp_path).st_dev}"
+    assert LocalStore(f"file://{tmp_path}").place == LocalStore(str(tmp_path)).place
+
+
+def test_writing_with_a_lost_directory(tmp_path: Path) -> None:
+    out = LocalStore().open_output(str(tmp_path / "d" / "f"))
+    out.write(b"1")
+    for p in (tmp_path / "d").iterdir():
+        p.unlink()
+    (tmp_path / "d").rmdir()
+    with pytest.raises(NotFoundError):
+        out.close()
