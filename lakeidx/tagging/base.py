@@ -147,6 +147,11 @@ class TableView(Protocol):
         """Tells a snapshot from another one that had its number (after a rollback); None when it is not there any more."""
         ...
 
+    def kept_since(self, snapshot_id: int) -> bool:
+        """True when all snapshots after it only added rows and compacted files; False when one replaced or dropped rows, or
+        cannot be seen any more."""
+        ...
+
     def is_committed(self, instants: Sequence[str]) -> list[bool]:
         """Which of the commits that `CommitInfo.instant` names made it into the table, expired snapshots included."""
         ...

@@ -93,6 +93,15 @@ def state_keys(codes: KeyCodes) -> RowBytes:
     return RowBytes(data, np.arange(len(codes.ints) + 1, dtype=np.int64) * 8)
 
 
+def with_prefix(keys: RowBytes, prefix: Int32s) -> RowBytes:
+    """Each key behind its prefix as 4 bytes little endian."""
+    offsets = np.zeros(len(keys) + 1, np.int64)
+    np.cumsum(keys.lengths + 4, out=offsets[1:])
+    data = np.empty(int(offsets[-1]), np.uint8)
+    _prefix(frozen(keys.data), frozen(keys.offsets), frozen(prefix), frozen(offsets), data)
+    return RowBytes(data, offsets)
+
+
 def hash_rows(keys: RowBytes) -> Hashes:
     """Hash of each key's bytes."""
     return hash_keys(KeyCodes(rows=keys))
@@ -209,6 +218,16 @@ def take_rows(keys: RowBytes, order: Ints) -> RowBytes:
     data = np.empty(int(offsets[-1]), np.uint8)
     _gather(frozen(keys.data), frozen(keys.offsets), frozen(order), frozen(offsets), data)
     return RowBytes(data, offsets)
+
+
+@kernel
+def _prefix(data: Any, offsets: Any, prefix: Any, out_offsets: Any, out: Any) -> None:
+    for i in range(len(prefix)):
+        start, at = offsets[i], out_offsets[i]
+        for j in range(4):
+            out[at + j] = np.uint8((prefix[i] >> (8 * j)) & 0xFF)
+        for j in range(offsets[i + 1] - start):
+            out[at + 4 + j] = data[start + j]
 
 
 @kernel

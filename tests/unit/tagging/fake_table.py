@@ -50,10 +50,12 @@ class FakeTable:
     types: Sequence[str] = ("BIGINT",)
     snapshot_id: int | None = None
     files: list[LiveFile] = field(default_factory=list)
+    written: list[LiveFile] = field(default_factory=list)
     records: dict[str, list[Record]] = field(default_factory=dict)
     committed: set[str] = field(default_factory=set)
     table_id: str = "table-1"
     tokens: dict[int, str] = field(default_factory=dict)
+    overwritten: list[int] = field(default_factory=list)
     _sequences: dict[tuple[str, int], int] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
@@ -128,11 +130,13 @@ class FakeTable:
             max_sequence_number=max(numbers),
             schema_id=0,
             level=level,
+            delete_row_count=sum(r.kind in (1, 3) for r in records),
         )
         raw = partition_bytes(partition)
         self._names[raw] = partition
         file = LiveFile(raw, bucket, str(path), meta)
         self.files.append(file)
+        self.written.append(file)
         self.records[name] = records
         return file
 
@@ -180,6 +184,14 @@ class FakeTable:
             out.append(chosen[0] if chosen else None)
         return out
 
+    def ever(self, partition: str, key: tuple[Any, ...]) -> set[tuple[str, int]]:
+        """Where a key of a partition stood at any time."""
+        return {
+            (partition, f.bucket)
+            for f in self.written
+            if self._names[f.partition] == partition and any(r.key == key for r in self.records[f.meta.file_name])
+        }
+
     # -- TableView -----------------------------------------------------------------------------------------------
 
     def snapshot_token(self, snapshot_id: int) -> str | None:
@@ -187,6 +199,9 @@ class FakeTable:
 
     def is_committed(self, instants: Sequence[str]) -> list[bool]:
         return [i in self.committed for i in instants]
+
+    def kept_since(self, snapshot_id: int) -> bool:
+        return all(s <= snapshot_id for s in self.overwritten)
 
     def view_files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
         return [f for f in self.files if partitions is None or f.partition in partitions]

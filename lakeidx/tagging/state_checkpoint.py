@@ -1,0 +1,159 @@
+"""Checkpoints of the key state on the object store, each with the snapshot it belongs to.
+
+====================================================  =================================================================
+file below ``<index dir>/state/<scope>/``             content
+====================================================  =================================================================
+``checkpoint-<snapshot id, 20 digits>.json``          table, scope, snapshot, and the files of the database
+``files/<name>-<size>-<xxh64>``                       one file of the database; those two checkpoints share are kept
+once
+====================================================  =================================================================
+
+The description is put last, so a checkpoint that can be read is whole. Files are checked by size and hash when they
+come back.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import xxhash
+
+from lakeidx.errors import CorruptFileError, NotFoundError
+from lakeidx.storage.base import ObjectStore, join
+from lakeidx.tagging.key_state import StateMeta
+from lakeidx.tagging.state_store import RocksStore
+
+_PREFIX, _SUFFIX = "checkpoint-", ".json"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateCheckpoint:
+    """One checkpoint.
+
+    files   name in the database -> name of the object
+    """
+
+    path: str
+    table_id: str
+    scope: str
+    snapshot_id: int
+    token: str | None
+    files: Mapping[str, str]
+
+
+class CheckpointFolder:
+    """Checkpoints of one state."""
+
+    def __init__(self, store: ObjectStore, folder: str) -> None:
+        self._store = store
+        self._folder = folder
+        # Objects that are known to be there; table files of a database never change under their name.
+        self._known: dict[tuple[str, int], str] = {}
+
+    def save(self, database: RocksStore, meta: StateMeta, *, keep: int) -> None:
+        """Upload the database as the checkpoint of the snapshot `meta` is at; delete all but the newest `keep`."""
+        assert meta.snapshot_id is not None
+        with tempfile.TemporaryDirectory(dir=database.directory.parent) as scratch:
+            copy = Path(scratch) / "copy"
+            database.checkpoint(copy)
+            files = {f.name: self._upload(f) for f in sorted(copy.iterdir())}
+        described = {
+            "version": _VERSION,
+            "table_id": meta.table_id,
+            "scope": meta.scope,
+            "snapshot_id": meta.snapshot_id,
+            "token": meta.token,
+            "files": files,
+        }
+        path = join(self._folder, f"{_PREFIX}{meta.snapshot_id:020d}{_SUFFIX}")
+        self._store.put(path, json.dumps(described).encode("utf-8"))
+        self._prune(keep)
+
+    def readable(self) -> list[StateCheckpoint]:
+        """Readable checkpoints, newest first."""
+        out = []
+        for path in reversed(self._paths()):
+            try:
+                out.append(decode_checkpoint(self._store.get(path), path))
+            except (CorruptFileError, NotFoundError):
+                continue
+        return out
+
+    def restore(self, checkpoint: StateCheckpoint, directory: Path) -> None:
+        """Bring a checkpoint's files into a directory, replacing what is there.
+
+        errors   NotFoundError, CorruptFileError when a file is missing or is not what was put
+        """
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        for name, stored in checkpoint.files.items():
+            path = join(self._folder, "files", stored)
+            data = self._store.get(path)
+            if _object_name(name, data) != stored:
+                raise CorruptFileError("the file of a checkpoint is not the one that was put there", path=path)
+            (directory / name).write_bytes(data)
+
+    def _upload(self, file: Path) -> str:
+        size = file.stat().st_size
+        if file.suffix == ".sst" and (file.name, size) in self._known:
+            return self._known[file.name, size]
+        data = file.read_bytes()
+        stored = _object_name(file.name, data)
+        path = join(self._folder, "files", stored)
+        if not self._store.exists(path):
+            self._store.put(path, data)
+        self._known[file.name, size] = stored
+        return stored
+
+    def _prune(self, keep: int) -> None:
+        paths = self._paths()
+        for path in paths[:-keep]:
+            self._store.delete(path)
+        kept = self.readable()
+        if len(kept) < len(paths[-keep:]):
+            # One that cannot be read may name files nobody else does; leave everything until it is gone.
+            return
+        needed = {stored for c in kept for stored in c.files.values()}
+        gone = [f.path for f in self._store.list(join(self._folder, "files")) if f.name not in needed]
+        self._store.delete_many(gone)
+        self._known = {k: v for k, v in self._known.items() if v in needed}
+
+    def _paths(self) -> list[str]:
+        found = self._store.list(self._folder)
+        return [f.path for f in found if f.name.startswith(_PREFIX) and f.name.endswith(_SUFFIX)]
+
+
+def decode_checkpoint(data: bytes, path: str) -> StateCheckpoint:
+    """Read a checkpoint's description.
+
+    errors   CorruptFileError; a description of another version is one, too
+    """
+    try:
+        raw = json.loads(data)
+        if raw["version"] != _VERSION:
+            raise ValueError(f"version {raw['version']}")
+        files = {str(k): str(v) for k, v in raw["files"].items()}
+        # Names become paths below a local directory.
+        if any("/" in n or n in ("", ".", "..") for n in files):
+            raise ValueError("a file name with a path")
+        token = raw["token"]
+        return StateCheckpoint(
+            path=path,
+            table_id=str(raw["table_id"]),
+            scope=str(raw["scope"]),
+            snapshot_id=int(raw["snapshot_id"]),
+            token=None if token is None else str(token),
+            files=files,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptFileError(f"not a checkpoint of key state: {error}", path=path) from error
+
+
+def _object_name(name: str, data: bytes) -> str:
+    return f"{name}-{len(data)}-{xxhash.xxh64_hexdigest(data)}"
