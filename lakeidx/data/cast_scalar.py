@@ -81,7 +81,7 @@ def _from_number(old: DataType, new: DataType) -> Cast | None:
             return lambda v: wrap(_saturate(v, 64 if bits == 64 else 32), bits)
         return lambda v: wrap(int(v), bits)
     if new.root in (Root.FLOAT, Root.DOUBLE):
-        narrow = (lambda x: float(np.float32(x))) if new.root is Root.FLOAT else float
+        narrow = _to_float32 if new.root is Root.FLOAT else float
         return lambda v: narrow(_double_of_decimal(v, old) if old.root is Root.DECIMAL else float(v))
     if new.root is Root.BOOLEAN:
         return (lambda v: v != 0) if old.root in INT_ROOTS else None
@@ -100,6 +100,11 @@ def wrap(value: int, bits: int) -> int:
     """The low bits of a whole number, signed."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def _to_float32(value: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
 
 
 def _saturate(value: float, bits: int) -> int:
@@ -220,7 +225,7 @@ def _from_string(new: DataType) -> Cast | None:
     if new.root in INT_ROOTS:
         return lambda v: parse_whole(v, _BITS[new.root])
     if new.root is Root.FLOAT:
-        return lambda v: float(np.float32(_parse_double(v)))
+        return lambda v: _to_float32(_parse_double(v))
     if new.root is Root.DOUBLE:
         return _parse_double
     if new.root is Root.DECIMAL:

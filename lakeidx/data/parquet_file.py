@@ -102,6 +102,9 @@ class ParquetFile:
 
     def abort(self) -> None:
         """Give the file up: nothing appears under its name."""
+        if self._writer is not None:
+            # Keeps the writer from closing itself, and failing at it, when it is collected.
+            self._writer.is_open = False
         if self._sink is not None:
             self._sink.abort()
 

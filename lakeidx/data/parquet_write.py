@@ -227,23 +227,25 @@ class _FileColumns:
         self._keys = () if spec.thin else spec.key_names
         self._given = spec.schema.kv_arrow_schema if spec.key_names else spec.schema.arrow_schema
         self._fixed: pa.Schema | None = None
+        self._file: pa.Schema | None = None
 
     def arrange(self, batch: pa.Table) -> pa.Table:
         if batch.column_names != self._given.names:
             raise InvalidInputError(f"expected the columns {self._given.names}, found {batch.column_names}")
         if self._fixed is None:
             # Columns that come dictionary-encoded in the first rows stay so in all.
-            types = [
-                c.type if pa.types.is_dictionary(c.type) else f.type
-                for c, f in zip(batch.columns, self._given, strict=True)
-            ]
-            self._fixed = pa.schema([f.with_type(t) for f, t in zip(self._given, types, strict=True)])
+            encoded = [pa.types.is_dictionary(c.type) for c in batch.columns]
+            self._fixed = pa.schema(
+                [
+                    f.with_type(pa.dictionary(pa.int32(), f.type)) if d else f
+                    for f, d in zip(self._given, encoded, strict=True)
+                ]
+            )
+            keys = [self._fixed.field(k) for k in self._keys]
+            self._file = pa.schema([*(f.with_name(KEY_PREFIX + f.name) for f in keys), *self._fixed])
         columns = [_as_type(c, f) for c, f in zip(batch.columns, self._fixed, strict=True)]
         by_name = dict(zip(self._given.names, columns, strict=True))
-        keys = [by_name[k] for k in self._keys]
-        return pa.Table.from_arrays(
-            [*keys, *columns], names=[*(KEY_PREFIX + k for k in self._keys), *self._given.names]
-        )
+        return pa.Table.from_arrays([*(by_name[k] for k in self._keys), *columns], schema=self._file)
 
 
 def _as_type(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
@@ -252,8 +254,7 @@ def _as_type(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         if not pa.types.is_dictionary(field.type):
             return column.cast(field.type)
-        plain = column.cast(field.type.value_type)
-        return plain.dictionary_encode().cast(field.type)
+        return column.cast(field.type.value_type).dictionary_encode()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise InvalidInputError(f"column {field.name!r}: {column.type} does not cast to {field.type}: {e}") from e
 

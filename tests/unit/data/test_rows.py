@@ -1,0 +1,53 @@
+"""Gathered rows equal take, as slices or not."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeidx.data.rows import gather_rows, take_rows
+
+TABLES = [pa.table({"a": range(s, s + 700), "b": [str(i) for i in range(s, s + 700)]}) for s in (0, 700)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1399), st.integers(1, 900)), max_size=6))
+def test_gathered_stretches_equal_take(stretches: list[tuple[int, int]]) -> None:
+    parts = [np.arange(b, min(b + n, 1400)) for b, n in stretches]
+    rows = np.concatenate([np.zeros(0, np.int64), *parts])
+    found = gather_rows(TABLES, rows)
+    assert found.equals(pa.concat_tables(TABLES).take(pa.array(rows)))
+    assert take_rows(pa.concat_tables(TABLES), rows).equals(found)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 1399), max_size=50))
+def test_gathered_rows_equal_take(rows: list[int]) -> None:
+    wanted = pa.concat_tables(TABLES).take(pa.array(rows, pa.int64()))
+    assert gather_rows(TABLES, np.array(rows, np.int64)).equals(wanted)
+
+
+def test_all_rows_in_order_are_not_copied() -> None:
+    found = gather_rows(TABLES, np.arange(1400))
+    assert found.column("a").chunk(0).buffers()[1].address == TABLES[0].column("a").chunk(0).buffers()[1].address
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.dictionary(pa.int32(), pa.string()), [["x", "y"], ["y", None]]),
+        (pa.list_(pa.int32()), [[[1], None], [[2, 3], []]]),
+        (pa.decimal128(5, 1), [[Decimal("1.0"), None], [Decimal("2.5"), Decimal("-3.0")]]),
+    ],
+)
+def test_other_types_are_gathered_too(kind: pa.DataType, values: list[list[Any]]) -> None:
+    tables = [pa.table({"c": pa.array(v, kind)}) for v in values]
+    rows = np.array([3, 0, 2, 0, 1])
+    flat = values[0] + values[1]
+    assert gather_rows(tables, rows).column("c").to_pylist() == [flat[i] for i in rows]
