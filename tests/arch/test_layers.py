@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ("lakeidx", "jobs", "dagster_project")
@@ -46,9 +45,20 @@ def modules() -> Iterator[tuple[str, Path]]:
 MODULES = dict(modules())
 
 
-def imports(file: Path) -> Iterator[tuple[str, bool]]:
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def imports(file: Path) -> tuple[tuple[str, bool], ...]:
     """(imported module, whether inside a function) of every import that runs."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return tuple(_imports(file))
+
+
+def _imports(file: Path) -> Iterator[tuple[str, bool]]:
+    """(imported module, whether inside a function) of every import that runs."""
+    tree = parsed(file)
     for parent in ast.walk(tree):
         for node in ast.iter_child_nodes(parent):
             node.parent = parent  # type: ignore[attr-defined]
@@ -81,44 +91,47 @@ def layer_of(module: str) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("name", list(MODULES))
-def test_imports_point_one_way(name: str) -> None:
-    if name == "lakeidx":
-        return
-    mine = layer_of(name)
-    assert mine is not None, f"{name} has no line in LAYERS"
-    for imported, _ in imports(MODULES[name]):
-        theirs = layer_of(imported)
-        if theirs is not None:
-            assert theirs <= mine, f"{name} (line {mine}) imports {imported} (line {theirs})"
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for name, file in MODULES.items():
+        if name == "lakeidx":
+            continue
+        mine = layer_of(name)
+        assert mine is not None, f"{name} has no line in LAYERS"
+        for imported, _ in imports(file):
+            theirs = layer_of(imported)
+            if theirs is not None and theirs > mine:
+                wrong.append(f"{name} (line {mine}) imports {imported} (line {theirs})")
+    assert not wrong
 
 
-@pytest.mark.parametrize("name", list(MODULES))
-def test_libraries_stay_where_they_belong(name: str) -> None:
-    for imported, _ in imports(MODULES[name]):
-        allowed = KEPT_TO.get(imported.split(".")[0])
-        if allowed is not None:
-            assert name.startswith(allowed), f"{name} imports {imported}; only {', '.join(allowed)} may"
+def test_libraries_stay_where_they_belong() -> None:
+    wrong = []
+    for name, file in MODULES.items():
+        for imported, _ in imports(file):
+            allowed = KEPT_TO.get(imported.split(".")[0])
+            if allowed is not None and not name.startswith(allowed):
+                wrong.append(f"{name} imports {imported}; only {', '.join(allowed)} may")
+    assert not wrong
 
 
-@pytest.mark.parametrize("name", list(MODULES))
-def test_modules_are_small(name: str) -> None:
-    lines = len(MODULES[name].read_text(encoding="utf-8").splitlines())
-    assert lines <= MAX_LINES, f"{name} has {lines} lines; one module, one responsibility"
+def test_modules_are_small() -> None:
+    sizes = {name: len(file.read_text(encoding="utf-8").splitlines()) for name, file in MODULES.items()}
+    assert not {name: lines for name, lines in sizes.items() if lines > MAX_LINES}
 
 
-@pytest.mark.parametrize("name", list(MODULES))
-def test_struct_formats_say_their_byte_order(name: str) -> None:
-    text = MODULES[name].read_text(encoding="utf-8")
-    for call in re.findall(r"struct\.(?:un)?pack(?:_from|_into)?\(\s*f?[\"']([^\"']*)", text):
-        assert call.startswith(("<", ">")), f"{name}: struct format {call!r} must begin with < or >"
+def test_struct_formats_say_their_byte_order() -> None:
+    call = re.compile(r"struct\.(?:un)?pack(?:_from|_into)?\(\s*f?[\"']([^\"']*)")
+    wrong = []
+    for name, file in MODULES.items():
+        for found in call.findall(file.read_text(encoding="utf-8")):
+            if not found.startswith(("<", ">")):
+                wrong.append(f"{name}: struct format {found!r} must begin with < or >")
+    assert not wrong
 
 
-@pytest.mark.parametrize("name", list(MODULES))
-def test_every_module_says_what_it_is(name: str) -> None:
-    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
-    if tree.body:
-        assert ast.get_docstring(tree), f"{name} has no docstring"
+def test_every_module_says_what_it_is() -> None:
+    assert not [n for n, f in MODULES.items() if parsed(f).body and not ast.get_docstring(parsed(f))]
 
 
 def test_no_import_cycles() -> None:
