@@ -22,10 +22,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
 from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.jit import frozen, kernel, load_u32, load_u64
 
 _COOKIE_RUNS = 12347
 _COOKIE_PLAIN = 12346
@@ -63,68 +63,131 @@ def read_bitmap(cursor: Cursor, *, rows: int | None = None) -> BitMap:
     errors   CorruptFileError when the bytes are no well-formed bitmap
     """
     start = cursor.pos
-    _skip_bitmap(cursor)
-    end = cursor.pos
-    cursor.seek(start)
-    bitmap: BitMap = BitMap.deserialize(cursor.bytes(end - start))
+    rest = cursor.view(cursor.remaining)
+    size, fault, at = _check(frozen(np.frombuffer(rest, np.uint8)))
+    if fault:
+        raise cursor.error(_FAULTS[fault], at=start + at)
+    bitmap: BitMap = BitMap.deserialize(rest[:size].tobytes())
     if rows is not None and bitmap and bitmap.max() >= rows:
         raise cursor.error(f"position {bitmap.max()} in a bitmap over {rows} rows", at=start)
+    cursor.seek(start + size)
     return bitmap
 
 
-def _skip_bitmap(cursor: Cursor) -> None:
-    """Move behind the bitmap at the cursor, checking all of it."""
-    start = cursor.pos
-    cookie = cursor.i32le() & 0xFFFFFFFF
-    has_runs = cookie & 0xFFFF == _COOKIE_RUNS
+_FAULTS = {
+    1: "a roaring bitmap is cut off",
+    2: "expected the cookie of a roaring bitmap",
+    3: "a roaring bitmap of more than 65536 containers",
+    4: "run flags for containers that do not exist",
+    5: "containers of a roaring bitmap out of order",
+    6: "a container is not where its offset says",
+    7: "runs of a roaring container overlap",
+    8: "positions of a roaring container out of order",
+    9: "a container holds another number of positions than its description says",
+}
+
+
+@kernel
+def _check(data: Any) -> Any:
+    """Size of the bitmap at the start of the data, a fault (0: none), and where it is."""
+    end = len(data)
+    if end < 8:
+        return 0, 1, 0
+    cookie = load_u32(data, 0)
+    has_runs = cookie & np.uint32(0xFFFF) == np.uint32(_COOKIE_RUNS)
+    flags = 4
+    at: Any = 4
     if has_runs:
-        count = (cookie >> 16) + 1
-        flags = np.unpackbits(_array(cursor, -(-count // 8), np.uint8), bitorder="little")
-        if flags[count:].any():
-            raise cursor.error("run flags for containers that do not exist", at=start + 4)
-    elif cookie == _COOKIE_PLAIN:
-        count = cursor.i32le()
-        if not 0 <= count <= _CONTAINERS_MAX:
-            raise cursor.error(f"a roaring bitmap with {count} containers", at=start + 4)
-        flags = np.zeros(count, np.uint8)
+        count = np.int64(cookie >> np.uint32(16)) + 1
+        at += (count + 7) // 8
+        if at > end:
+            return 0, 1, 4
+        if count % 8 and data[at - 1] >> np.uint8(count % 8):
+            return 0, 4, at - 1
+    elif cookie == np.uint32(_COOKIE_PLAIN):
+        count = np.int64(load_u32(data, 4))
+        at = 8
+        if count > _CONTAINERS_MAX:
+            return 0, 3, 4
     else:
-        raise cursor.error(f"expected a roaring bitmap, found cookie {cookie:#010x}", at=start)
-    described = cursor.pos
-    descriptions = _array(cursor, 4 * count, np.uint16)
-    highs, sizes = descriptions[0::2].astype(np.int64), descriptions[1::2].astype(np.int64) + 1
-    if (np.diff(highs) <= 0).any():
-        raise cursor.error("containers of a roaring bitmap out of order", at=described)
-    has_offsets = not has_runs or count >= _OFFSETS_FROM
-    offsets = _array(cursor, 4 * count, np.uint32).tolist() if has_offsets else [None] * count
-    for offset, size, is_run in zip(offsets, sizes.tolist(), flags[:count].tolist(), strict=True):
-        at = cursor.pos
-        if offset is not None and offset != at - start:
-            raise cursor.error(f"a container stands at {at - start}, its offset says {offset}", at=at)
-        found = _check_runs(cursor) if is_run else _check_values(cursor, size)
+        return 0, 2, 0
+    described = at
+    offsets = at + 4 * count
+    at = offsets + (4 * count if not has_runs or count >= _OFFSETS_FROM else 0)
+    checks_offsets = at > offsets
+    if at > end:
+        return 0, 1, described
+    before: Any = -1
+    for i in range(count):
+        description = np.int64(load_u32(data, described + 4 * i))
+        high, size = description & 0xFFFF, (description >> 16) + 1
+        if high <= before:
+            return 0, 5, described + 4 * i
+        before = high
+        if checks_offsets and np.int64(load_u32(data, offsets + 4 * i)) != at:
+            return 0, 6, offsets + 4 * i
+        if has_runs and (data[flags + i // 8] >> np.uint8(i % 8)) & np.uint8(1):
+            at, found, fault = _check_runs(data, at, end)
+        elif size > _ARRAY_MAX:
+            at, found, fault = _check_bitset(data, at, end)
+        else:
+            at, found, fault = _check_array(data, at, end, size)
+        if fault:
+            return 0, fault, at
         if found != size:
-            raise cursor.error(f"a container holds {found} positions, its description says {size}", at=at)
+            return 0, 9, described + 4 * i
+    return at, 0, 0
 
 
-def _array(cursor: Cursor, size: int, dtype: type[np.unsignedinteger]) -> npt.NDArray[Any]:
-    return np.frombuffer(cursor.view(size), np.dtype(dtype).newbyteorder("<"))
+@kernel
+def _load16(data: Any, at: Any) -> Any:
+    return np.int64(data[at]) | (np.int64(data[at + 1]) << 8)
 
 
-def _check_runs(cursor: Cursor) -> int:
-    at = cursor.pos
-    count = int(_array(cursor, 2, np.uint16)[0])
-    runs = _array(cursor, 4 * count, np.uint16).astype(np.int64)
-    first, last = runs[0::2], runs[0::2] + runs[1::2]
-    if count == 0 or last[-1] > 0xFFFF or (first[1:] <= last[:-1]).any():
-        raise cursor.error("runs of a roaring container overlap", at=at)
-    return int((last - first + 1).sum())
+@kernel
+def _check_runs(data: Any, at: Any, end: Any) -> Any:
+    if at + 2 > end:
+        return at, 0, 1
+    count = _load16(data, at)
+    start = at
+    at += 2
+    if count == 0 or at + 4 * count > end:
+        return start, 0, 7 if count == 0 else 1
+    found: Any = 0
+    last: Any = -1
+    for _ in range(count):
+        first, more = _load16(data, at), _load16(data, at + 2)
+        if first <= last or first + more > 0xFFFF:
+            return at, 0, 7
+        last = first + more
+        found += more + 1
+        at += 4
+    return at, found, 0
 
 
-def _check_values(cursor: Cursor, size: int) -> int:
-    at = cursor.pos
-    if size > _ARRAY_MAX:
-        words = _array(cursor, _BITSET_BYTES, np.uint64)
-        return int(np.bitwise_count(words).sum())
-    values = _array(cursor, 2 * size, np.uint16)
-    if (values[1:] <= values[:-1]).any():
-        raise cursor.error("positions of a roaring container out of order", at=at)
-    return size
+@kernel
+def _check_bitset(data: Any, at: Any, end: Any) -> Any:
+    if at + _BITSET_BYTES > end:
+        return at, 0, 1
+    found: Any = 0
+    for i in range(at, at + _BITSET_BYTES, 8):
+        # The classic count of set bits, for whole words.
+        x = load_u64(data, i)
+        x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
+        x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+        x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+        found += np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    return at + _BITSET_BYTES, found, 0
+
+
+@kernel
+def _check_array(data: Any, at: Any, end: Any, size: Any) -> Any:
+    if at + 2 * size > end:
+        return at, 0, 1
+    last: Any = -1
+    for i in range(at, at + 2 * size, 2):
+        value = _load16(data, i)
+        if value <= last:
+            return i, 0, 8
+        last = value
+    return at + 2 * size, size, 0

@@ -33,6 +33,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from lakeidx.codec.checksum import crc32
 from lakeidx.codec.cursor import Cursor, write_java_utf
@@ -44,6 +45,9 @@ EMPTY_START = -1
 CHECKSUM_TAG = b"LXC1"
 _FIXED = struct.Struct(">qii")
 _FIRST_READ = 1 << 16
+
+#: What a source of bytes gives; payloads are handed on without a copy.
+Bytes: TypeAlias = bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,23 +119,24 @@ class FileIndexContainer:
     Opening reads the head (at most two reads); each payload asked for is one more read, checked by itself.
     """
 
-    def __init__(self, read: Callable[[int, int], bytes], size: int, path: str | None = None) -> None:
+    def __init__(self, read: Callable[[int, int], Bytes], size: int, path: str | None = None) -> None:
         self._read, self._size, self.path = read, size, path
         self._ahead = self._fetch(0, min(size, _FIRST_READ))
         head_length = self._head_length(self._ahead)
         head = self._ahead if head_length <= len(self._ahead) else self._fetch(0, head_length)
-        self.entries = _decode_head(head[:head_length], size, path)
+        self.entries = _decode_head(bytes(head[:head_length]), size, path)
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str | None = None) -> FileIndexContainer:
         """A container held in memory."""
-        return cls(lambda offset, length: data[offset : offset + length], len(data), path)
+        view = memoryview(data)
+        return cls(lambda offset, length: view[offset : offset + length], len(data), path)
 
     def indexes_of(self, column: str) -> tuple[IndexAt, ...]:
         """The indexes of a column (or map entry ``col[key]``), in directory order."""
         return tuple(e for e in self.entries if e.column == column)
 
-    def payload(self, entry: IndexAt) -> bytes:
+    def payload(self, entry: IndexAt) -> Bytes:
         """The bytes of one index, checked against their checksum when the container has it."""
         end = entry.start + entry.length
         ahead = end <= len(self._ahead)
@@ -141,14 +146,14 @@ class FileIndexContainer:
             raise CorruptFileError(message, path=self.path, offset=entry.start)
         return data
 
-    def _fetch(self, offset: int, length: int) -> bytes:
+    def _fetch(self, offset: int, length: int) -> Bytes:
         data = self._read(offset, length)
         if len(data) != length:
             message = f"expected {length} bytes, found {len(data)}"
             raise CorruptFileError(message, path=self.path, offset=offset)
         return data
 
-    def _head_length(self, data: bytes) -> int:
+    def _head_length(self, data: Bytes) -> int:
         cursor = Cursor(data, self.path)
         magic = cursor.i64be()
         if magic != MAGIC:
@@ -171,7 +176,7 @@ def decode_container(data: bytes, path: str | None = None) -> dict[str, dict[str
     container = FileIndexContainer.from_bytes(data, path)
     decoded: dict[str, dict[str, bytes | None]] = {}
     for entry in container.entries:
-        decoded.setdefault(entry.column, {})[entry.type] = None if entry.is_empty else container.payload(entry)
+        decoded.setdefault(entry.column, {})[entry.type] = None if entry.is_empty else bytes(container.payload(entry))
     return decoded
 
 

@@ -61,7 +61,7 @@ class BitmapIndexer:
         return BitmapIndexWriter(t, *_settings(options))
 
     def create_reader(
-        self, t: DataType, payload: bytes, *, rows: int | None = None, path: str | None = None
+        self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
         """A reader that decodes the blocks and bitmaps that a test asks for."""
         return BitmapIndexReader(t, payload, rows=rows, path=path)

@@ -37,7 +37,9 @@ class BitmapIndexReader:
     <> and NOT IN keep the rows that are null, as Java's do; a null literal stands for the null rows.
     """
 
-    def __init__(self, t: DataType, payload: bytes, *, rows: int | None = None, path: str | None = None) -> None:
+    def __init__(
+        self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
+    ) -> None:
         self._type = t
         self._cursor = cursor = Cursor(payload, path)
         self._payload = payload

@@ -57,7 +57,7 @@ class BloomFilterIndexer:
         return BloomFilterWriter(t, *_size(options))
 
     def create_reader(
-        self, t: DataType, payload: bytes, *, rows: int | None = None, path: str | None = None
+        self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
         """Tests touch a few bytes of the payload."""
         return BloomFilterReader(t, payload, path=path)
@@ -105,7 +105,7 @@ def _strings(column: Any, t: DataType) -> RowBytes:
 class BloomFilterReader:
     """Answers ``=`` and IN."""
 
-    def __init__(self, t: DataType, payload: bytes, *, path: str | None = None) -> None:
+    def __init__(self, t: DataType, payload: bytes | memoryview, *, path: str | None = None) -> None:
         cursor = Cursor(payload, path)
         self._type, self._functions = t, cursor.i32be()
         if not 1 <= self._functions <= _MAX_FUNCTIONS or not cursor.remaining:

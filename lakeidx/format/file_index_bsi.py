@@ -34,7 +34,7 @@ from pyroaring import BitMap
 
 from lakeidx.codec.cursor import Cursor
 from lakeidx.codec.roaring import read_bitmap
-from lakeidx.codec.roaring_vec import serialize_groups
+from lakeidx.codec.roaring_vec import serialize_groups, serialize_slices
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.file_index_key import KeyCollector, Numbers, is_cut, key_of
 from lakeidx.format.file_index_types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict
@@ -62,7 +62,7 @@ class BsiIndexer:
         return BsiWriter(t)
 
     def create_reader(
-        self, t: DataType, payload: bytes, *, rows: int | None = None, path: str | None = None
+        self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
         """A reader; the whole payload is decoded."""
         return BsiReader(t, payload, rows=rows, path=path)
@@ -95,18 +95,14 @@ def encode_bsi(numbers: Numbers) -> bytes | None:
 
 
 def _encode_slices(values: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> bytes:
-    rows = np.flatnonzero(chosen).astype(np.uint32)
-    if not len(rows):
+    if not chosen.any():
         return b"\x00"
-    members = values[chosen]
-    greatest = int(members.max())
-    parts = [b"\x01", struct.pack(">Bqq", 1, 0, greatest), _bitmap(rows), struct.pack(">i", greatest.bit_length())]
-    parts += [_bitmap(rows[(members >> np.int64(i)) & 1 == 1]) for i in range(greatest.bit_length())]
-    return b"".join(parts)
-
-
-def _bitmap(rows: npt.NDArray[np.uint32]) -> bytes:
-    return serialize_groups(rows, np.array([0, len(rows)], np.int64))[0]
+    greatest = int(values[chosen].max())
+    bits = greatest.bit_length()
+    rows = np.flatnonzero(chosen).astype(np.uint32)
+    present = serialize_groups(rows, np.array([0, len(rows)], np.int64))[0]
+    parts = [b"\x01", struct.pack(">Bqq", 1, 0, greatest), present, struct.pack(">i", bits)]
+    return b"".join(parts + serialize_slices(values, bits, None if len(rows) == len(values) else chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +155,9 @@ _NOTHING = Slices(-1, BitMap(), ())
 class BsiReader:
     """Answers comparisons, IN, NOT IN, IS NULL and IS NOT NULL with rows; nulls pass IS NULL only."""
 
-    def __init__(self, t: DataType, payload: bytes, *, rows: int | None = None, path: str | None = None) -> None:
+    def __init__(
+        self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
+    ) -> None:
         self._type, self._exact = t, not is_cut(t)
         cursor = Cursor(payload, path)
         version = cursor.u8()
@@ -185,7 +183,9 @@ class BsiReader:
             raise cursor.error(f"bit slices of version {version} from {least} to {greatest} with {count} bits", at=at)
         slices = tuple(read_bitmap(cursor, rows=self.rows) for _ in range(count))
         made = Slices(greatest, present, slices)
-        if not all(s <= present for s in slices) or not made.equal(greatest):
+        # Counting is some fifty times faster here than pyroaring's subset test.
+        inside = all(s.intersection_cardinality(present) == len(s) for s in slices)
+        if not inside or not made.equal(greatest):
             raise cursor.error("the slices of a bit-sliced index contradict each other", at=at)
         return made
 

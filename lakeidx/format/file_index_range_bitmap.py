@@ -34,7 +34,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.jit import frozen, kernel
-from lakeidx.codec.roaring_vec import serialize_groups
+from lakeidx.codec.roaring_vec import serialize_groups, serialize_slices
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.file_index_blocks import split_blocks
@@ -66,7 +66,7 @@ class RangeBitmapIndexer:
         return RangeBitmapWriter(t, _chunk_size(t, options))
 
     def create_reader(
-        self, t: DataType, payload: bytes, *, rows: int | None = None, path: str | None = None
+        self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
         """A reader that decodes the chunks and slices that a test asks for."""
         return RangeBitmapReader(t, payload, rows=rows, path=path)
@@ -166,18 +166,14 @@ def _chunks(data, offsets, bounds, fields, variable, heads, bodies):  # type: ig
 
 
 def _encode_slices(codes: npt.NDArray[np.int32], count: int) -> bytes:
-    rows = np.flatnonzero(codes >= 0).astype(np.uint32)
-    ranks = codes if len(rows) == len(codes) else codes[rows]
+    chosen = codes >= 0
+    rows = np.flatnonzero(chosen).astype(np.uint32)
+    present = serialize_groups(rows, np.array([0, len(rows)], np.int64))[0]
     bits = max((count - 1).bit_length(), 1) if count else 64
-    bitmaps = [_bitmap(rows)]
-    bitmaps += [_bitmap(rows[(ranks >> i) & 1 == 1] if i < 31 else rows[:0]) for i in range(bits)]
+    slices = serialize_slices(codes.astype(np.int64), bits, None if len(rows) == len(codes) else chosen)
     table, offset = [], 0
-    for bitmap in bitmaps[1:]:
+    for bitmap in slices:
         table.append(struct.pack(">ii", offset, len(bitmap)))
         offset += len(bitmap)
-    head = struct.pack(">BBii", 1, bits, len(bitmaps[0]), 8 * bits) + b"".join(table)
-    return struct.pack(">i", len(head)) + head + b"".join(bitmaps)
-
-
-def _bitmap(rows: npt.NDArray[np.uint32]) -> bytes:
-    return serialize_groups(rows, np.array([0, len(rows)], np.int64))[0]
+    head = struct.pack(">BBii", 1, bits, len(present), 8 * bits) + b"".join(table)
+    return struct.pack(">i", len(head)) + head + present + b"".join(slices)

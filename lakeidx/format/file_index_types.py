@@ -76,7 +76,7 @@ class FileIndexer(Protocol):
         ...
 
     def create_reader(
-        self, t: DataType, payload: bytes, *, rows: int | None = None, path: str | None = None
+        self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
         """A reader of a payload.
 

@@ -44,7 +44,7 @@ def find_file_index(name: str) -> FileIndexer | None:
             try:
                 loaded = entry.load()
                 _by_name[name] = loaded() if isinstance(loaded, type) else loaded
-            except Exception as e:  # whatever a foreign module raises
+            except (ImportError, AttributeError, SyntaxError, TypeError, ValueError) as e:
                 raise InvalidInputError(f"file index type {name!r} cannot be loaded from {entry.value}: {e}") from e
     return _by_name.get(name)
 

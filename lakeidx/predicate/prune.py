@@ -12,7 +12,9 @@ source   org.apache.paimon.predicate.LeafPredicate.test(rowCount, min, max, null
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -95,11 +97,34 @@ def _range_may_match(op: Op, x: Any, low: Any, high: Any) -> bool:
 
 
 def _match_may_match(leaf: Match, low: str | None, high: str | None) -> bool:
+    if low is not None and low == high:
+        return matches(leaf, low)  # every value is this one
     prefix, whole = known_prefix(leaf)
     if leaf.negated:
         # All values between two strings with the prefix have it, too.
         return not whole or low is None or high is None or not (low.startswith(prefix) and high.startswith(prefix))
     return (low is None or low[: len(prefix)] <= prefix) and (high is None or high[: len(prefix)] >= prefix)
+
+
+def matches(leaf: Match, value: str) -> bool:
+    """Whether a string passes the leaf."""
+    if leaf.kind is MatchKind.PREFIX:
+        found = value.startswith(leaf.text)
+    elif leaf.kind is MatchKind.SUFFIX:
+        found = value.endswith(leaf.text)
+    elif leaf.kind is MatchKind.CONTAINS:
+        found = leaf.text in value
+    else:
+        found = _like_pattern(leaf.text).fullmatch(value) is not None
+    return found != leaf.negated
+
+
+@functools.lru_cache(maxsize=64)
+def _like_pattern(text: str) -> re.Pattern[str]:
+    wild = {"%": ".*", "_": "."}
+    characters = iter(text)
+    parts = [re.escape(next(characters)) if c == "\\" else wild.get(c) or re.escape(c) for c in characters]
+    return re.compile("".join(parts), re.DOTALL)
 
 
 def known_prefix(leaf: Match) -> tuple[str, bool]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.predicate.mask import to_array, to_scalar
+from lakeidx.predicate.mask import leaf_mask, to_array, to_scalar
 from lakeidx.predicate.prune import is_impossible, known_prefix, passes_nan
 from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, Op, Or, Predicate
 
@@ -165,6 +165,12 @@ def float_keys(values: np.ndarray) -> np.ndarray:
 
 
 def _match(leaf: Match, stats: StatsArrays) -> np.ndarray:
+    one_value = _known_or(pc.equal(stats.min, stats.max), False)
+    exact = _known_or(leaf_mask(leaf, stats.min, stats.min.type, lambda s: s), True)
+    return np.where(one_value, exact, _match_range(leaf, stats))
+
+
+def _match_range(leaf: Match, stats: StatsArrays) -> np.ndarray:
     prefix, whole = known_prefix(leaf)
     if leaf.negated:
         if not whole:
