@@ -1,0 +1,76 @@
+"""Expiry of tables that the released Java wrote: what it left after its own expiry, and ours over all of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeidx.errors import NotFoundError
+from lakeidx.table.expire import expire_table
+from lakeidx.table.expire_plan import Retention
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.tags import delete_tag
+from lakeidx.table.view import load_view
+from tests.conftest import GOLDEN
+from tests.reachable import files_on_disk, reachable, reopened
+
+pytestmark = pytest.mark.golden
+
+CASES = sorted(p.parent for p in (GOLDEN / "tables").glob("*/case.json"))
+FAR_AHEAD_MS = 1 << 60
+NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)
+
+
+def described(case: Path) -> dict[str, Any]:
+    return json.loads((case / "case.json").read_text(encoding="utf-8"))
+
+
+def a_copy(case: Path, folder: Path) -> TableHandle:
+    shutil.copytree(case / "table", folder / "g.db" / "t")
+    return TableHandle.open(str(folder / "g.db" / "t"))
+
+
+EXPIRED = [c for c in CASES if any(s["op"] == "expire" for s in described(c)["steps"])]
+
+
+def test_there_are_cases() -> None:
+    assert EXPIRED
+    assert len(CASES) > len(EXPIRED)
+
+
+@pytest.mark.parametrize("case", EXPIRED, ids=lambda c: c.name)
+def test_java_left_what_is_reachable(case: Path, tmp_path: Path) -> None:
+    """So the test's idea of reachable is Java's."""
+    table = a_copy(case, tmp_path)
+    assert files_on_disk(table) == reachable(table)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_expiry_to_the_newest_snapshot_and_the_tags(case: Path, tmp_path: Path) -> None:
+    table = a_copy(case, tmp_path)
+    newest = table.snapshot
+    assert newest is not None
+    left_over = files_on_disk(table) - reachable(table)
+    live = {e.file.file_name for e in load_view(table.metadata, newest).entries}
+    tagged = {n: table.metadata.tag(n) for n in table.metadata.tag_names()}
+    tag_files = {n: {e.file.file_name for e in load_view(table.metadata, s).entries} for n, s in tagged.items()}
+    had_changelog = any(s.changelog_manifest_list for s in table.metadata.snapshots() if s.id != newest.id)
+    report = expire_table(table.metadata, table.schema, now_ms=FAR_AHEAD_MS, retention=NEWEST_ONLY)
+    table = reopened(table)
+    assert table.metadata.snapshot_ids() == [newest.id]
+    assert report.notes == ()
+    assert ("changelog" in report.count_by_role) == had_changelog
+    assert files_on_disk(table) - left_over == reachable(table)
+    assert {e.file.file_name for e in load_view(table.metadata, newest).entries} == live
+    for name, files in tag_files.items():
+        assert {e.file.file_name for e in load_view(table.metadata, table.metadata.tag(name)).entries} == files
+    for name in tagged:
+        delete_tag(table.metadata, table.schema, name)
+        assert files_on_disk(table) - left_over == reachable(table)
+    if tagged:
+        with pytest.raises(NotFoundError):
+            table.metadata.tag(next(iter(tagged)))
