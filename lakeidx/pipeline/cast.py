@@ -12,11 +12,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline.nested_json import nested_from_json
-from lakeidx.types import BYTES_ROOTS, TIMESTAMP_ROOTS, DataType, Root, to_arrow
+from lakeidx.types import BYTES_ROOTS, INT_ROOTS, TIMESTAMP_ROOTS, DataType, Root, to_arrow
 
 _TRUE_FALSE = {"true": True, "t": True, "yes": True, "y": True, "1": True,
                "false": False, "f": False, "no": False, "n": False, "0": False}  # fmt: skip
+
+
+_VALUE_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError)
+#: Texts that may be values of a type at all; what else is there fails without being tried. (Arrow reads ``0x10`` as 16.)
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_DAY = r"\d{4}-\d\d-\d\d"
+_CLOCK = r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?"
+_ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
+_PLAUSIBLE = {
+    **dict.fromkeys(INT_ROOTS, r"^[+-]?\d+$"),
+    Root.DECIMAL: _NUMBER,
+    Root.FLOAT: rf"{_NUMBER}|^[+-]?(?i:inf|infinity|nan)$",
+    Root.DOUBLE: rf"{_NUMBER}|^[+-]?(?i:inf|infinity|nan)$",
+    Root.DATE: rf"^{_DAY}$",
+    Root.TIME: rf"^{_CLOCK}$",
+    Root.TIMESTAMP: rf"^{_DAY}([ T]{_CLOCK})?$",
+    Root.TIMESTAMP_LTZ: rf"^{_DAY}([ T]{_CLOCK}{_ZONE}?)?$",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +53,9 @@ class CastColumn:
 def cast_column(column: pa.ChunkedArray | pa.Array, wanted: DataType) -> CastColumn:
     """Cast a column to a Paimon type's Arrow type; values that do not fit are marked, not guessed.
 
-    Text is read as SQL would: ISO dates and times, decimals in plain notation, hex for binary, true/false.
+    Text is read as SQL would: ISO dates and times, decimal numbers, hex for binary, true/false.
     A fraction that the type cannot hold, an overflow and a text that is no such value fail.
+    errors   InvalidInputError when values of the column's type never cast to the wanted one
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):
@@ -48,11 +68,23 @@ def cast_column(column: pa.ChunkedArray | pa.Array, wanted: DataType) -> CastCol
     if pa.types.is_dictionary(array.type):
         inner = cast_column(array.dictionary, wanted)
         return _take_back(inner, array.indices)
+    if _is_text(array.type):
+        try:
+            return CastColumn(_cast_text(array, wanted, target))
+        except _VALUE_ERRORS:
+            encoded = array.dictionary_encode()
+            return _take_back(_cast_texts(encoded.dictionary, wanted, target), encoded.indices)
+    if pa.types.is_boolean(array.type) != (wanted.root is Root.BOOLEAN) and not pa.types.is_string(target):
+        raise InvalidInputError(f"{array.type} does not cast to {wanted}")
     try:
         return CastColumn(_cast(array, wanted, target))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError, ValueError) as error:
-        if isinstance(error, pa.ArrowNotImplementedError) or pa.types.is_nested(array.type):
+    except pa.ArrowNotImplementedError as error:
+        raise InvalidInputError(f"{array.type} does not cast to {wanted}") from error
+    except _VALUE_ERRORS:
+        if pa.types.is_nested(array.type):
             return _halve(array, wanted, target)
+    if wanted.root in INT_ROOTS and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        return _cast_numbers(array, target)
     encoded = array.dictionary_encode()
     return _take_back(_halve(encoded.dictionary, wanted, target), encoded.indices)
 
@@ -66,6 +98,36 @@ def _take_back(distinct: CastColumn, indices: pa.Array) -> CastColumn:
     return CastColumn(values, distinct.failed[codes] & present)
 
 
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
+def _cast_texts(texts: pa.Array, wanted: DataType, target: pa.DataType) -> CastColumn:
+    """Distinct texts of which some are no such value: what cannot be one is left out at once, the rest is halved."""
+    pattern = _PLAUSIBLE.get(wanted.root)
+    if pattern is None:
+        return _halve(texts, wanted, target)
+    texts = pc.cast(texts, pa.string())
+    hopeless = pc.invert(pc.fill_null(pc.match_substring_regex(pc.utf8_trim_whitespace(texts), pattern), True))
+    cast = _halve(pc.if_else(hopeless, pa.scalar(None, pa.string()), texts), wanted, target)
+    failed = np.asarray(hopeless) if cast.failed is None else np.asarray(hopeless) | cast.failed
+    return CastColumn(cast.values, failed)
+
+
+def _cast_numbers(array: pa.Array, target: pa.DataType) -> CastColumn:
+    """Numbers to integers of which some do not fit: those that do not come back as they were."""
+    info = np.iinfo(target.to_pandas_dtype())
+    values = np.asarray(pc.fill_null(array, 0))
+    if values.dtype.kind == "f":
+        # 2**63 is a float, 2**63 - 1 is none: the upper bound is left out.
+        fits = (values >= float(info.min)) & (values < float(info.max) + 1) & (values == np.trunc(values))
+    else:
+        fits = (values >= info.min) & (values <= info.max)
+    out = np.where(fits, values, 0).astype(info.dtype)
+    valid = np.asarray(pc.is_valid(array))
+    return CastColumn(pa.array(out, target, mask=~(fits & valid)), ~fits & valid)
+
+
 def _halve(array: pa.Array, wanted: DataType, target: pa.DataType) -> CastColumn:
     failed = np.zeros(len(array), dtype=bool)
     pieces: list[pa.Array] = []
@@ -76,7 +138,7 @@ def _halve(array: pa.Array, wanted: DataType, target: pa.DataType) -> CastColumn
             continue
         try:
             pieces.append(_cast(array.slice(start, length), wanted, target))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError, ValueError):
+        except _VALUE_ERRORS:
             if length == 1:
                 failed[start] = True
                 pieces.append(pa.nulls(1, target))
@@ -89,15 +151,20 @@ def _halve(array: pa.Array, wanted: DataType, target: pa.DataType) -> CastColumn
 
 
 def _cast(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Array:
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
+    if _is_text(array.type):
         return _cast_text(array, wanted, target)
     if wanted.root is Root.VARIANT or (wanted.is_nested and array.type != target):
+        if not pa.types.is_nested(array.type):
+            raise pa.ArrowNotImplementedError(f"{array.type} is not nested")
         return pa.array(array.to_pylist(), type=target)
-    if pa.types.is_boolean(array.type) != (wanted.root is Root.BOOLEAN) and not pa.types.is_string(target):
-        raise pa.ArrowInvalid(f"{array.type} is not {wanted}")
     if pa.types.is_floating(array.type) and pa.types.is_decimal(target):
         # Through text, so that 0.1 becomes 0.1 and a fraction the scale cannot hold fails instead of being rounded.
         return pc.cast(pc.cast(array, pa.string()), target, safe=True)
+    if pa.types.is_integer(array.type) and pa.types.is_decimal(target):
+        # Arrow wants room for the largest integer of the type before it looks at the values.
+        return pc.cast(pc.cast(array, pa.decimal256(20 + target.scale, target.scale)), target, safe=True)
+    if pa.types.is_floating(target) and not pa.types.is_integer(array.type):
+        return _finite(array, pc.cast(array, target))
     if pa.types.is_timestamp(array.type) and wanted.root in TIMESTAMP_ROOTS:
         return _cast_timestamp(array, target)
     if pa.types.is_timestamp(array.type) and wanted.root is Root.DATE:
@@ -105,9 +172,15 @@ def _cast(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Array:
         if not pc.all(pc.equal(pc.cast(days, array.type), array)).as_py() and len(array) > array.null_count:
             raise pa.ArrowInvalid("a timestamp with a time of day is not a DATE")
         return days
-    if wanted.root in BYTES_ROOTS and not pa.types.is_string(array.type):
-        return pc.cast(array, target)
     return pc.cast(array, target, safe=True)
+
+
+def _finite(before: pa.Array, after: pa.Array) -> pa.Array:
+    """`after`, unless a finite number became infinite in it."""
+    written = pc.is_inf(before) if pa.types.is_floating(before.type) else pa.scalar(False)
+    if pc.any(pc.and_not(pc.is_inf(after), written), min_count=0).as_py():
+        raise pa.ArrowInvalid("a number is too large")
+    return after
 
 
 def _cast_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -126,7 +199,7 @@ def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Arr
     if wanted.root in BYTES_ROOTS:
         return decode_hex(pc.cast(array, pa.string()))
     if wanted.is_nested or wanted.root is Root.VARIANT:
-        return nested_from_json(pc.cast(array, pa.string()), wanted)
+        return nested_from_json(pc.cast(array, pa.string()), wanted, lambda text, t: _cast_text(text, t, to_arrow(t)))
     text = pc.utf8_trim_whitespace(pc.cast(array, pa.string()))
     if wanted.root is Root.BOOLEAN:
         lowered = pc.utf8_lower(text)
@@ -141,9 +214,25 @@ def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Arr
         if wanted.root is Root.TIMESTAMP and pc.any(zoned, min_count=0).as_py():
             raise pa.ArrowInvalid("a TIMESTAMP has no zone")
         return _parse_timestamps(text, target)
-    if wanted.root in (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT):
+    if wanted.root in INT_ROOTS:
+        if pc.any(pc.match_substring(text, "x", ignore_case=True), min_count=0).as_py():
+            raise pa.ArrowInvalid("hexadecimal is not decimal")
         return pc.cast(pc.replace_substring_regex(text, r"^\+", ""), target, safe=True)
+    if wanted.root is Root.TIME:
+        return _parse_times(text)
+    if pa.types.is_floating(target):
+        spelled = pc.match_substring(text, "inf", ignore_case=True)
+        parsed = pc.cast(text, target, safe=True)
+        if pc.any(pc.and_not(pc.is_inf(parsed), spelled), min_count=0).as_py():
+            raise pa.ArrowInvalid("a number is too large")
+        return parsed
     return pc.cast(text, target, safe=True)
+
+
+def _parse_times(text: pa.Array) -> pa.Array:
+    """Times of day; fractions below a millisecond fail. Arrow reads them only behind a date."""
+    moments = _parse_timestamps(pc.binary_join_element_wise("1970-01-01", text, " "), pa.timestamp("ms"))
+    return pc.cast(pc.cast(pc.cast(moments, pa.int64()), pa.int32(), safe=True), pa.time32("ms"))
 
 
 def _parse_timestamps(text: pa.Array, target: pa.DataType) -> pa.Array:

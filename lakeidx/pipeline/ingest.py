@@ -171,10 +171,10 @@ def cast_piece(piece: Piece, fields: Sequence[Field], source: str) -> tuple[pa.T
     columns: list[pa.Array] = []
     names: list[str] = []
     for f in fields:
-        if f.name not in rows.column_names:
-            cast = cast_column(pa.nulls(n), f.type)
-        else:
-            cast = cast_column(rows.column(f.name), f.type)
+        try:
+            cast = cast_column(rows.column(f.name) if f.name in rows.column_names else pa.nulls(n), f.type)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"column {f.name}: {error.message}", path=source) from error
         if cast.failed is not None:
             mark(cast.failed, f"cast: column {f.name} is not {f.type.with_nullable(True)}")
         if not f.type.nullable and cast.values.null_count:
@@ -193,7 +193,7 @@ def cast_piece(piece: Piece, fields: Sequence[Field], source: str) -> tuple[pa.T
     if not bad.any():
         return kept, lines
     picked = np.flatnonzero(bad)
-    line_of = np.asarray(piece.lines) if piece.lines is not None else piece.first_line + np.arange(n)
+    line_of = np.asarray(piece.lines) if piece.lines is not None else piece.first_line + np.arange(n, dtype=np.int64)
     rejected = pa.table(
         {
             "source": pa.array([source] * len(picked), pa.string()),
