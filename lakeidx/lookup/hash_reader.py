@@ -19,6 +19,7 @@ from lakeidx.lookup.store import Entries, Found, StoreType
 
 _TOUCH_EVERY = 16
 _SCAN_ENTRIES = 65536
+_SCAN_BYTES = 1 << 24
 
 
 class HashLookupStoreReader:
@@ -189,8 +190,8 @@ class HashLookupStoreReader:
 
     def _some_keys(self, file: HashFile, length: int, slot: int) -> tuple[int, RowBytes]:
         """Keys of the used slots of a length from `slot` on, and the slot where the next call goes on."""
-        keys = np.empty(_SCAN_ENTRIES * length, np.uint8)
-        places = np.empty(_SCAN_ENTRIES, np.int64)
+        most = max(1, min(_SCAN_ENTRIES, _SCAN_BYTES // max(length, 1)))
+        keys, places = np.empty(most * length, np.uint8), np.empty(most, np.int64)
         scratch = np.empty(file.scratch_size, np.uint8)
         count, wanted = 0, np.zeros(0, np.int64)
         while count == 0:

@@ -39,7 +39,7 @@ from lakeidx.codec.memory import bytes_address, compare_bytes, load_i64, load_u8
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.codec.varint import load_varint, load_varint_unchecked
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.lookup.packed import addresses_of, kernel_with_lock
+from lakeidx.lookup.packed import addresses_of, kernel_with_lock, plain
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 _I8, _I16, _I32, _I64, _F32, _F64, _BYTES, _NUMBER, _TIMESTAMP = range(1, 10)
@@ -113,6 +113,7 @@ class KeyOrder:
         """
         if self.types is None:
             return
+        keys = plain(keys)
         data, offsets = addresses_of(keys)
         at, fault = _first_bad_row(data, offsets, len(keys), *self.for_kernels)
         if fault:

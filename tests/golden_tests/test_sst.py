@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import operator
+import struct
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.codec.compacted_row_vec import encode_compacted_rows
 from lakeidx.codec.compress import parse_codec
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.sst import describe_sst
@@ -90,6 +94,36 @@ def test_the_same_entries_give_the_same_bytes(case: dict[str, Any], tmp_path: Pa
         assert _bodies(ours) == _bodies(java)
     with made_by.open_reader(file) as reader:
         assert reader.verify() == case["records"]
+
+
+REMOTE = sorted((GOLDEN / "tables").glob("*/table/**/*.value.v1.lookup"))
+
+
+@pytest.mark.parametrize("path", REMOTE, ids=lambda path: path.name)
+def test_lookup_files_of_tables_hold_the_rows_of_their_data_files(path: Path, tmp_path: Path) -> None:
+    # Beside the data file, as <data file>.<length>.<processor>.<version>.lookup: key -> row, sequence number, kind.
+    data_file, length, *_ = path.name.removesuffix(".lookup").rsplit(".", 3)
+    assert path.stat().st_size == int(length)
+    case = json.loads((GOLDEN / "tables" / path.relative_to(GOLDEN / "tables").parts[0] / "case.json").read_bytes())
+    types = {field["name"]: parse_type(field["type"]) for field in case["fields"]}
+    key_names = [name for name in case["primary_keys"] if name not in case["partition_keys"]]
+    rows = pq.ParquetFile(path.with_name(data_file)).read()
+    keys = encode_compacted_rows([rows[f"_KEY_{name}"] for name in key_names], [types[name] for name in key_names])
+    values = encode_compacted_rows([rows[name] for name in types], list(types.values())).to_list()
+    ends = [
+        struct.pack("<qB", s.as_py(), k.as_py())
+        for s, k in zip(rows["_SEQUENCE_NUMBER"], rows["_VALUE_KIND"], strict=True)
+    ]
+    entries = list(zip(keys.to_list(), map(operator.add, values, ends), strict=True))
+
+    order = KeyOrder.row_compacted([types[name] for name in key_names])
+    made_by = LookupStoreFactory(StoreType.SORT, order=order)
+    with made_by.open_reader(path) as reader:
+        assert [entry for part in reader.scan() for entry in zip(part.keys, part.values, strict=True)] == entries
+        assert ask(reader, keys.to_list()) == [value for _, value in entries]
+    ours = build(made_by, tmp_path / "ours", entries, expected=len(entries))
+    assert ours.size == int(length)
+    assert Path(ours.path).read_bytes() == path.read_bytes()
 
 
 def _bodies(data: bytes) -> list[Any]:

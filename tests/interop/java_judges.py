@@ -50,8 +50,8 @@ def paimon_0_9() -> list[Path]:
     return [_maven_jar(a, CACHE / "judges") for a in ("org.apache.paimon:paimon-bundle:0.9.0", *beside)]
 
 
-def judge(program: str, jars: Sequence[Path], jobs: Sequence[Sequence[object]], folder: Path) -> None:
-    """Run one program over all jobs (a JVM is slow to start)."""
+def run_program(program: str, jars: Sequence[Path], *arguments: object) -> list[str]:
+    """Compile a program when its source is newer, run it, and give the lines it prints."""
     classes = CACHE / "judges" / "classes"
     classes.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join([str(classes), *map(str, jars)])
@@ -59,7 +59,12 @@ def judge(program: str, jars: Sequence[Path], jobs: Sequence[Sequence[object]], 
     made = classes / f"{program}.class"
     if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
         _run(["javac", "-nowarn", "-d", str(classes), "-cp", path, str(source)])
+    opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch")]
+    return _run(["java", "-Xmx3g", *opens, "-cp", path, program, *map(str, arguments)]).splitlines()
+
+
+def judge(program: str, jars: Sequence[Path], jobs: Sequence[Sequence[object]], folder: Path) -> None:
+    """Run one program over all jobs (a JVM is slow to start)."""
     file = folder / "jobs.tsv"
     file.write_text("".join("\t".join(map(str, job)) + "\n" for job in jobs), encoding="utf-8")
-    opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch")]
-    _run(["java", "-Xmx1g", *opens, "-cp", path, program, str(file)])
+    run_program(program, jars, file)

@@ -1,0 +1,309 @@
+"""Speed of the lookup stores per core, beside released Java Paimon on the same machine and data.
+
+Every store is checked before it is timed: all values of the asked keys, and that no absent key is found; with codec none the sort
+store's file is compared byte for byte with Java's. One thread, warm, best of several rounds, batches of at most 1 M random keys.
+"miss" asks for absent keys that look like stored ones (as PaimonMicro does). Entries have 12-byte keys and 16-byte values; the
+comparison with Java uses PaimonMicro's values (15 to 23 bytes).
+
+    python -m bench.bench_lookup_store [--rows 10000,100000,1000000,10000000] [--rounds 5] [--java] [--json] [--out bench/results]
+
+--java runs PaimonMicro (sort store, release 1.4.2) and HashStoreMicro (hash store, release 0.9.0) and needs Java and Maven.
+--out writes lookup_store.json and lookup_store.png (rates against table size).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.lookup.block_cache import BlockCache
+from lakeidx.lookup.factory import LookupStoreFactory
+from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.store import LookupFile, LookupStoreOptions, LookupStoreReader, StoreType
+from lakeidx.lookup.warm_up import warm_up
+
+ROOT = Path(__file__).resolve().parents[1]
+KEY_SIZE, VALUE_SIZE = 12, 16
+BATCH_ROWS = 1_000_000
+SINGLE_LOOKUPS = 100_000
+COMPARED_ROWS = 1_000_000
+SEED = 7
+TARGET_ROWS = 1_000_000
+TARGETS = {
+    ("sort", "none", "build"): 10.0, ("sort", "none", "hit"): 2.0, ("sort", "none", "miss"): 15.0,
+    ("sort", "none", "single"): 0.15, ("hash", "none", "build"): 4.0, ("hash", "none", "hit"): 4.0,
+    ("hash", "none", "miss"): 15.0, ("hash", "none", "single"): 0.15,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measurement.
+
+    program        lakeidx or the Java release
+    values         "16 bytes" or "text" (those of PaimonMicro)
+    operation      build, hit, miss (batch), single (one key a call)
+    million_per_s  best round
+    target         what it should reach, where there is a target
+    """
+
+    program: str
+    store: str
+    codec: str
+    rows: int
+    values: str
+    operation: str
+    million_per_s: float
+    file_bytes: int
+    target: float | None = None
+
+
+def keys_of(numbers: npt.NDArray[np.int64], *, absent: bool = False) -> RowBytes:
+    """PaimonMicro's keys: 8 bytes of 7919 i and 4 of i, big-endian; absent ones differ in bytes 3 and 11."""
+    out = np.empty((len(numbers), KEY_SIZE), np.uint8)
+    out[:, :8] = (numbers * 7919).astype(">i8").view(np.uint8).reshape(-1, 8)
+    out[:, 8:] = numbers.astype(">i4").view(np.uint8).reshape(-1, 4)
+    if absent:
+        out[:, 11] ^= 0x55
+        out[:, 3] = 1
+    return RowBytes(out.reshape(-1), np.arange(len(numbers) + 1, dtype=np.int64) * KEY_SIZE)
+
+
+def fixed_values(rows: int) -> RowBytes:
+    """Random 16-byte values."""
+    data = np.random.default_rng(SEED).integers(0, 256, rows * VALUE_SIZE, dtype=np.uint8)
+    return RowBytes(data, np.arange(rows + 1, dtype=np.int64) * VALUE_SIZE)
+
+
+def text_values(rows: int) -> RowBytes:
+    """PaimonMicro's values; Java's product wraps at 32 bits."""
+    products = (np.arange(rows, dtype=np.int64) * 31).astype(np.int32)
+    return RowBytes.from_list([b"value-%d-%d" % (i, p) for i, p in enumerate(products.tolist())])
+
+
+def best_rate(rows: int, rounds: int, run: Callable[[], object]) -> float:
+    """Millions per second of the best round."""
+    seconds = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        seconds = min(seconds, time.perf_counter() - start)
+    return rows / seconds / 1e6
+
+
+def build(made_by: LookupStoreFactory, path: Path, keys: RowBytes, values: RowBytes) -> LookupFile:
+    with made_by.create_writer(path, expected_entries=len(keys)) as writer:
+        writer.write(keys, values)
+        return writer.finish()
+
+
+def check(reader: LookupStoreReader, values: RowBytes, asked: npt.NDArray[np.int64], absent: RowBytes) -> None:
+    """All values of the asked keys are right, and no absent key is found; so in single lookups of some."""
+    found, got = reader.lookup_many(keys_of(asked))
+    starts, sizes = values.offsets[asked], values.lengths[asked]
+    places = np.repeat(starts - got.offsets[:-1], sizes) + np.arange(int(sizes.sum()))
+    assert found.all(), f"{np.count_nonzero(~found)} stored keys are not found in {reader.path}"
+    assert np.array_equal(got.lengths, sizes)
+    assert np.array_equal(got.flat, values.data[places]), f"wrong values from {reader.path}"
+    assert not reader.lookup_many(absent).found.any(), f"absent keys are found in {reader.path}"
+    for i in asked[:100].tolist():
+        assert reader.lookup(keys_of(np.array([i]))[0]) == values[i]
+    for key in absent.slice(0, 100):
+        assert reader.lookup(key) is None
+
+
+def measure(
+    folder: Path, store_type: StoreType, codec: str, rows: int, rounds: int, values: RowBytes, kind: str
+) -> list[Figure]:
+    """The figures of one store."""
+    cache = BlockCache(1 << 30)
+    options = LookupStoreOptions.of(compression=codec)
+    made_by = LookupStoreFactory(store_type, order=KeyOrder.unsigned_bytes(), options=options, cache=cache)
+    path = folder / f"{store_type.value}-{codec}-{rows}"
+    keys = keys_of(np.arange(rows))
+    file = build(made_by, path, keys, values)
+    rng = np.random.default_rng(SEED)
+    asked = rng.integers(0, rows, min(rows, BATCH_ROWS))
+    present, absent = keys_of(asked), keys_of(asked, absent=True)
+    one_by_one = present.slice(0, SINGLE_LOOKUPS).to_list()
+    rates = {}
+    with made_by.open_reader(file) as reader:
+        check(reader, values, asked, absent)
+
+        def ask_singly() -> None:
+            for key in one_by_one:
+                reader.lookup(key)
+
+        rates["hit"] = best_rate(len(asked), rounds, lambda: reader.lookup_many(present))
+        rates["miss"] = best_rate(len(asked), rounds, lambda: reader.lookup_many(absent))
+        rates["single"] = best_rate(len(one_by_one), rounds, ask_singly)
+    rates["build"] = best_rate(
+        rows, min(rounds, 3 if rows > TARGET_ROWS else rounds), lambda: build(made_by, path, keys, values)
+    )
+    path.unlink()
+    return [
+        Figure(
+            "lakeidx", store_type.value, codec, rows, kind, operation, rate, file.size,
+            TARGETS.get((store_type.value, codec, operation)) if rows == TARGET_ROWS and kind == "16 bytes" else None,
+        )
+        for operation, rate in rates.items()
+    ]  # fmt: skip
+
+
+def java_figures(lines: Sequence[str], program: str, store: str) -> list[Figure]:
+    """The best round of each operation, from the lines a Java program prints."""
+    rounds = [line for line in map(json.loads, lines) if line["op"] == f"{store}-store"]
+    assert rounds, f"{program} printed nothing"
+    for line in rounds:
+        assert (line["hit"], line["miss"]) == (line["n"], line["n"]), f"{program}: {line}"
+    return [
+        Figure(
+            program, store, rounds[0]["compress"], rounds[0]["n"], "text", operation,
+            max(line[f"{name}_per_s"] for line in rounds) / 1e6, rounds[0]["bytes"],
+        )
+        for operation, name in (("build", "put"), ("hit", "get"), ("miss", "miss"))
+    ]  # fmt: skip
+
+
+def compare_with_java(folder: Path, rounds: int) -> list[Figure]:
+    """lakeidx and Java on PaimonMicro's data."""
+    # Only here: a run without Java does not need the tests beside it.
+    from tests.interop.java_judges import paimon_0_9, run_program
+    from tests.java_paimon import SCRIPT
+
+    figures = []
+    values = text_values(COMPARED_ROWS)
+    for codec in ("none", "zstd"):
+        theirs = folder / f"java-{codec}.sst"
+        done = subprocess.run(
+            ["bash", str(SCRIPT), str(COMPARED_ROWS), codec, str(theirs)],
+            capture_output=True, text=True, check=True, env={**os.environ, "PAIMON_MAIN": "PaimonMicro"},
+        )  # fmt: skip
+        figures += java_figures(done.stdout.splitlines(), "Paimon 1.4.2", "sort")
+        lines = run_program("HashStoreMicro", paimon_0_9(), COMPARED_ROWS, codec, folder / "java.hash")
+        figures += java_figures(lines, "Paimon 0.9.0", "hash")
+        for store_type in StoreType:
+            figures += measure(folder, store_type, codec, COMPARED_ROWS, rounds, values, "text")
+        if codec == "none":
+            options = LookupStoreOptions.of(compression=codec)
+            made_by = LookupStoreFactory(StoreType.SORT, order=KeyOrder.unsigned_bytes(), options=options)
+            ours = build(made_by, folder / "ours.sst", keys_of(np.arange(COMPARED_ROWS)), values)
+            assert Path(ours.path).read_bytes() == theirs.read_bytes(), "the sort store's bytes are not Java's"
+    return figures
+
+
+def show(figures: Sequence[Figure]) -> None:
+    """A table, one line per store and program."""
+    operations = ("build", "hit", "miss", "single")
+    table = Table(title="lookup stores, million entries or keys per second, one core (>= target)")
+    for column in ("program", "store", "codec", "entries", "values", "file MB"):
+        table.add_column(column)
+    for operation in operations:
+        table.add_column(operation, justify="right")
+    lines: dict[tuple[Any, ...], dict[str, Figure]] = {}
+    for f in figures:
+        lines.setdefault((f.program, f.store, f.codec, f.rows, f.values), {})[f.operation] = f
+    for (program, store, codec, rows, values), by_operation in lines.items():
+        cells = []
+        for operation in operations:
+            if operation not in by_operation:
+                cells.append("")
+                continue
+            f = by_operation[operation]
+            goal = f" (>= {f.target:g})" if f.target else ""
+            colour = "red" if f.target and f.million_per_s < f.target else "green" if f.target else "default"
+            cells.append(f"[{colour}]{f.million_per_s:.2f}{goal}[/]")
+        size = next(iter(by_operation.values())).file_bytes / 1e6
+        table.add_row(program, store, codec, f"{rows:,}", values, f"{size:.1f}", *cells)
+    Console(width=max(150, Console().width)).print(table)
+
+
+def plot(figures: Sequence[Figure], path: Path) -> None:
+    """Rates against table size, one panel per operation; Java's as points."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    panels = {
+        "build": "build",
+        "hit": "batch lookup, present keys",
+        "miss": "batch lookup, absent keys",
+        "single": "single lookup",
+    }
+    chart, axes = plt.subplots(2, 2, figsize=(11, 8), constrained_layout=True)
+    for axis, (operation, title) in zip(axes.flat, panels.items(), strict=True):
+        for store in StoreType:
+            own = sorted(
+                (f.rows, f.million_per_s) for f in figures
+                if (f.program, f.store, f.codec, f.values, f.operation) == ("lakeidx", store.value, "none", "16 bytes", operation)
+            )  # fmt: skip
+            (line,) = axis.plot(*zip(*own, strict=True), marker="o", label=f"lakeidx {store.value}")
+            peers = [
+                f
+                for f in figures
+                if f.program != "lakeidx" and (f.store, f.codec, f.operation) == (store.value, "none", operation)
+            ]
+            for peer in peers:
+                axis.plot(
+                    peer.rows, peer.million_per_s, marker="x", linestyle="", color=line.get_color(), label=peer.program
+                )
+        axis.set(title=title, xscale="log", xlabel="entries", ylabel="million per second", ylim=(0, None))
+        axis.grid(alpha=0.3)
+        axis.legend()
+    chart.suptitle("Lookup stores, one core, codec none, 12-byte keys, 16-byte values (Java: its own values)")
+    chart.savefig(path, dpi=110)
+    plt.close(chart)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run all cases; exit status 1 when a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="10000,100000,1000000,10000000")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--java", action="store_true")
+    parser.add_argument("--json", action="store_true", help="one JSON line per measurement instead of the table")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args(argv)
+    warm_up()
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as name:
+        folder = Path(name)
+        for rows in map(int, args.rows.split(",")):
+            for store_type in StoreType:
+                for codec in ("none", "zstd", "lz4") if rows == TARGET_ROWS else ("none",):
+                    figures += measure(folder, store_type, codec, rows, args.rounds, fixed_values(rows), "16 bytes")
+        if args.java:
+            figures += compare_with_java(folder, args.rounds)
+    machine = {"machine": platform.machine(), "python": platform.python_version(), "numpy": np.__version__}
+    if args.json:
+        for f in figures:
+            print(json.dumps(asdict(f) | machine))
+    else:
+        show(figures)
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        report = machine | {"figures": [asdict(f) for f in figures]}
+        (args.out / "lookup_store.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        plot(figures, args.out / "lookup_store.png")
+    return int(any(f.target is not None and f.million_per_s < f.target for f in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
