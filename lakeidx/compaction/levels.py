@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lakeidx.table.intervals import RankedFile, rank_files
 from lakeidx.compaction.pick import LevelRun
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
+from lakeidx.table.intervals import RankedFile, rank_files
 from lakeidx.types import DataType
 
 

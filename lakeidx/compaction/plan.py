@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lakeidx.table.intervals import Section, sections_of
 from lakeidx.compaction.levels import Levels, build_levels
 from lakeidx.compaction.options import CompactionOptions, compaction_options
 from lakeidx.compaction.pick import (
@@ -24,6 +23,7 @@ from lakeidx.compaction.pick import (
 )
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema import TableSchema
+from lakeidx.table.intervals import Section, sections_of
 
 
 @dataclass(frozen=True, slots=True)

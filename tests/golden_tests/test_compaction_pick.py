@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from lakeidx.codec.binary_row import encode_row, with_arity
-from lakeidx.table.intervals import sections_of
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.pick import (
     CompactUnit,
@@ -21,6 +20,7 @@ from lakeidx.compaction.pick import (
     pick_up_level_0,
 )
 from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta
+from lakeidx.table.intervals import sections_of
 from lakeidx.types import DataType, Root
 from tests.conftest import GOLDEN
 
