@@ -130,6 +130,7 @@ class CommitRequest:
                                      None when no assignment was made (fixed buckets, compaction)
     check_sequences                  refuse when a touched bucket got rows at or above this batch's sequence numbers
     overwrite                        replace instead of add
+    exact_files                      buckets that must hold exactly these data files (by name): their index is written anew
     """
 
     commit_user: str
@@ -141,6 +142,7 @@ class CommitRequest:
     overwrite: Overwrite | None = None
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    exact_files: Mapping[tuple[bytes, int], frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

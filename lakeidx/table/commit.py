@@ -38,6 +38,7 @@ from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.table.changes import CommitRequest, CommitResult, Overwrite
 from lakeidx.table.conflicts import (
     bucket_count_conflicts,
+    exact_file_conflicts,
     file_conflicts,
     index_conflicts,
     level_overlaps,
@@ -223,6 +224,7 @@ class _Attempt:
         findings = bucket_count_conflicts(view.entries, data) + file_conflicts(view.entries, data)
         if self.delta.kind is CommitKind.COMPACT:
             findings += level_overlaps(view.entries, data, self._key)
+            findings += exact_file_conflicts(view.entries, request.exact_files)
         else:
             findings += self._batch_conflicts(view, data)
         if findings:

@@ -2,7 +2,7 @@
 
 Each rule gives a list of findings in words; an empty list means that the commit may go on.
 
-source   org.apache.paimon.operation.commit.ConflictDetection (rules 1-3), release 1.4.2; rules 4 and 5 are lakeidx's own:
+source   org.apache.paimon.operation.commit.ConflictDetection (rules 1-3), release 1.4.2; rules 4 to 6 are lakeidx's own:
          Paimon lets two writers of a dynamic-bucket table both win.
 """
 
@@ -96,6 +96,19 @@ def index_conflicts(
                 f"the hash index changed since the batch was assigned (buckets {', '.join(map(str, changed[:8]))})"
             )
     return findings[:LIMIT]
+
+
+def exact_file_conflicts(live: Sequence[ManifestEntry], exact: Mapping[tuple[bytes, int], frozenset[str]]) -> list[str]:
+    """Rule 6: a bucket whose hash index is written anew from its rows got no other rows meanwhile."""
+    names: dict[tuple[bytes, int], set[str]] = {place: set() for place in exact}
+    for entry in live:
+        if (entry.partition, entry.bucket) in names:
+            names[(entry.partition, entry.bucket)].add(entry.file.file_name)
+    return [
+        f"bucket {place[1]} got other files while its hash index was written anew"
+        for place, wanted in exact.items()
+        if names[place] != wanted
+    ][:LIMIT]
 
 
 def sequence_conflicts(live_max: Mapping[tuple[bytes, int], int], delta: Sequence[ManifestEntry]) -> list[str]:

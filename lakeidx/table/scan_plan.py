@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from lakeidx.table.intervals import Section, sections_of
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import TRUE, Predicate, columns, project, split_and
+from lakeidx.table.intervals import Section, sections_of
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.prune import (
     ValuePruner,
