@@ -10,6 +10,7 @@ import typer
 
 from lakeidx.cli.context import EXIT_FINDINGS, NoProgress, TableArgument, one_clear_line, open_table, stages
 from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline.ingest import RejectedRowsError
 from lakeidx.pipeline.landing import LandingOptions
 from lakeidx.pipeline.runner import LocalRunner, Runner
 from lakeidx.pipeline.upsert import BatchResult, make_context, new_batch_id, upsert_files
@@ -48,12 +49,15 @@ def upsert(
     runner: Runner = spark_runner(master, remote) if spark else LocalRunner(threads)
     context = make_context(opened.metadata, batch_id or new_batch_id(), runner=runner, overwrite=overwrite)
     options = LandingOptions(file_format, delimiter, ignore_extra=ignore_extra)
-    with stages(no_progress) as tell:
-        result = upsert_files(context, files, options, strict=strict, on_stage=tell)
+    try:
+        with stages(no_progress) as tell:
+            result = upsert_files(context, files, options, strict=strict, on_stage=tell)
+    except RejectedRowsError as error:
+        typer.echo(f"lakeidx: {error}", err=True)
+        raise typer.Exit(EXIT_FINDINGS) from None
     typer.echo(json.dumps(summary(result)))
     if result.ingest.rows_rejected:
         show_rejects(opened.store, result)
-        raise typer.Exit(EXIT_FINDINGS if strict else 0)
 
 
 def summary(result: BatchResult) -> dict[str, object]:

@@ -44,6 +44,10 @@ REJECT_SCHEMA = pa.schema(
 )
 
 
+class RejectedRowsError(InvalidInputError):
+    """A strict batch has rows that cannot be kept; nothing of it was published."""
+
+
 @dataclass(frozen=True, slots=True)
 class IngestTask:
     """One landing file for one task."""
@@ -77,7 +81,7 @@ def run_ingest(
     """Ingest the landing files of a batch, in order; a batch that was ingested gives its report again.
 
     strict   refuse the batch when a row is rejected (nothing is published)
-    errors   InvalidInputError, NotFoundError, CorruptFileError naming the landing file
+    errors   RejectedRowsError, InvalidInputError, NotFoundError, CorruptFileError naming the landing file
     """
     done = files.read(IngestReport)
     if done is not None:
@@ -94,7 +98,7 @@ def run_ingest(
     reasons = Counter(reason.split(":")[0] for reason in rejected.column("reason").to_pylist())
     if strict and rejected.num_rows:
         first = rejected.slice(0, 1).to_pylist()[0]
-        raise InvalidInputError(
+        raise RejectedRowsError(
             f"{rejected.num_rows} rows rejected and the batch is strict; first: line {first['line']}: {first['reason']}",
             path=first["source"],
         )
