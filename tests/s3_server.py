@@ -21,10 +21,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeidx.errors import LakeIdxError
 from lakeidx.storage import open_store
 
 START_SECONDS = 90
+# Clients collected in a forked child would close the parent's sockets.
+_kept: list[object] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,25 +117,25 @@ def _wait_until_ready(process: subprocess.Popen[bytes], server: S3Server, log: P
 
     end = time.monotonic() + START_SECONDS
     error: Exception | None = None
-    while time.monotonic() < end:
-        if process.poll() is not None:
-            break
+    fs = s3fs.S3FileSystem(
+        endpoint_url=server.endpoint_url,
+        key=server.key,
+        secret=server.secret,
+        skip_instance_cache=True,
+        config_kwargs={"s3": {"addressing_style": "path"}, "retries": {"total_max_attempts": 1}},
+        client_kwargs={"region_name": "us-east-1"},
+    )
+    fs.retries = 1
+    _kept.append(fs)
+    while time.monotonic() < end and process.poll() is None:
         try:
-            fs = s3fs.S3FileSystem(
-                endpoint_url=server.endpoint_url, key=server.key, secret=server.secret, skip_instance_cache=True,
-                config_kwargs={"s3": {"addressing_style": "path"}, "retries": {"total_max_attempts": 1}},
-                client_kwargs={"region_name": "us-east-1"},
-            )  # fmt: skip
-            fs.retries = 1
             if not fs.exists(server.bucket):
                 fs.mkdir(server.bucket)
             store = open_store(f"s3://{server.bucket}", {**server.storage_options, "max_attempts": 1})
             store.put(f"s3://{server.bucket}/ready", b"yes")
             if store.get(f"s3://{server.bucket}/ready") == b"yes":
                 return
-        except (OSError, LakeIdxError) as e:
-            error = e
-        except Exception as e:  # botocore's own errors while the server is not there yet
+        except Exception as e:  # also botocore's own errors, while the server is not there yet
             error = e
         time.sleep(0.3)
     raise RuntimeError(f"the S3 server did not start: {error!r}; its log ends with\n{log.read_text()[-3000:]}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -71,9 +70,7 @@ class S3Store:
         self._uri = uri
         self._raw_options = dict(options or {})
         self._options = S3Options.parse(options)
-        self._lock = threading.Lock()
-        self._fs: S3FileSystem | None = None
-        self._pid = -1
+        self._own_clients: dict[tuple[int, str, str], S3FileSystem] | None = None
         _bucket_and_key(uri)
 
     @property
@@ -239,7 +236,9 @@ class S3Store:
 
     def fresh_session(self) -> S3Store:
         """A store of the same place with connections of its own."""
-        return S3Store(self._uri, self._raw_options)
+        store = S3Store(self._uri, self._raw_options)
+        store._own_clients = {}
+        return store
 
     def _delete_keys(self, path: str, bucket: str, keys: Sequence[Mapping[str, str]]) -> None:
         delete = {"Objects": list(keys), "Quiet": True}
@@ -266,17 +265,11 @@ class S3Store:
             token = {"ContinuationToken": page["NextContinuationToken"]}
 
     def _filesystem(self) -> S3FileSystem:
-        with self._lock:
-            if self._fs is None or self._pid != os.getpid():
-                # Importing s3fs takes a second, which tables on a local disk need not wait for.
-                from s3fs import S3FileSystem
-
-                kwargs = self._options.s3fs_kwargs()
-                kwargs["config_kwargs"].setdefault("http_session_cls", _one_try_session())
-                self._fs = S3FileSystem(**kwargs)
-                self._fs.retries = 1
-                self._pid = os.getpid()
-            return self._fs
+        clients = _clients if self._own_clients is None else self._own_clients
+        key = (os.getpid(), repr(sorted(self._raw_options.items())), _environment())
+        found = clients.get(key)
+        # Two threads may both make one; no lock, since a fork could leave it taken for ever.
+        return clients.setdefault(key, _connect(self._options)) if found is None else found
 
     def _once(self, path: str, request: Callable[[S3FileSystem, str], T]) -> T:
         bucket, key = _bucket_and_key(path)
@@ -321,6 +314,33 @@ def _file_info(base: str, relative: str, entry: Mapping[str, Any]) -> FileInfo:
     modified = entry.get("LastModified")
     mtime_ms = int(modified.timestamp() * 1000) if isinstance(modified, datetime) else 0
     return FileInfo(f"{base}/{relative}", name_of(relative), int(entry["Size"]), mtime_ms, False)
+
+
+# Clients by (process, options, environment): making one takes half a second, and a Spark worker unpickles a store per task.
+# Those of the parent stay here after a fork, so that nothing closes sockets that are still in use over there.
+_clients: dict[tuple[int, str, str], S3FileSystem] = {}
+
+
+def _environment() -> str:
+    return repr(sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_")))
+
+
+def _connect(options: S3Options) -> S3FileSystem:
+    # Importing s3fs takes a second, which tables on a local disk need not wait for.
+    from s3fs import S3FileSystem
+
+    kwargs = options.s3fs_kwargs()
+    kwargs["config_kwargs"].setdefault("http_session_cls", _one_try_session())
+    fs = S3FileSystem(**kwargs)
+    fs.retries = 1
+    fs.close_session = functools.partial(_close_session, os.getpid(), fs.close_session)
+    return fs
+
+
+def _close_session(pid: int, close: Callable[[Any, Any], None], loop: Any, client: Any) -> None:
+    """s3fs's finalizer, for the process alone that made the session: after a fork the sockets are still the parent's."""
+    if os.getpid() == pid:
+        close(loop, client)
 
 
 @functools.cache
