@@ -84,7 +84,7 @@ def selected(pred: Predicate, table: pa.Table) -> set[int]:
 
 
 @pytest.mark.parametrize(("index", "type_text"), CASES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_never_too_narrow_and_exact_where_promised(index: str, type_text: str, data: st.DataObject) -> None:
     t = parse_type(type_text)
@@ -116,7 +116,7 @@ def is_equality(pred: Predicate) -> bool:
     return isinstance(pred, (In, IsNull)) or (isinstance(pred, Compare) and pred.op in (Op.EQ, Op.NE))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_compound_predicates_over_several_columns(data: st.DataObject) -> None:
     names = {

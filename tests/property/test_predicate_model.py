@@ -250,7 +250,7 @@ def stats_of(rows: list[Row], name: str) -> ColumnStats:
     return ColumnStats(internal[0], internal[1], nulls, len(rows))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases(), ROWS)
 def test_selected_rows_are_those_the_model_calls_true(case: Case, rows: list[Row]) -> None:
     pred = parse_where(case.text, FIELDS)
@@ -262,7 +262,7 @@ def test_selected_rows_are_those_the_model_calls_true(case: Case, rows: list[Row
     assert negated == [case.truth(row) is False for row in rows]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases(), ROWS)
 def test_arrow_expression_selects_the_same_rows(case: Case, rows: list[Row]) -> None:
     pred = parse_where(case.text, FIELDS)
@@ -271,7 +271,7 @@ def test_arrow_expression_selects_the_same_rows(case: Case, rows: list[Row]) -> 
     assert sorted(found["n"].to_pylist()) == [n for n, row in enumerate(rows) if case.truth(row) is True]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases(), st.lists(ROWS, min_size=1, max_size=5), st.booleans())
 def test_pruning_never_drops_a_file_with_a_selected_row(case: Case, files: list[list[Row]], blind: bool) -> None:
     pred = parse_where(case.text, FIELDS)
@@ -302,7 +302,7 @@ def _arrow_form(name: str, value: Any) -> Any:
     return value[0] if name == "ts" and value is not None else value
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases(), ROWS, st.sets(st.sampled_from(NAMES)))
 def test_projection_is_implied_and_uses_only_its_columns(case: Case, rows: list[Row], keep: set[str]) -> None:
     pred = parse_where(case.text, FIELDS)
@@ -314,7 +314,7 @@ def test_projection_is_implied_and_uses_only_its_columns(case: Case, rows: list[
         assert implied == pred
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases(), ROWS, st.lists(st.sampled_from(["i", "s", "x"]), min_size=1, max_size=2, unique=True))
 def test_equality_values_hold_every_selected_combination(case: Case, rows: list[Row], names: list[str]) -> None:
     listed = equality_values(parse_where(case.text, FIELDS), names)
@@ -325,7 +325,7 @@ def test_equality_values_hold_every_selected_combination(case: Case, rows: list[
                 assert tuple(row[n] for n in names) in listed
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_text_form_reads_back(case: Case) -> None:
     pred = parse_where(case.text, FIELDS)
