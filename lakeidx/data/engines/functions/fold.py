@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from lakeidx.data.engines.functions.decimal_products import multiply_decimals
 from lakeidx.data.engines.functions.decimals import sum_decimals
 from lakeidx.data.engines.functions.numeric import fold_numbers
 from lakeidx.data.engines.functions.objects import fold_objects
@@ -54,6 +55,8 @@ def fold_column(
         return fold_numbers(spec, array, runs, ops)
     if spec.name == "sum":
         return sum_decimals(spec, array, runs, ops)
+    if spec.name == "product" and not bool(np.any((ops == RETRACT) | (ops == SET_RETRACT))):
+        return multiply_decimals(spec, array, runs, ops)
     return fold_objects(spec, array, runs, ops)
 
 

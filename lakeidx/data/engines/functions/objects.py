@@ -1,4 +1,4 @@
-"""Aggregate functions of texts, arrays, maps, nested tables and bitmaps, and the product of decimals.
+"""Aggregate functions of texts, arrays, maps, nested tables and bitmaps, and products of decimals that are taken back.
 
 Keys with one operation take their value from the column. The others run the record-at-a-time function over their own
 rows only: Python once per row of a key that has several. A plain listagg is joined over whole columns.
