@@ -3,11 +3,15 @@
 Dagster reads these classes' annotations when they are defined, so they are real types, not postponed texts.
 """
 
+import json
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
+from dagster_project.runners import LazyRunner
 from lakeidx.pipeline.config import PipelineConfig
 from lakeidx.pipeline.runner import LocalRunner, Runner
 from lakeidx.storage import ObjectStore, open_store
@@ -24,13 +28,13 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     aws_session_token: str | None = None
     profile_name: str | None = None
 
-    def storage_options(self) -> dict[str, Any]:
-        """Options for `lakeidx.storage.open_store`."""
-        return {k: v for k, v in self.model_dump().items() if v}
+    def storage_options(self, uri: str) -> dict[str, Any] | None:
+        """Options for `lakeidx.storage.open_store`; none for local paths."""
+        return {k: v for k, v in self.model_dump().items() if v} if "://" in uri else None
 
     def open(self, uri: str) -> ObjectStore:
         """The store a path or URI lies in."""
-        return open_store(uri, self.storage_options() if "://" in uri else None)
+        return open_store(uri, self.storage_options(uri))
 
 
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -43,9 +47,12 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     spark_config: dict[str, str] = Field(default_factory=dict, description="further settings, dotted keys")
 
     def runner(self) -> Runner:
-        """The runner of this configuration."""
+        """The runner of this configuration; Spark starts with its first task."""
         if self.engine == "local":
             return LocalRunner(self.parallelism or 2)
+        return LazyRunner(self._spark_runner)
+
+    def _spark_runner(self) -> Runner:
         # Definitions must load where there is no Spark, so it is imported when work begins.
         from lakeidx.spark.runner import SparkRunner
         from lakeidx.spark.session import get_session
@@ -61,10 +68,47 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def ensure(self, config: PipelineConfig) -> TableHandle:
         """The table of a pipeline, created when it does not exist."""
-        options = self.store.storage_options() if "://" in config.uri else None
-        return TableHandle.create(config.uri, config.spec(), options, exist_ok=True)
+        return TableHandle.create(config.uri, config.spec(), self.store.storage_options(config.uri), exist_ok=True)
 
     def open(self, config: PipelineConfig) -> TableHandle:
         """The table of a pipeline; NotFoundError when it does not exist."""
-        options = self.store.storage_options() if "://" in config.uri else None
-        return TableHandle.open(config.uri, options)
+        return TableHandle.open(config.uri, self.store.storage_options(config.uri))
+
+
+_STORE_VARIABLES = {
+    "endpoint_url": "AWS_ENDPOINT_URL",
+    "region_name": "AWS_REGION",
+    "aws_access_key_id": "AWS_ACCESS_KEY_ID",
+    "aws_secret_access_key": "AWS_SECRET_ACCESS_KEY",
+    "aws_session_token": "AWS_SESSION_TOKEN",
+    "profile_name": "AWS_PROFILE",
+}
+
+
+def resources_from_environment(
+    environment: Mapping[str, str] = os.environ, *, spark: SparkResource | None = None
+) -> dict[str, Any]:
+    """The resources of a deployment: secrets as references that are looked up when a run begins, never when code loads.
+
+    ===========================  ==============================================================
+    AWS_*                        access to S3, as everywhere
+    LAKEIDX_ENGINE               spark (default) or local
+    LAKEIDX_SPARK_MASTER         local[*], spark://host:7077
+    LAKEIDX_SPARK_REMOTE         Spark Connect address; SPARK_REMOTE does, too
+    LAKEIDX_SPARK_PARALLELISM    slots of the cluster, when Spark cannot tell
+    LAKEIDX_SPARK_CONFIG         further settings as a JSON object
+    ===========================  ==============================================================
+    """
+    secrets: dict[str, Any] = {
+        field: dg.EnvVar(variable) for field, variable in _STORE_VARIABLES.items() if environment.get(variable)
+    }
+    store = StoreResource(**secrets)
+    slots = environment.get("LAKEIDX_SPARK_PARALLELISM")
+    spark = spark or SparkResource(
+        engine=environment.get("LAKEIDX_ENGINE", "spark"),
+        master=environment.get("LAKEIDX_SPARK_MASTER") or None,
+        remote=environment.get("LAKEIDX_SPARK_REMOTE") or None,
+        parallelism=int(slots) if slots else None,
+        spark_config=json.loads(environment.get("LAKEIDX_SPARK_CONFIG") or "{}"),
+    )
+    return {"store": store, "spark": spark, "tables": TableResource(store=store)}

@@ -48,7 +48,9 @@ def _runs_table(runs: list[dict[str, Any]], table: TableHandle) -> Table:
             f"{total['commit.updates']:,}",
             f"{total['ingest.rows_rejected']:,}",
             str(max(p.get("bucket_assignment.buckets", 0) for p in parts)),
-            ", ".join(str(p.get("commit.snapshot_id")) + ("*" if p.get("commit.already") else "") for p in parts),
+            ", ".join(
+                str(p.get("commit.snapshot_id")) + ("*" if p.get("commit.already_committed") else "") for p in parts
+            ),
             f"{total['seconds']:.1f}",
         )
     return out

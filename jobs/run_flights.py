@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dagster_project.home import prepare_home
+
 EXPECTED_FLIGHTS = 336_776
 
 
@@ -29,9 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     # Definitions read these when they are imported, so they are set first.
     os.environ.setdefault("LAKEIDX_LANDING", str(work / "landing"))
     os.environ.setdefault("LAKEIDX_WAREHOUSE", str(work / "warehouse"))
-    os.environ["DAGSTER_HOME"] = str(work / "dagster_home")
-    Path(os.environ["DAGSTER_HOME"]).mkdir(parents=True, exist_ok=True)
-    (Path(os.environ["DAGSTER_HOME"]) / "dagster.yaml").touch()
+    os.environ["DAGSTER_HOME"] = str(prepare_home(work))
     from jobs.flights_report import print_report
     from jobs.prepare_flights import prepare
 
@@ -46,20 +46,18 @@ def _materialize_all(keys: list[str], engine: str, *, progress: bool) -> list[di
     import dagster as dg
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from dagster_project.definitions import batch_job_name, defs
-    from dagster_project.resources import SparkResource, StoreResource, TableResource
-    from dagster_project.table_assets import STAGES, files_partitions, key_prefix
+    from dagster_project.definitions import defs
+    from dagster_project.names import STAGES, batch_job_name, key_prefix, partitions_of
+    from dagster_project.resources import SparkResource, resources_from_environment
     from lakeidx.pipeline.config import load_pipeline
 
     # Events go to the instance, where the UI shows them; the terminal is for the bar and the report.
     quiet = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
     config = load_pipeline(Path(__file__).parent.parent / "pipelines" / "flights.yaml")
     instance = dg.DagsterInstance.get()
-    partitions = files_partitions(config)
-    instance.add_dynamic_partitions(str(partitions.name), keys)
+    instance.add_dynamic_partitions(str(partitions_of(config).name), keys)
     job = defs.resolve_job_def(batch_job_name(config))
-    store = StoreResource()
-    resources = {"store": store, "spark": SparkResource(engine=engine), "tables": TableResource(store=store)}
+    resources = resources_from_environment(spark=SparkResource(engine=engine))
     out = []
     shown = progress and sys.stderr.isatty()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

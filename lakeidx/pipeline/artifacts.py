@@ -217,4 +217,4 @@ def check_batch_id(batch_id: str) -> None:
 
 def batch_ids(store: ObjectStore, paths: TablePaths) -> Sequence[str]:
     """Ids of all batches that still have a staging directory."""
-    return sorted(f.name for f in store.list(staging_root(paths)) if f.is_dir)
+    return sorted(f.name for f in store.list(staging_root(paths)) if f.is_dir and _BATCH_ID.match(f.name))

@@ -5,18 +5,25 @@ Everything is checked at load, and what is wrong is named with file and line. A 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
+from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from lakeidx.data.engines import validate_merge_options
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema import new_schema
+from lakeidx.pipeline.cron import check_cron
+from lakeidx.pipeline.globs import globs_overlap
 from lakeidx.pipeline.landing import LandingOptions
 from lakeidx.pipeline.yaml_lines import YamlDocument, parse_yaml
 
-_NAME = r"^[^/\s.][^/.]*$"
+_OWNER = re.compile(r"^(team:[^:]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")
+_TAG_KEY = re.compile(r"^([\w.-]{1,63}/)?[\w.-]{1,63}$")
+_TAG_VALUE = re.compile(r"^[\w.-]{0,63}$")
 
 
 class Strict(BaseModel):
@@ -32,6 +39,12 @@ def _option_text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) else value
 
 
+def _date_text(value: Any) -> Any:
+    # YAML reads an unquoted 2013-01-01 as a date.
+    return value.isoformat() if isinstance(value, date) else value
+
+
+DateText = Annotated[str, BeforeValidator(_date_text)]
 OptionText = Annotated[str, BeforeValidator(_option_text)]
 
 
@@ -82,13 +95,36 @@ class PartitionsConfig(Strict):
              name; static: fixed values in the file name
     start    first time (daily, hourly, monthly), ISO
     values   the values (static)
-    key      regular expression with one group that takes the partition key out of a landing file's name
+    key      regular expression that takes the partition out of a landing file's name. What its groups match, joined by ``-``,
+             is the partition: ``2013-07-09`` (daily), ``2013-07-09-23`` (hourly), ``2013-07`` (monthly), or one of `values`
     """
 
     by: Literal["files", "daily", "hourly", "monthly", "static"] = "files"
-    start: str | None = None
+    start: DateText | None = None
     values: tuple[str, ...] = ()
     key: str | None = None
+
+    @field_validator("key")
+    @classmethod
+    def _has_group(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                groups = re.compile(value).groups
+            except re.error as error:
+                raise ValueError(f"not a regular expression: {error}") from error
+            if not groups:
+                raise ValueError("the regular expression needs a group: (...) around the partition")
+        return value
+
+    @field_validator("start")
+    @classmethod
+    def _is_a_time(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                datetime.fromisoformat(value)
+            except ValueError:
+                raise ValueError(f"{value!r} is no ISO date or time; write 2013-01-01") from None
+        return value
 
     @model_validator(mode="after")
     def _complete(self) -> PartitionsConfig:
@@ -97,25 +133,47 @@ class PartitionsConfig(Strict):
         if self.by == "static" and not self.values:
             raise ValueError("static partitions need 'values'")
         if self.by != "files" and not self.key:
-            raise ValueError(f"partitions by {self.by} need 'key': a regular expression with one group")
+            raise ValueError(f"partitions by {self.by} need 'key': a regular expression with a group")
         return self
 
 
 class SchedulesConfig(Strict):
-    """Cron lines of the jobs around a table; a job without one runs only when asked to."""
+    """Cron lines of the jobs around a table, in UTC; a job without one runs only when asked to."""
 
     compaction: str | None = None
     expiry: str | None = None
     verification: str | None = None
 
+    @field_validator("compaction", "expiry", "verification")
+    @classmethod
+    def _is_cron(cls, value: str | None) -> str | None:
+        if value is not None:
+            check_cron(value)
+        return value
+
 
 class ChecksConfig(Strict):
-    """Limits of the checks after each run."""
+    """Limits of the checks after each run.
+
+    skew_ratio     largest bucket of a partition over the partition's mean
+    stale_share    share of index hashes whose key was deleted
+    orphan_files   files that nothing refers to
+    sample_rows    keys that are looked up in the lookup store, values that are tried on file indexes
+    blocking       failed checks of severity ERROR keep the stages after them from running
+    """
 
     skew_ratio: float = Field(default=4.0, gt=1)
+    stale_share: float = Field(default=0.1, ge=0, le=1)
     orphan_files: int = Field(default=1000, ge=0)
     sample_rows: int = Field(default=1000, ge=1)
     blocking: bool = True
+
+
+class RetriesConfig(Strict):
+    """How often a step is tried again after an error that may pass, and how long to wait first (doubled each time)."""
+
+    max_retries: int = Field(default=3, ge=0)
+    delay_seconds: float = Field(default=10.0, ge=0)
 
 
 class PipelineConfig(Strict):
@@ -140,6 +198,23 @@ class PipelineConfig(Strict):
     lookup_store: bool = False
     schedules: SchedulesConfig = SchedulesConfig()
     checks: ChecksConfig = ChecksConfig()
+    retries: RetriesConfig = RetriesConfig()
+
+    @field_validator("owners")
+    @classmethod
+    def _owners_are_known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for owner in value:
+            if not _OWNER.match(owner):
+                raise ValueError(f"owner {owner!r}: write an e-mail address, or team:name")
+        return value
+
+    @field_validator("tags")
+    @classmethod
+    def _tags_are_short(cls, value: dict[str, str]) -> dict[str, str]:
+        for key, text in value.items():
+            if not _TAG_KEY.match(key) or not _TAG_VALUE.match(text):
+                raise ValueError(f"tag {key}: {text}: use up to 63 letters, digits and . _ -")
+        return value
 
     @field_validator("table")
     @classmethod
@@ -179,20 +254,7 @@ def parse_pipeline(text: str, *, path: str, environment: Mapping[str, str] | Non
 
     errors   InvalidInputError with file and line of the first thing that is wrong
     """
-    document = parse_yaml(text, path=path, environment=environment)
-    if not isinstance(document.value, dict):
-        raise InvalidInputError(
-            "line 1: a pipeline file is a mapping with at least table, warehouse, landing, fields", path=path
-        )
-    try:
-        config = PipelineConfig.model_validate(document.value)
-    except ValidationError as error:
-        raise InvalidInputError(_first_problem(error, document), path=path) from error
-    try:
-        new_schema(config.spec())
-    except InvalidInputError as error:
-        raise InvalidInputError(f"line {_schema_line(document, str(error))}: {error}", path=path) from error
-    return config
+    return _parse(text, path, environment)[0]
 
 
 def load_pipeline(file: Path, *, environment: Mapping[str, str] | None = None) -> PipelineConfig:
@@ -209,28 +271,54 @@ def load_pipelines(
     """
     good: dict[Path, PipelineConfig] = {}
     bad: dict[Path, InvalidInputError] = {}
-    for file in sorted(folder.glob("*.yaml")):
+    for file in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         try:
-            config = load_pipeline(file, environment=environment)
-            _check_apart(config, good.values(), str(file))
+            config, document = _parse(_read(file), str(file), environment)
+            _check_apart(config, document, good, str(file))
             good[file] = config
         except InvalidInputError as error:
             bad[file] = error
     return good, bad
 
 
-def _check_apart(config: PipelineConfig, others: Iterable[PipelineConfig], path: str) -> None:
-    for other in others:
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"line 1: the file cannot be read: {error}", path=str(file)) from error
+
+
+def _parse(text: str, path: str, environment: Mapping[str, str] | None) -> tuple[PipelineConfig, YamlDocument]:
+    document = parse_yaml(text, path=path, environment=environment)
+    if not isinstance(document.value, dict):
+        raise InvalidInputError(
+            "line 1: a pipeline file is a mapping with at least table, warehouse, landing, fields", path=path
+        )
+    try:
+        config = PipelineConfig.model_validate(document.value)
+    except ValidationError as error:
+        raise InvalidInputError(_first_problem(error, document), path=path) from error
+    try:
+        validate_merge_options(new_schema(config.spec()))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"line {_schema_line(document, str(error))}: {error}", path=path) from error
+    return config, document
+
+
+def _check_apart(
+    config: PipelineConfig, document: YamlDocument, others: Mapping[Path, PipelineConfig], path: str
+) -> None:
+    landing = config.landing
+    for file, other in others.items():
         if other.uri == config.uri:
+            line = document.line(("table",))
+            raise InvalidInputError(f"line {line}: {file.name} describes the table {config.table} already", path=path)
+        same_folder = other.landing.path.rstrip("/") == landing.path.rstrip("/")
+        if same_folder and globs_overlap(other.landing.pattern, landing.pattern):
+            line = document.line(("landing", "pattern"))
             raise InvalidInputError(
-                f"line 1: another pipeline file describes the table {config.table} already", path=path
-            )
-        same_folder = other.landing.path.rstrip("/") == config.landing.path.rstrip("/")
-        if same_folder and (
-            other.landing.pattern == config.landing.pattern or "*" in (other.landing.pattern, config.landing.pattern)
-        ):
-            raise InvalidInputError(
-                f"line 1: its landing files are those of {other.table}, too; give each table its own folder or pattern",
+                f"line {line}: files of {landing.pattern!r} can be landing files of {other.table} ({file.name}: "
+                f"{other.landing.pattern!r}), too; give each table its own folder or pattern",
                 path=path,
             )
 

@@ -1,0 +1,154 @@
+"""Asset checks: rules of `lakeidx.quality` over what a run touched, judged by Great Expectations.
+
+==================  ===========================  =====================================================================
+on                  checks                       looks at
+==================  ===========================  =====================================================================
+bucket_assignment   batch_rows_accounted         the batch's own counts, before anything is written
+commit              all others                   the buckets the batch has rows for, the hash indexes of their partitions
+verification        all, and orphans             the whole table
+==================  ===========================  =====================================================================
+
+A failed check of severity ERROR blocks what follows; WARN is for what costs space or speed, not answers.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.failures import failures_explained
+from dagster_project.names import asset_key, partitions_of, pool_name
+from dagster_project.report_metadata import records_table
+from dagster_project.resources import TableResource
+from dagster_project.stage_assets import open_batch
+from lakeidx.format.schema import new_schema
+from lakeidx.pipeline.artifacts import AssignReport, IngestReport
+from lakeidx.pipeline.config import PipelineConfig
+from lakeidx.pipeline.context import BatchContext
+from lakeidx.pipeline.evidence import batch_counts, check_batch, read_reports
+from lakeidx.quality import RuleResult, check_rows_accounted, check_staged_rows_committed
+from lakeidx.quality.load import load_evidence
+from lakeidx.quality.verify import Limits, rule_names, verify
+
+DESCRIPTIONS = {
+    "files_readable": "Every data file and snapshot that was looked at could be decoded.",
+    "referenced_files_exist": "Every file the snapshot refers to exists with its size.",
+    "snapshot_chain": "Snapshots follow each other without a hole, each going on from the one before.",
+    "primary_key_once": "No primary key is in two buckets of its partition, none comes twice out of a merge.",
+    "index_files_agree": "Hash index files are 4 bytes per hash, as the manifest says, and hold no hash twice.",
+    "hash_in_one_bucket": "Every hash of the index is in exactly one bucket of its partition.",
+    "live_keys_indexed": "The hash of every live key is in the index of the key's own bucket.",
+    "stale_hashes": "Few hashes of the index belong to keys that were deleted.",
+    "bucket_rows_within_target": "No bucket holds more keys than dynamic-bucket.target-row-num.",
+    "bucket_skew": "No bucket holds far more keys than the mean of its partition.",
+    "batch_rows_accounted": "Ingested rows = inserted + updated + deleted + rejected.",
+    "staged_rows_committed": "Staged rows = committed rows + rows replaced by later rows of the batch.",
+    "orphans_below_limit": "Files that nothing refers to stay below the limit.",
+    "file_indexes_answer": "No file index denies a value that its file holds.",
+    "lookup_store_agrees": "The lookup store gives the rows that a scan gives.",
+}
+#: Space, speed or balance suffers; answers stay right.
+WARNINGS = frozenset({"stale_hashes", "bucket_skew", "orphans_below_limit"})
+#: Findings that leave answers right, or have nothing to do with the batch: what follows may run.
+NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target"}
+
+
+def table_rules(config: PipelineConfig) -> tuple[str, ...]:
+    """Names of the rules over a table of this pipeline."""
+    return rule_names(new_schema(config.spec()).bucket_mode, keyed=bool(config.primary_keys))
+
+
+def commit_rules(config: PipelineConfig) -> tuple[str, ...]:
+    """Names of the checks after a commit."""
+    return (*table_rules(config), "staged_rows_committed")
+
+
+def build_specs(
+    config: PipelineConfig, asset: str, names: Sequence[str], *, partitioned: bool
+) -> list[dg.AssetCheckSpec]:
+    """Specs of checks on one of a table's assets."""
+    return [
+        dg.AssetCheckSpec(
+            name,
+            asset=asset_key(config, asset),
+            description=DESCRIPTIONS[name],
+            blocking=config.checks.blocking and name not in NOT_BLOCKING,
+            metadata={"lakeidx/severity": "WARN" if name in WARNINGS else "ERROR"},
+            partitions_def=partitions_of(config) if partitioned else None,
+        )
+        for name in names
+    ]
+
+
+def limits_of(config: PipelineConfig) -> Limits:
+    """The pipeline's limits as the rules take them."""
+    return Limits(max_skew=config.checks.skew_ratio, max_stale_share=config.checks.stale_share)
+
+
+def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResult]) -> Iterator[dg.AssetCheckResult]:
+    """Verdicts on rule results, as Dagster keeps them."""
+    from dagster_project.expectations.verdicts import judge
+
+    verdicts = judge(results, config.checks)
+    for result in results:
+        verdict = verdicts[result.name]
+        metadata: dict[str, Any] = {f"lakeidx/{name}": value for name, value in result.figures.items()}
+        metadata["lakeidx/expectations"] = records_table(verdict.expectations)
+        if result.sample and not verdict.passed:
+            metadata["lakeidx/sample"] = records_table(result.sample)
+        yield dg.AssetCheckResult(
+            passed=verdict.passed,
+            asset_key=asset_key(config, asset),
+            check_name=result.name,
+            severity=dg.AssetCheckSeverity.WARN if result.name in WARNINGS else dg.AssetCheckSeverity.ERROR,
+            description=DESCRIPTIONS[result.name],
+            metadata=metadata,
+        )
+
+
+def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
+    """The checks of a batch: after assignment, and after commit."""
+    prefix = "__".join(asset_key(config, "").path[:-1])
+
+    @dg.multi_asset_check(
+        name=f"{prefix}__assignment_checks",
+        specs=build_specs(config, "bucket_assignment", ["batch_rows_accounted"], partitioned=True),
+        description="Every row that came in is accounted for.",
+        pool=pool_name(config),
+    )
+    def assignment_checks(
+        context: dg.AssetCheckExecutionContext, tables: TableResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        with failures_explained():
+            batch = open_batch(config, list(context.partition_keys), tables)
+            files = batch.context.files
+            counts = []
+            if not batch.reports_gone:
+                assign = files.require(AssignReport, attempt=files.latest_attempt())
+                counts.append(batch_counts(files.require(IngestReport), assign))
+            yield from check_results(config, "bucket_assignment", [check_rows_accounted(counts)])
+
+    @dg.multi_asset_check(
+        name=f"{prefix}__commit_checks",
+        specs=build_specs(config, "commit", commit_rules(config), partitioned=True),
+        description="Index and data agree in every bucket the batch has touched.",
+        pool=pool_name(config),
+    )
+    def commit_checks(context: dg.AssetCheckExecutionContext, tables: TableResource) -> Iterator[dg.AssetCheckResult]:
+        with failures_explained():
+            batch = open_batch(config, list(context.partition_keys), tables)
+            yield from check_results(config, "commit", batch_results(config, batch.context, gone=batch.reports_gone))
+
+    return [assignment_checks, commit_checks]
+
+
+def batch_results(config: PipelineConfig, context: BatchContext, *, gone: bool = False) -> list[RuleResult]:
+    """The rules after a commit, over the buckets the batch has touched; over the whole table when nobody knows them any more."""
+    if gone:
+        evidence = load_evidence(context.metadata)
+        batch = check_staged_rows_committed([])
+        return [*verify(evidence, limits_of(config)), batch]
+    reports = read_reports(context.files)
+    evidence = load_evidence(context.metadata, buckets=reports.buckets)
+    staged = [r for r in check_batch(context.metadata, reports) if r.name == "staged_rows_committed"]
+    return [*verify(evidence, limits_of(config)), *staged]

@@ -1,0 +1,1 @@
+"""Great Expectations suites over the figures of quality rules, and their verdicts."""

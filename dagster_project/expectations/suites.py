@@ -1,0 +1,129 @@
+"""One suite per check: what the figures of a rule must be. Names are those of the rules.
+
+A figure is the column of a frame with one row. Suites are plain lists, so that one validation can judge many checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from great_expectations import expectations as gxe
+
+from lakeidx.pipeline.config import ChecksConfig
+
+Suite = list[Any]
+
+
+def _none(*figures: str) -> Suite:
+    """Each figure counts faults: there must be none."""
+    return [gxe.ExpectColumnValuesToBeBetween(column=f, min_value=0, max_value=0) for f in figures]
+
+
+def files_readable(limits: ChecksConfig) -> Suite:
+    """Every file could be decoded."""
+    return _none("files_unreadable")
+
+
+def referenced_files_exist(limits: ChecksConfig) -> Suite:
+    """Files are there, in their size."""
+    return _none("files_missing", "files_of_other_size")
+
+
+def snapshot_chain(limits: ChecksConfig) -> Suite:
+    """No hole, no forged figures."""
+    faults = ("hole", "other_id", "total_does_not_add_up", "committed_twice", "behind_the_hint")
+    return _none("snapshots_missing", *(f"faults_{f}" for f in faults))
+
+
+def primary_key_once(limits: ChecksConfig) -> Suite:
+    """No key in two buckets, none twice after merge."""
+    return _none("keys_in_several_buckets", "keys_twice_in_a_bucket")
+
+
+def index_files_agree(limits: ChecksConfig) -> Suite:
+    """Index files are as the manifest says, without repeats."""
+    faults = ("missing", "torn", "of_other_size", "of_other_row_count", "with_repeats", "second_of_bucket")
+    return _none(*(f"files_{f}" for f in faults))
+
+
+def hash_in_one_bucket(limits: ChecksConfig) -> Suite:
+    """One owner per hash."""
+    return _none("hashes_in_several_buckets")
+
+
+def live_keys_indexed(limits: ChecksConfig) -> Suite:
+    """No live key without its hash."""
+    return _none("hashes_not_indexed", "buckets_with_gaps")
+
+
+def stale_hashes(limits: ChecksConfig) -> Suite:
+    """Few hashes whose key was deleted."""
+    return [gxe.ExpectColumnValuesToBeBetween(column="stale_share", min_value=0, max_value=limits.stale_share)]
+
+
+def bucket_rows_within_target(limits: ChecksConfig) -> Suite:
+    """No bucket beyond its target, no partition beyond its buckets."""
+    return _none("buckets_over_target", "partitions_over_max_buckets")
+
+
+def bucket_skew(limits: ChecksConfig) -> Suite:
+    """The largest bucket is not out of proportion."""
+    return [gxe.ExpectColumnValuesToBeBetween(column="largest_skew", min_value=0, max_value=limits.skew_ratio)]
+
+
+def batch_rows_accounted(limits: ChecksConfig) -> Suite:
+    """Ingested = inserted + updated + deleted + rejected."""
+    return [
+        gxe.ExpectColumnPairValuesToBeEqual(column_A="ingested", column_B="accounted"),
+        *_none("rows_unaccounted"),
+        *(
+            gxe.ExpectColumnValuesToBeBetween(column=c, min_value=0)
+            for c in ("inserted", "updated", "deleted", "rejected")
+        ),
+    ]
+
+
+def staged_rows_committed(limits: ChecksConfig) -> Suite:
+    """Staged = committed + superseded within the batch."""
+    return [
+        gxe.ExpectColumnPairValuesToBeEqual(column_A="staged", column_B="committed_or_superseded"),
+        *_none("rows_lost", "rows_too_many"),
+    ]
+
+
+def orphans_below_limit(limits: ChecksConfig) -> Suite:
+    """Few files that nothing refers to."""
+    return [gxe.ExpectColumnValuesToBeBetween(column="orphan_files", min_value=0, max_value=limits.orphan_files)]
+
+
+def file_indexes_answer(limits: ChecksConfig) -> Suite:
+    """No file index says that a value is not there which is."""
+    return _none("false_negatives", "indexes_unreadable")
+
+
+def lookup_store_agrees(limits: ChecksConfig) -> Suite:
+    """Looked-up rows are the rows a scan gives."""
+    return _none("keys_missing", "keys_too_many", "rows_different")
+
+
+SUITES: dict[str, Callable[[ChecksConfig], Suite]] = {
+    suite.__name__: suite
+    for suite in (
+        files_readable,
+        referenced_files_exist,
+        snapshot_chain,
+        primary_key_once,
+        index_files_agree,
+        hash_in_one_bucket,
+        live_keys_indexed,
+        stale_hashes,
+        bucket_rows_within_target,
+        bucket_skew,
+        batch_rows_accounted,
+        staged_rows_committed,
+        orphans_below_limit,
+        file_indexes_answer,
+        lookup_store_agrees,
+    )
+}

@@ -1,0 +1,55 @@
+"""Everything Dagster knows of one table, made from its pipeline file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.check_assets import build_checks
+from dagster_project.landing_asset import build_landing_asset
+from dagster_project.maintenance_assets import build_expiry_asset, build_verification_asset
+from dagster_project.names import SNAPSHOT_EXPIRY, VERIFICATION, asset_key, asset_keys, batch_job_name, table_id
+from dagster_project.sensors.landing import build_landing_sensor
+from dagster_project.stage_assets import build_stage_assets
+from lakeidx.pipeline.config import PipelineConfig
+
+
+@dataclass(slots=True)
+class TableDefinitions:
+    """The definitions of one table."""
+
+    assets: list[Any] = field(default_factory=list)
+    checks: list[dg.AssetChecksDefinition] = field(default_factory=list)
+    jobs: list[Any] = field(default_factory=list)
+    sensors: list[dg.SensorDefinition] = field(default_factory=list)
+    schedules: list[Any] = field(default_factory=list)
+
+
+def build_table(pipeline: PipelineConfig) -> TableDefinitions:
+    """Assets, checks, jobs, sensors and schedules of a table."""
+    out = TableDefinitions()
+    out.assets = [
+        build_landing_asset(pipeline),
+        *build_stage_assets(pipeline),
+        build_expiry_asset(pipeline),
+        build_verification_asset(pipeline),
+    ]
+    out.checks = list(build_checks(pipeline))
+    batch = dg.define_asset_job(
+        batch_job_name(pipeline),
+        selection=asset_keys(pipeline),
+        description=f"Takes landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
+    )
+    out.jobs.append(batch)
+    crons = {SNAPSHOT_EXPIRY: pipeline.schedules.expiry, VERIFICATION: pipeline.schedules.verification}
+    for name, cron in crons.items():
+        job = dg.define_asset_job(f"{table_id(pipeline)}__{name}", selection=[asset_key(pipeline, name)])
+        out.jobs.append(job)
+        if cron is not None:
+            out.schedules.append(
+                dg.ScheduleDefinition(f"{table_id(pipeline)}__{name}_schedule", job=job, cron_schedule=cron)
+            )
+    out.sensors.append(build_landing_sensor(pipeline, batch))
+    return out

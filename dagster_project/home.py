@@ -1,0 +1,35 @@
+"""A local DAGSTER_HOME: where a laptop keeps runs and events, with the pools that make writers of a table take turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DAGSTER_YAML = """\
+# A local Dagster instance of lakeidx: everything in files below this folder. For servers see deploy/dagster.yaml.
+telemetry:
+  enabled: false
+concurrency:
+  # One slot per table: steps of runs on one table take turns.
+  pools:
+    default_limit: 1
+    granularity: op
+  runs:
+    max_concurrent_runs: 2
+run_retries:
+  # A new run after a process was killed; steps retry by themselves.
+  enabled: true
+  max_retries: 2
+  retry_on_asset_or_op_failure: false
+run_monitoring:
+  enabled: true
+"""
+
+
+def prepare_home(work: Path) -> Path:
+    """The Dagster home below a work folder, made when it is not there; an existing dagster.yaml stays as it is."""
+    home = work.resolve() / "dagster_home"
+    home.mkdir(parents=True, exist_ok=True)
+    settings = home / "dagster.yaml"
+    if not settings.exists() or not settings.stat().st_size:
+        settings.write_text(DAGSTER_YAML, encoding="utf-8")
+    return home

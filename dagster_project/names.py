@@ -1,0 +1,71 @@
+"""Names Dagster knows a table by: asset keys, partitions, jobs, pools. Pure; table names may hold what Dagster's may not."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from datetime import datetime
+
+import dagster as dg
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline.config import PipelineConfig
+
+STAGES = ("ingest", "bucket_assignment", "index_write", "commit")
+LANDING, LOOKUP_STORE, COMPACTION = "landing", "lookup_store", "compaction"
+SNAPSHOT_EXPIRY, VERIFICATION = "snapshot_expiry", "verification"
+
+_FORMATS = {"daily": "%Y-%m-%d", "hourly": "%Y-%m-%d-%H", "monthly": "%Y-%m"}
+
+
+def dagster_name(name: str) -> str:
+    """A name of ASCII letters, digits and underscores; different names stay different."""
+    safe = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return safe if safe == name else f"{safe}_{zlib.crc32(name.encode()):08x}"
+
+
+def key_prefix(config: PipelineConfig) -> list[str]:
+    """Asset key prefix of a table: database, table."""
+    return [dagster_name(config.database), dagster_name(config.table_name)]
+
+
+def table_id(config: PipelineConfig) -> str:
+    """One word for the table, for names of jobs, sensors and partitions."""
+    return "__".join(key_prefix(config))
+
+
+def asset_key(config: PipelineConfig, name: str) -> dg.AssetKey:
+    """Key of one of a table's assets."""
+    return dg.AssetKey([*key_prefix(config), name])
+
+
+def asset_keys(config: PipelineConfig, stages: Sequence[str] = STAGES) -> list[dg.AssetKey]:
+    """Keys of some of a table's assets."""
+    return [asset_key(config, s) for s in stages]
+
+
+def pool_name(config: PipelineConfig) -> str:
+    """The pool whose one slot makes the steps of a table take turns."""
+    return "_".join(["lakeidx", *key_prefix(config)])
+
+
+def batch_job_name(config: PipelineConfig) -> str:
+    """Name of the job that takes a batch through its stages."""
+    return f"{table_id(config)}__batch"
+
+
+def partitions_of(config: PipelineConfig) -> dg.PartitionsDefinition:
+    """How the table's batches are partitioned: by landing file, time or fixed values, as the pipeline file says."""
+    partitions = config.partitions
+    if partitions.by == "files":
+        return dg.DynamicPartitionsDefinition(name=f"{table_id(config)}__files")
+    if partitions.by == "static":
+        return dg.StaticPartitionsDefinition(list(partitions.values))
+    if partitions.start is None:
+        raise InvalidInputError(f"partitions by {partitions.by} need 'start'")
+    cron = {"daily": "0 0 * * *", "hourly": "0 * * * *", "monthly": "0 0 1 * *"}[partitions.by]
+    form = _FORMATS[partitions.by]
+    start = datetime.fromisoformat(partitions.start).strftime(form)
+    # Files of the hour, day or month that is running come in before it ends, so its partition exists from its start on.
+    return dg.TimeWindowPartitionsDefinition(start=start, fmt=form, cron_schedule=cron, end_offset=1)

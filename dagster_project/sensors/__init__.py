@@ -1,0 +1,1 @@
+"""Sensors: what starts runs, and what says why one failed."""

@@ -1,0 +1,129 @@
+"""Which landing files make up the next batches, and what a sensor has to remember. Pure: no I/O, no clock.
+
+A file is *seen* when a batch has taken it with that size and time; the same name with other content is a new file. It *waits*
+until it has not changed for the settle time, counted from the later of its own time and the moment it was first noticed, for
+copies keep old times. Of files that are gone nothing is remembered, so the cursor is as large as the folder: 8 bytes a file.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline.config import LandingConfig
+from lakeidx.storage.base import FileInfo
+
+_MARK_BYTES = 8
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """Files for one run, by partition: keys in the order in which their first file comes."""
+
+    keys: tuple[str, ...]
+    files: tuple[FileInfo, ...]
+
+    @property
+    def run_key(self) -> str:
+        """The same for the same files with the same content, at any time and in any process."""
+        content = "\n".join(f"{f.path} {f.size} {f.mtime_ms}" for f in self.files)
+        return f"{self.keys[0]}+{len(self.keys) - 1}@{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+
+@dataclass(slots=True)
+class LandingCursor:
+    """What the landing sensor remembers.
+
+    seen      marks of files that batches have taken
+    waiting   mark -> when it was first noticed, epoch ms
+    """
+
+    seen: set[bytes] = field(default_factory=set)
+    waiting: dict[bytes, int] = field(default_factory=dict)
+
+    @classmethod
+    def decode(cls, text: str | None) -> LandingCursor:
+        """Read a cursor; InvalidInputError when it is not one (reset it in the UI)."""
+        if not text:
+            return cls()
+        try:
+            data = json.loads(text)
+            if data["version"] != _VERSION:
+                raise InvalidInputError(f"the sensor's cursor has version {data['version']}; reset it")
+            raw = base64.b64decode(data["seen"])
+            seen = {raw[i : i + _MARK_BYTES] for i in range(0, len(raw), _MARK_BYTES)}
+            return cls(seen, {bytes.fromhex(mark): int(since) for mark, since in data["waiting"].items()})
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInputError(f"the sensor's cursor cannot be read, reset it: {error}") from error
+
+    def encode(self) -> str:
+        """The cursor as text."""
+        seen = base64.b64encode(b"".join(sorted(self.seen))).decode()
+        waiting = {mark.hex(): since for mark, since in sorted(self.waiting.items())}
+        return json.dumps({"version": _VERSION, "seen": seen, "waiting": waiting})
+
+
+def mark_of(file: FileInfo) -> bytes:
+    """Eight bytes that stand for a file's name and content."""
+    return hashlib.sha256(f"{file.name}\n{file.size}\n{file.mtime_ms}".encode()).digest()[:_MARK_BYTES]
+
+
+def plan_batches(
+    files: Sequence[FileInfo],
+    cursor: LandingCursor,
+    config: LandingConfig,
+    key_of: Callable[[str], str | None],
+    *,
+    now_ms: int,
+    max_batches: int = 50,
+) -> tuple[list[PlannedBatch], LandingCursor]:
+    """The batches that are ready, and the cursor after they were started.
+
+    files         all landing files there are now, by name (with a success marker: those that have theirs)
+    key_of        partition of a file name, None for files that are none of the pipeline's
+    max_batches   batches of one tick; what is left waits for the next
+    """
+    marks = {mark_of(f): f for f in files if key_of(f.name) is not None}
+    after = LandingCursor({m for m in cursor.seen if m in marks})
+    fresh = {m: f for m, f in marks.items() if m not in after.seen}
+    after.waiting = {m: cursor.waiting.get(m, now_ms) for m in fresh}
+    settle_ms = 0 if config.success_marker else config.settle_seconds * 1000
+    ready = [f for m, f in fresh.items() if now_ms - max(after.waiting[m], f.mtime_ms) >= settle_ms]
+    batches: list[PlannedBatch] = []
+    for group in _cut(sorted(ready, key=lambda f: f.name), config, now_ms):
+        if len(batches) == max_batches:
+            break
+        keys = dict.fromkeys(k for k in (key_of(f.name) for f in group) if k is not None)
+        batches.append(PlannedBatch(tuple(keys), tuple(group)))
+        for file in group:
+            mark = mark_of(file)
+            after.seen.add(mark)
+            after.waiting.pop(mark, None)
+    return batches, after
+
+
+def _cut(files: Iterable[FileInfo], config: LandingConfig, now_ms: int) -> list[list[FileInfo]]:
+    """Groups of files; the last one may still be open and is kept back unless it is old enough, or no age is asked for."""
+    limits = config.batching
+    groups: list[list[FileInfo]] = []
+    group: list[FileInfo] = []
+    size = 0
+    for file in files:
+        if group and limits.max_bytes is not None and size + file.size > limits.max_bytes:
+            groups.append(group)
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+        if len(group) >= limits.max_files or (limits.max_bytes is not None and size >= limits.max_bytes):
+            groups.append(group)
+            group, size = [], 0
+    if group and (
+        limits.max_age_seconds is None or now_ms - min(f.mtime_ms for f in group) >= limits.max_age_seconds * 1000
+    ):
+        groups.append(group)
+    return groups
