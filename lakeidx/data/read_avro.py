@@ -19,7 +19,7 @@ from lakeidx.codec.avro import decode_container
 from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of, internal_to_arrow, map_types
 from lakeidx.data.positions import RowFilter
 from lakeidx.data.read_parquet import ReadCounters
-from lakeidx.errors import CorruptFileError
+from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.predicate import Predicate
 from lakeidx.storage.base import ObjectStore
@@ -73,7 +73,7 @@ class AvroSource:
         convert = _converter(t)
         try:
             return internal_to_arrow([convert(v) for v in raw], t)
-        except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as e:
+        except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, InvalidInputError) as e:
             raise CorruptFileError(f"column {name!r} does not hold {t}: {e}", path=self.path) from e
 
 

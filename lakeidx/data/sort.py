@@ -30,7 +30,6 @@ def sort_kv(kv: pa.Table, schema: TableSchema) -> pa.Table:
 
     kv       rows of one bucket in any order; all key columns and sequence fields among its columns
     returns  the same rows; `kv` itself when it is in order
-    errors   InvalidInputError for a null in a key column
     memory   the sorted copy plus one column
     """
     order = merge_order(kv, schema)
