@@ -125,7 +125,7 @@ def test_fold_equals_the_scalar_function(function: str, type_name: str, mode: st
     spec = FunctionSpec(name=function, type=t, column="c")
     r = random.Random(f"{function} {type_name} {mode}")
     errors = results = 0
-    for _ in range(25):
+    for _ in range(12):
         starts, runs = draw_history(r, t, function, mode)
         rows = [x for run in runs for x in run]
         # A slice, so that buffers begin somewhere.
