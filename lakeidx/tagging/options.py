@@ -159,6 +159,10 @@ class IndexOptions(TableOptions):
     hoodie_index_hbase_bucket_number = integer(
         "hoodie.index.hbase.bucket.number", 8, "Row key prefixes of the rebalanced form.", least=1
     )
+    index_hbase_max_requests_per_second = integer(
+        "index.hbase.max-requests-per-second", 0, "Keys asked or written per second; 0 = Hudi's rule.", least=0
+    )
+    index_hbase_attempts = integer("index.hbase.attempts", 5, "Tries of one request, with growing pauses.", least=1)
     index_hbase_rebalanced = boolean(
         "index.hbase.rebalanced", False, "Row keys start with a hash (Hudi: another index class)."
     )

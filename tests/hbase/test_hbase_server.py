@@ -1,0 +1,141 @@
+"""The HBase tagger against a real HBase: standalone, with its Thrift server, started by deploy/hbase/hbase.sh."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
+from lakeidx.tagging.hbase import HBaseTagger
+from lakeidx.tagging.hbase_client import HBaseLocations, LocationTable, StoredLocation, create_location_table
+from lakeidx.tagging.options import IndexOptions
+from tests.unit.tagging.fake_table import FakeTable
+from tests.unit.tagging.hbase_cases import HBaseCases
+
+pytestmark = [pytest.mark.hbase, pytest.mark.slow]
+SCRIPT = Path(__file__).parents[2] / "deploy" / "hbase" / "hbase.sh"
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Port of a running Thrift server; LAKEIDX_HBASE_PORT names one that runs already."""
+    given = os.environ.get("LAKEIDX_HBASE_PORT")
+    if given:
+        yield int(given)
+        return
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"needs {tool}")
+    folder, port = tmp_path_factory.mktemp("hbase"), _free_port()
+    subprocess.run([str(SCRIPT), "start", str(folder), str(port)], check=True, timeout=600)
+    try:
+        yield port
+    finally:
+        subprocess.run([str(SCRIPT), "stop", str(folder)], check=False, timeout=120)
+
+
+@pytest.fixture
+def options(server: int) -> dict[str, str]:
+    """Options of a new HBase table; limits out of the way."""
+    made = {
+        "hoodie.index.hbase.table": f"t_{uuid.uuid4().hex}",
+        "index.hbase.thrift.host": "127.0.0.1",
+        "index.hbase.thrift.port": str(server),
+        "hoodie.index.hbase.get.batch.size": "1000",
+        "hoodie.index.hbase.put.batch.size": "1000",
+        "index.hbase.max-requests-per-second": "1000000",
+    }
+    # The master may still be coming up behind a Thrift server that answers.
+    for attempt in range(30):
+        try:
+            create_location_table(IndexOptions(made))
+            return made
+        except UnavailableError:
+            if attempt == 29:
+                raise
+    return made
+
+
+class TestRealHBase(HBaseCases):
+    @pytest.fixture
+    def options(self, options: dict[str, str]) -> dict[str, str]:
+        return options
+
+    @pytest.fixture
+    def locations(self, options: dict[str, str]) -> LocationTable:
+        return HBaseLocations(IndexOptions(options), connections=2)
+
+
+def test_columns_are_hudis(options: dict[str, str]) -> None:
+    """Read with happybase alone: family, qualifiers and values as Hudi's index has them."""
+    import happybase
+
+    locations = HBaseLocations(IndexOptions(options), connections=1)
+    locations.put([("ключ".encode(), StoredLocation("20260101000000001", "f-0", "p=é", 0))])
+    connection = happybase.Connection("127.0.0.1", int(options["index.hbase.thrift.port"]))
+    row = connection.table(options["hoodie.index.hbase.table"]).row("ключ".encode())
+    assert row == {
+        b"_s:commit_ts": b"20260101000000001",
+        b"_s:file_name": b"f-0",
+        b"_s:partition_path": "p=é".encode(),
+    }
+    connection.close()
+
+
+def test_rows_that_no_index_writer_leaves(options: dict[str, str]) -> None:
+    import happybase
+
+    connection = happybase.Connection("127.0.0.1", int(options["index.hbase.thrift.port"]))
+    connection.table(options["hoodie.index.hbase.table"]).put(b"half", {b"_s:commit_ts": b"1"})
+    connection.close()
+    assert HBaseLocations(IndexOptions(options), connections=1).get([b"half", b"none"]) == {}
+
+
+def test_tables_that_cannot_serve(options: dict[str, str]) -> None:
+    import happybase
+
+    missing = IndexOptions({**options, "hoodie.index.hbase.table": "no_such_table", "index.hbase.attempts": "1"})
+    with pytest.raises(NotFoundError, match="no_such_table"):
+        HBaseLocations(missing, connections=1)
+    with pytest.raises(InvalidInputError, match="exists"):
+        create_location_table(IndexOptions(options))
+    name = f"t_{uuid.uuid4().hex}"
+    connection = happybase.Connection("127.0.0.1", int(options["index.hbase.thrift.port"]))
+    connection.create_table(name, {"_s": {"max_versions": 1}})
+    connection.close()
+    with pytest.raises(InvalidInputError, match="VERSIONS"):
+        HBaseLocations(IndexOptions({**options, "hoodie.index.hbase.table": name}), connections=1)
+
+
+def test_a_connection_that_breaks_is_made_again(options: dict[str, str]) -> None:
+    locations = HBaseLocations(IndexOptions(options), connections=1)
+    locations.put([(b"k", StoredLocation("1", "f", "p", 0))])
+    with locations._pool.connection() as connection:
+        connection.transport.close()
+    assert locations.get([b"k"])[b"k"].file_id == "f"
+
+
+def test_limits_hold(options: dict[str, str], tmp_path: Path) -> None:
+    import time
+
+    slow = {**options, "index.hbase.max-requests-per-second": "100", "hoodie.index.hbase.put.batch.size": "50"}
+    table = FakeTable(tmp_path / "t", ("STRING",))
+    tagger = HBaseTagger()
+    batch = table.batch([("a", (f"k{i}",)) for i in range(250)])
+    started = time.monotonic()
+    tagger.load(batch, np.zeros(250, np.int32), table.context(slow))
+    assert time.monotonic() - started >= 2.0
