@@ -1,0 +1,116 @@
+"""Cleans up after batches: staging of finished and abandoned ones, and orphans with the staged batches' files protected.
+
+Of a finished batch the reports stay, a few hundred bytes each: they are what makes a batch id count once for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeidx.errors import NotFoundError
+from lakeidx.pipeline.artifacts import AssignReport, BatchFiles, CommitReport, IngestReport, WriteReport, batch_ids
+from lakeidx.storage.base import FileInfo
+from lakeidx.table.changes import TableChanges, decode_changes
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.orphans import DEFAULT_AGE_MS, OrphanReport, find_orphans, remove_orphans
+
+#: A batch without a commit that nobody touched for so long is taken as abandoned.
+ABANDONED_AGE_MS = 7 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class StagingReport:
+    """What was removed from staging, or in a dry run would be.
+
+    finished, abandoned   batch ids
+    files                 files that went
+    """
+
+    dry_run: bool
+    finished: tuple[str, ...]
+    abandoned: tuple[str, ...]
+    files: tuple[FileInfo, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(f.size for f in self.files)
+
+
+def clean_staging(
+    metadata: TableMetadata,
+    *,
+    now_ms: int,
+    finished_age_ms: int = 3_600_000,
+    abandoned_age_ms: int = ABANDONED_AGE_MS,
+    dry_run: bool = False,
+) -> StagingReport:
+    """Remove staged rows of finished batches, and everything of abandoned ones.
+
+    A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
+    changes were committed after all (the writer died before the report), its reports stay like those of a finished one.
+    """
+    finished: list[str] = []
+    abandoned: list[str] = []
+    gone: list[FileInfo] = []
+    for batch_id in batch_ids(metadata.store, metadata.paths):
+        if batch_id.startswith("_"):
+            continue
+        files = BatchFiles(metadata.store, metadata.paths, batch_id)
+        found = list(metadata.store.walk(files.root))
+        newest = max((f.mtime_ms for f in found), default=0)
+        bulky = [f for f in found if "/" in f.path[len(files.root) + 1 :]]
+        if files.read(CommitReport) is not None:
+            if bulky and now_ms - newest > finished_age_ms:
+                finished.append(batch_id)
+                gone += bulky
+        elif found and now_ms - newest > abandoned_age_ms:
+            abandoned.append(batch_id)
+            gone += bulky if _has_written(files) else found
+    if not dry_run:
+        metadata.store.delete_many(f.path for f in gone)
+    return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone))
+
+
+def _has_written(files: BatchFiles) -> bool:
+    # A batch that got as far as its write may have been committed; its reports answer a later call with the same id.
+    return files.read(WriteReport, attempt=files.latest_attempt()) is not None
+
+
+def staged_names(metadata: TableMetadata) -> set[str]:
+    """Names of data and index files that batches have written and may still commit."""
+    names: set[str] = set()
+    for batch_id in batch_ids(metadata.store, metadata.paths):
+        if batch_id.startswith("_"):
+            continue
+        files = BatchFiles(metadata.store, metadata.paths, batch_id)
+        if files.read(IngestReport) is None or files.read(CommitReport) is not None:
+            continue
+        attempt = files.latest_attempt()
+        if files.read(AssignReport, attempt=attempt) is None:
+            continue
+        report = files.read(WriteReport, attempt=attempt)
+        if report is None:
+            continue
+        try:
+            changes = decode_changes(metadata.store.get(report.changes_path), report.changes_path)
+        except NotFoundError:
+            continue  # cleaned as abandoned
+        names |= _names_in(changes)
+    return names
+
+
+def _names_in(changes: TableChanges) -> set[str]:
+    out = {e.file_name for e in (*changes.append_index, *changes.compact_index)}
+    for entry in (*changes.append, *changes.append_changelog, *changes.compact, *changes.compact_changelog):
+        out.add(entry.file.file_name)
+        out.update(entry.file.extra_files)
+    return out
+
+
+def clean_orphans(
+    metadata: TableMetadata, *, now_ms: int, older_than_ms: int = DEFAULT_AGE_MS, dry_run: bool = True
+) -> OrphanReport:
+    """Find orphans, leaving the files of staged batches alone; remove them unless `dry_run`."""
+    report = find_orphans(metadata, now_ms=now_ms, older_than_ms=older_than_ms, protected=staged_names(metadata))
+    return report if dry_run else remove_orphans(metadata, report)

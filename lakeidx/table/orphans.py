@@ -1,0 +1,152 @@
+"""Orphans: files in a table's directory that nothing refers to. Left by writers that died, lost a race, or were cut off.
+
+A file is an orphan only when it is old enough and no snapshot, tag or long-lived changelog of any branch reaches it. The
+directory is listed first and the metadata read afterwards, so a file that is committed meanwhile is seen as used; files that
+are written but not committed yet are protected by their age, and those of staged batches by name.
+
+source   org.apache.paimon.operation.OrphanFilesClean, LocalOrphanFilesClean, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.format.file_names import NameKind, parse_file_name
+from lakeidx.format.paths import TablePaths
+from lakeidx.format.snapshot import Snapshot, decode_snapshot
+from lakeidx.storage.base import FileInfo
+from lakeidx.table.metadata import TableMetadata
+
+#: Age under which nothing is an orphan, as Paimon's procedure has it.
+DEFAULT_AGE_MS = 86_400_000
+_METADATA_KINDS = frozenset({NameKind.MANIFEST, NameKind.MANIFEST_LIST, NameKind.INDEX_MANIFEST, NameKind.INDEX,
+                             NameKind.STATISTICS})  # fmt: skip
+_COMPANIONS = frozenset({NameKind.FILE_INDEX, NameKind.LOOKUP})
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanReport:
+    """What was found, or removed.
+
+    files     orphans, by path
+    scanned   files looked at
+    removed   False for a dry run
+    """
+
+    files: tuple[FileInfo, ...]
+    scanned: int
+    removed: bool
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the orphans."""
+        return sum(f.size for f in self.files)
+
+
+def find_orphans(
+    metadata: TableMetadata,
+    *,
+    now_ms: int,
+    older_than_ms: int = DEFAULT_AGE_MS,
+    protected: Collection[str] = (),
+) -> OrphanReport:
+    """Find orphans; nothing is changed.
+
+    now_ms          epoch ms
+    older_than_ms   files changed later than so long ago are left alone
+    protected       names of files that staged batches have written
+    errors          CorruptFileError, UnavailableError: while a snapshot, tag or manifest cannot be read, nobody knows what it
+                    keeps, and nothing is called an orphan; InvalidInputError for a negative age
+    """
+    if older_than_ms < 0:
+        raise InvalidInputError("the age of orphans cannot be negative")
+    candidates = [f for f in _candidates(metadata) if now_ms - f.mtime_ms > older_than_ms]
+    # A directory listing comes before the metadata is read: what is committed in between is then known as used.
+    used = used_names(metadata) | set(protected)
+    orphans = [f for f in candidates if _is_orphan(f, used)]
+    return OrphanReport(tuple(sorted(orphans, key=lambda f: f.path)), len(candidates), removed=False)
+
+
+def remove_orphans(metadata: TableMetadata, report: OrphanReport) -> OrphanReport:
+    """Delete what `find_orphans` found."""
+    metadata.store.delete_many(f.path for f in report.files)
+    return OrphanReport(report.files, report.scanned, removed=True)
+
+
+def used_names(metadata: TableMetadata) -> set[str]:
+    """Names of all files that any state of any branch refers to.
+
+    Entries of kind DELETE count, too: an older snapshot that is still there may need the file.
+    """
+    names: set[str] = set()
+    lists: set[str] = set()
+    for snapshot in _all_states(metadata):
+        found = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        lists |= {n for n in found if n is not None}
+        if snapshot.statistics is not None:
+            names.add(snapshot.statistics)
+        if snapshot.index_manifest is not None and snapshot.index_manifest not in names:
+            names.add(snapshot.index_manifest)
+            names |= {e.file_name for e in metadata.index_manifest(snapshot.index_manifest)}
+    names |= lists
+    manifests = {m.file_name for name in lists for m in metadata.manifest_list(name)}
+    names |= manifests
+    for name in manifests:
+        for entry in metadata.manifest(name):
+            names.add(entry.file.file_name)
+            names.update(entry.file.extra_files)
+    return names
+
+
+def _all_states(metadata: TableMetadata) -> Iterator[Snapshot]:
+    """Snapshots, tags and changelogs of the table and its branches."""
+    for paths in _branches(metadata):
+        for directory, prefix in (
+            (paths.snapshot_dir, "snapshot-"),
+            (paths.changelog_dir, "changelog-"),
+            (paths.tag_dir, "tag-"),
+        ):
+            for info in metadata.store.list(directory):
+                numbered = prefix == "tag-" or info.name[len(prefix) :].isdigit()
+                if info.is_dir or not info.name.startswith(prefix) or not numbered:
+                    continue
+                try:
+                    yield decode_snapshot(metadata.store.get(info.path), info.path)
+                except NotFoundError:
+                    continue  # expired while we looked: what only it kept is going anyway
+
+
+def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:
+    yield metadata.paths
+    prefix = "branch-"
+    for info in metadata.store.list(metadata.paths.branch_dir):
+        if info.is_dir and info.name.startswith(prefix):
+            yield TablePaths(metadata.paths.root, branch=info.name[len(prefix) :])
+
+
+def _candidates(metadata: TableMetadata) -> Iterator[FileInfo]:
+    """Files that could be orphans: metadata, index and data files, and leftovers of unfinished writes."""
+    paths = metadata.paths
+    for info in metadata.store.walk(paths.root):
+        try:
+            place = paths.parse(info.path)
+        except InvalidInputError as error:
+            raise CorruptFileError(f"a listing gave a path outside the table: {error}", path=info.path) from error
+        kind = place.name.kind
+        if kind is NameKind.TEMP:
+            yield info
+        elif place.directory is not None:
+            if kind in _METADATA_KINDS:
+                yield info
+        elif place.bucket is not None and kind in (NameKind.DATA, NameKind.INDEX, *_COMPANIONS):
+            yield info
+
+
+def _is_orphan(info: FileInfo, used: set[str]) -> bool:
+    name = parse_file_name(info.name)
+    if info.name in used:
+        return False
+    # A companion that no entry names still belongs to its data file (lookup files are listed elsewhere).
+    return not (name.kind is NameKind.LOOKUP and name.label in used)
