@@ -23,7 +23,8 @@ source   org.apache.paimon.format.parquet.writer.RowDataParquetBuilder, release 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeidx.data.parquet_schema import leaf_paths
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.table_schema import KEY_PREFIX
 from lakeidx.option_text import parse_bool, parse_size
@@ -117,7 +119,11 @@ class ParquetProperties:
         dictionary: list[str] = []
         encodings: dict[str, str] = {}
         rows = np.linspace(0, sample.num_rows - 1, min(sample.num_rows, _SAMPLE_ROWS)).astype(np.int64)
+        paths = Counter(leaf.path for leaf in leaves)
         for leaf in leaves:
+            # Column ``a.b`` and field b of row a have one path; a setting would go to both.
+            if paths[leaf.path] > 1:
+                continue
             wanted = self.dictionary_by_column.get(leaf.column, self.dictionary)
             if wanted is None:
                 wanted = self._measure(sample, leaf, rows)
@@ -179,20 +185,6 @@ def parquet_properties(options: TableOptions, *, compression: str) -> ParquetPro
         dictionary_bytes=_read(raw, "dictionary.page.size", parse_size),
         checksum=_read(raw, "page.write-checksum.enabled", parse_bool) is not False,
     )
-
-
-def leaf_paths(name: str, t: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    """(dotted Parquet path, Arrow type) of every leaf column below an Arrow column."""
-    if pa.types.is_struct(t):
-        for i in range(t.num_fields):
-            yield from leaf_paths(f"{name}.{t.field(i).name}", t.field(i).type)
-    elif pa.types.is_map(t):
-        yield from leaf_paths(f"{name}.key_value.key", t.key_type)
-        yield from leaf_paths(f"{name}.key_value.value", t.item_type)
-    elif pa.types.is_list(t) or pa.types.is_large_list(t):
-        yield from leaf_paths(f"{name}.list.element", t.value_type)
-    else:
-        yield name, t
 
 
 def _is_whole_number(t: pa.DataType) -> bool:

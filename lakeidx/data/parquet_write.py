@@ -5,10 +5,9 @@ source   org.apache.paimon.io.KeyValueDataFileWriter, RowDataFileWriter, Rolling
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,122 +16,21 @@ from lakeidx.codec.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.parquet_file import ParquetFile, WrittenFile
 from lakeidx.data.parquet_properties import parquet_properties
-from lakeidx.data.parquet_schema import file_fields
-from lakeidx.data.stats import (
-    StatsMode,
-    apply_mode,
-    dense_stats,
-    footer_stats,
-    parse_stats_mode,
-    simple_stats,
-    stats_modes,
-)
-from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.data.stats import apply_mode, dense_stats, footer_stats, simple_stats
+from lakeidx.data.write_spec import FileIndexBuilder, FooterMetadataBuilder, WriteSpec
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
-from lakeidx.format.file_names import NewFileNames, data_file_extension
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.local_time import now_local_ms
 from lakeidx.format.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.storage.base import ObjectStore, join, name_of
-from lakeidx.types import Field
+
+__all__ = ["FileIndexBuilder", "FooterMetadataBuilder", "write_data_files"]
 
 DEFAULT_TARGET_BYTES = 128 << 20
 DEFAULT_APPEND_TARGET_BYTES = 256 << 20
 _GROUPS_PER_FILE = 4
 _MIN_GROUP_ROWS = 1000
-
-
-class FileIndexBuilder(Protocol):
-    """Builds the file index of one data file while it is written."""
-
-    def add(self, table: pa.Table) -> None:
-        """The next rows of the file: the table's columns, without system columns; may be dictionary-encoded."""
-        ...
-
-    def finish(self) -> tuple[bytes | None, list[tuple[str, bytes]]]:
-        """(bytes for the manifest or None, companion files as (suffix of the data file's name, content))."""
-        ...
-
-
-class FooterMetadataBuilder(Protocol):
-    """Builds key-value metadata of one Parquet file while it is written."""
-
-    def add(self, table: pa.Table) -> None:
-        """The next rows of the file, as for `FileIndexBuilder`."""
-        ...
-
-    def finish(self) -> Mapping[str, str]:
-        """What goes into the footer."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSpec:
-    """What the files of one `write_data_files` call have in common.
-
-    level          0 for a flush; the output level of a compaction
-    changelog      a changelog file: its own statistics and compression options
-    """
-
-    schema: TableSchema
-    level: int
-    file_source: FileSource
-    changelog: bool
-
-    @property
-    def key_names(self) -> tuple[str, ...]:
-        """The trimmed primary key; empty for append tables."""
-        return self.schema.trimmed_primary_keys
-
-    @property
-    def thin(self) -> bool:
-        """Files without ``_KEY_`` columns."""
-        return bool(self.key_names) and self.schema.table_options.data_file_thin_mode
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """All columns of the files."""
-        return file_fields(self.schema.fields, self.key_names, thin=self.thin)
-
-    def modes(self) -> dict[str, StatsMode]:
-        """The statistics mode of every column of the files."""
-        options = self.schema.table_options
-        text = options.metadata_stats_mode_per_level.get(str(self.level), options.metadata_stats_mode)
-        if self.changelog and options.changelog_file_stats_mode is not None:
-            text = options.changelog_file_stats_mode
-        return stats_modes(
-            [f.name for f in self.fields],
-            default=parse_stats_mode(text),
-            options=options.raw,
-            thin_keys=self.key_names if self.thin else (),
-            keep_first_columns=options.metadata_stats_keep_first_n_columns,
-        )
-
-    @property
-    def compression(self) -> str:
-        """The codec as options name it."""
-        options = self.schema.table_options
-        if self.changelog and options.changelog_file_compression is not None:
-            return options.changelog_file_compression
-        return options.file_compression_per_level.get(str(self.level), options.file_compression)
-
-    def new_name(self, names: NewFileNames) -> str:
-        """The name of the next file."""
-        options = self.schema.table_options
-        suffix = self.compression if options.file_suffix_include_compression else None
-        prefix = options.changelog_file_prefix if self.changelog else options.data_file_prefix
-        return names.data_file(data_file_extension("parquet", suffix), prefix=prefix)
-
-    def check_format(self) -> None:
-        """Parquet is the only format written.
-
-        errors   UnsupportedError naming the option
-        """
-        options = self.schema.table_options
-        wanted = options.file_format_per_level.get(str(self.level), options.file_format)
-        if self.changelog and options.changelog_file_format is not None:
-            wanted = options.changelog_file_format
-        if wanted.lower() != "parquet":
-            raise UnsupportedError(f"lakeidx writes Parquet data files only, the table's options ask for {wanted!r}")
 
 
 def write_data_files(
@@ -200,22 +98,23 @@ def _row_groups(batches: Iterable[pa.Table], spec: WriteSpec, group_bytes: int, 
     columns = _FileColumns(spec)
     budget = min(group_bytes, max(1, target // _GROUPS_PER_FILE))
     waiting: list[pa.Table] = []
-    rows, wanted = 0, 0
+    rows, filled = 0, 0
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        if wanted == 0:
-            wanted = max(_MIN_GROUP_ROWS, budget * batch.num_rows // max(1, batch.nbytes))
+        row_bytes = max(1, batch.nbytes // batch.num_rows)
         batch = columns.arrange(batch)
         start = 0
-        while rows + batch.num_rows - start >= wanted:
-            take = wanted - rows
-            waiting.append(batch.slice(start, take))
-            yield pa.concat_tables(waiting)
-            start, rows, waiting = start + take, 0, []
-        if start < batch.num_rows:
-            waiting.append(batch.slice(start))
-            rows += batch.num_rows - start
+        while start < batch.num_rows:
+            room = max(_MIN_GROUP_ROWS - rows, (budget - filled) // row_bytes, 1)
+            part = batch.slice(start, room)
+            waiting.append(part)
+            start += part.num_rows
+            rows += part.num_rows
+            filled += part.num_rows * row_bytes
+            if part.num_rows == room:
+                yield pa.concat_tables(waiting)
+                rows, filled, waiting = 0, 0, []
     if waiting:
         yield pa.concat_tables(waiting)
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet_chunks import FooterChunks
+from lakeidx.data.parquet_schema import leaf_paths
 from lakeidx.data.positions import RowFilter
 from lakeidx.data.stats import merge_chunk_stats
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError, UnsupportedError
@@ -90,7 +91,9 @@ class ParquetSource:
             self.schema: pa.Schema = self._file.schema_arrow
             # Of Arrow's metadata only what cannot end the process on damaged bytes is used: see `parquet_chunks`.
             leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-            self._leaves = [_Leaf(c.path, c.path.split(".")[0], c.physical_type) for c in leaves]
+            # A column's name may hold dots, so the path does not tell which column a leaf lies in: the order does.
+            owners = [f.name for f in self.schema for _ in leaf_paths(f.name, f.type)]
+            self._leaves = [_Leaf(c.path, o, c.physical_type) for c, o in zip(leaves, owners, strict=True)]
             self._group_rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
             self.rows = int(metadata.num_rows)
             self._chunks = FooterChunks(footer, len(self._group_rows), len(leaves), path)
@@ -151,7 +154,7 @@ class ParquetSource:
     def _group_stats(self, g: int, predicate: Predicate, fields: Sequence[Field]) -> dict[str, ColumnStats]:
         wanted = set(columns(predicate))
         rows = self._group_rows[g]
-        leaves = {leaf.path: (i, leaf.physical_type) for i, leaf in enumerate(self._leaves)}
+        leaves = {leaf.path: (i, leaf.physical_type) for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column}
         stats: dict[str, ColumnStats] = {}
         for f in fields:
             if f.name not in wanted:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.data.parquet_properties import DEFAULT_ROW_GROUP_BYTES, leaf_paths, parquet_properties
+from lakeidx.data.parquet_properties import DEFAULT_ROW_GROUP_BYTES, parquet_properties
 from lakeidx.data.parquet_write import write_data_files
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.file_names import NewFileNames
@@ -89,8 +89,3 @@ def test_bad_values_name_the_option(key: str, value: str) -> None:
 def test_an_unknown_codec_names_the_known_ones() -> None:
     with pytest.raises(InvalidInputError, match="zstd"):
         parquet_properties(TableOptions({}), compression="rar")
-
-
-def test_leaf_paths_are_parquets() -> None:
-    t = pa.struct([pa.field("x", pa.map_(pa.string(), pa.list_(pa.int32()))), pa.field("y.z", pa.int8())])
-    assert [p for p, _ in leaf_paths("r", t)] == ["r.x.key_value.key", "r.x.key_value.value.list.element", "r.y.z"]

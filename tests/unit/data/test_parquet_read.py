@@ -218,3 +218,30 @@ def test_the_predicate_builder_binds_too(written: tuple[str, DataFileMeta]) -> N
     counters = ReadCounters()
     read(written, predicate=bind(col("k") == 4321, SCHEMA.fields), counters=counters)
     assert counters.row_groups_read == 1
+
+
+def test_names_with_dots_blanks_and_other_scripts(tmp_path: Path) -> None:
+    columns = {"k": "INT NOT NULL", "a": {"type": "ROW", "fields": [{"id": 0, "name": "b", "type": "INT"}]}, "a.b": "TIMESTAMP(9)",
+               "größe in m": "STRING", "list.element": {"type": "ARRAY", "element": "INT"}}  # fmt: skip
+    schema = table_schema(columns)
+    rows = [(i, (i,), (i, 5), f"v{i}", [i]) for i in range(2500)]
+    written = write(kv_table(schema, rows), schema, tmp_path)
+    assert rows_of(pa.concat_tables(read(written, schema, file_schema=schema)), schema) == rows
+    (first, *_) = read(written, schema, ["a.b"], file_schema=schema)
+    assert first.column_names == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "a.b"]
+    counters = ReadCounters()
+    read(
+        written, schema, file_schema=schema, predicate=bind(col("größe in m") == "v7", schema.fields), counters=counters
+    )
+    assert counters.row_groups_read < counters.row_groups
+    far = tmp_path / "far.parquet"
+    table = pa.table(
+        {
+            "_SEQUENCE_NUMBER": pa.array([0]),
+            "_VALUE_KIND": pa.array([0], pa.int8()),
+            "a.b": pa.array([9**16], pa.timestamp("ms")),
+        }
+    )
+    pq.write_table(table, far, use_deprecated_int96_timestamps=True)
+    with pytest.raises(UnsupportedError, match=r"column 'a\.b'"):
+        list(read_data_file(STORE, str(far), None, schema, schema, ["a.b"]))

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from lakeidx.data.parquet_schema import element_id, file_fields, holds_int96, is_int96, map_key_id, parquet_arrow_schema
+from lakeidx.data.parquet_schema import (
+    element_id,
+    file_fields,
+    holds_int96,
+    is_int96,
+    leaf_paths,
+    map_key_id,
+    parquet_arrow_schema,
+)
 from lakeidx.types import Field, parse_type
 
 
@@ -49,3 +58,8 @@ def test_ids_inside_arrays_maps_and_rows() -> None:
 def test_which_types_hold_int96(text: object, own: bool, anywhere: bool) -> None:
     t = parse_type(text)  # type: ignore[arg-type]
     assert (is_int96(t), holds_int96(t)) == (own, anywhere)
+
+
+def test_leaf_paths_are_parquets() -> None:
+    t = pa.struct([pa.field("x", pa.map_(pa.string(), pa.list_(pa.int32()))), pa.field("y.z", pa.int8())])
+    assert [p for p, _ in leaf_paths("r", t)] == ["r.x.key_value.key", "r.x.key_value.value.list.element", "r.y.z"]

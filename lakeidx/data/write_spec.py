@@ -1,0 +1,111 @@
+"""What the data files of one write have in common, and the hooks that see their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from lakeidx.data.parquet_schema import file_fields
+from lakeidx.data.stats import StatsMode, parse_stats_mode, stats_modes
+from lakeidx.errors import UnsupportedError
+from lakeidx.format.data_file import FileSource
+from lakeidx.format.file_names import NewFileNames, data_file_extension
+from lakeidx.format.table_schema import TableSchema
+from lakeidx.types import Field
+
+
+class FileIndexBuilder(Protocol):
+    """Builds the file index of one data file while it is written."""
+
+    def add(self, table: pa.Table) -> None:
+        """The next rows of the file: the table's columns, without system columns; may be dictionary-encoded."""
+        ...
+
+    def finish(self) -> tuple[bytes | None, list[tuple[str, bytes]]]:
+        """(bytes for the manifest or None, companion files as (suffix of the data file's name, content))."""
+        ...
+
+
+class FooterMetadataBuilder(Protocol):
+    """Builds key-value metadata of one Parquet file while it is written."""
+
+    def add(self, table: pa.Table) -> None:
+        """The next rows of the file, as for `FileIndexBuilder`."""
+        ...
+
+    def finish(self) -> Mapping[str, str]:
+        """What goes into the footer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpec:
+    """What the files of one `write_data_files` call have in common.
+
+    level          0 for a flush; the output level of a compaction
+    changelog      a changelog file: its own statistics and compression options
+    """
+
+    schema: TableSchema
+    level: int
+    file_source: FileSource
+    changelog: bool
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The trimmed primary key; empty for append tables."""
+        return self.schema.trimmed_primary_keys
+
+    @property
+    def thin(self) -> bool:
+        """Files without ``_KEY_`` columns."""
+        return bool(self.key_names) and self.schema.table_options.data_file_thin_mode
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All columns of the files."""
+        return file_fields(self.schema.fields, self.key_names, thin=self.thin)
+
+    def modes(self) -> dict[str, StatsMode]:
+        """The statistics mode of every column of the files."""
+        options = self.schema.table_options
+        text = options.metadata_stats_mode_per_level.get(str(self.level), options.metadata_stats_mode)
+        if self.changelog and options.changelog_file_stats_mode is not None:
+            text = options.changelog_file_stats_mode
+        return stats_modes(
+            [f.name for f in self.fields],
+            default=parse_stats_mode(text),
+            options=options.raw,
+            thin_keys=self.key_names if self.thin else (),
+            keep_first_columns=options.metadata_stats_keep_first_n_columns,
+        )
+
+    @property
+    def compression(self) -> str:
+        """The codec as options name it."""
+        options = self.schema.table_options
+        if self.changelog and options.changelog_file_compression is not None:
+            return options.changelog_file_compression
+        return options.file_compression_per_level.get(str(self.level), options.file_compression)
+
+    def new_name(self, names: NewFileNames) -> str:
+        """The name of the next file."""
+        options = self.schema.table_options
+        suffix = self.compression if options.file_suffix_include_compression else None
+        prefix = options.changelog_file_prefix if self.changelog else options.data_file_prefix
+        return names.data_file(data_file_extension("parquet", suffix), prefix=prefix)
+
+    def check_format(self) -> None:
+        """Parquet is the only format written.
+
+        errors   UnsupportedError naming the option
+        """
+        options = self.schema.table_options
+        wanted = options.file_format_per_level.get(str(self.level), options.file_format)
+        if self.changelog and options.changelog_file_format is not None:
+            wanted = options.changelog_file_format
+        if wanted.lower() != "parquet":
+            raise UnsupportedError(f"lakeidx writes Parquet data files only, the table's options ask for {wanted!r}")
