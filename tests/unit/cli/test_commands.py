@@ -1,0 +1,212 @@
+"""The command line as scripts use it: data on stdout, one clear line on stderr, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from lakeidx.cli.main import app
+
+SPEC = {
+    "fields": [
+        {"name": "id", "type": "INT"},
+        {"name": "day", "type": "DATE"},
+        {"name": "amount", "type": "DECIMAL(10, 2)"},
+        {"name": "note", "type": "STRING"},
+    ],
+    "primaryKeys": ["day", "id"],
+    "partitionKeys": ["day"],
+    "options": {"bucket": "-1"},
+}
+ROWS = [
+    {"id": 1, "day": "2026-01-01", "amount": "1.50", "note": "a"},
+    {"id": 2, "day": "2026-01-01", "amount": "2.00", "note": None},
+    {"id": 3, "day": "2026-01-02", "amount": "-3.25", "note": 'c, "quoted"'},
+]
+
+
+def call(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
+    return result
+
+
+def write_lines(file: Path, rows: list[dict[str, object]]) -> Path:
+    file.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps(SPEC))
+    uri = f"{tmp_path}/wh/db.db/sales"
+    call("table", "create", uri, "--schema", spec)
+    call("upsert", uri, write_lines(tmp_path / "rows.jsonl", ROWS), "--batch-id", "one")
+    return uri
+
+
+def lines(result: Result) -> list[dict[str, object]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_scan_gives_rows_as_json_lines(table: str) -> None:
+    assert sorted(lines(call("scan", table)), key=lambda r: str(r["id"])) == ROWS
+
+
+def test_scan_selects_projects_and_limits(table: str) -> None:
+    found = lines(call("scan", table, "--where", "day = DATE '2026-01-01' AND amount > 1.75", "--columns", "note,id"))
+    assert found == [{"note": None, "id": 2}]
+    assert len(lines(call("scan", table, "--limit", 2))) == 2
+    assert lines(call("scan", table, "--limit", 0)) == []
+
+
+def test_scan_as_csv_and_parquet(table: str, tmp_path: Path) -> None:
+    text = call("scan", table, "--where", "id = 3", "--format", "csv").stdout
+    assert list(csv.reader(io.StringIO(text))) == [
+        ["id", "day", "amount", "note"],
+        ["3", "2026-01-02", "-3.25", 'c, "quoted"'],
+    ]
+    call("scan", table, "--format", "parquet", "-o", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 3
+    result = call("scan", table, "--format", "parquet", code=2)
+    assert "-o FILE" in result.stderr
+
+
+def test_time_travel(table: str, tmp_path: Path) -> None:
+    call("upsert", table, write_lines(tmp_path / "more.jsonl", [{**ROWS[0], "note": "new", "_kind": "+U"}]))
+    assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"new"}
+    assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1", "--snapshot", 1))} == {"a"}
+    result = call("scan", table, "--snapshot", 99, code=2)
+    assert "snapshots 1 to 2 exist" in result.stderr
+
+
+def test_upsert_says_what_it_did_and_does_it_once(table: str, tmp_path: Path) -> None:
+    again = json.loads(call("upsert", table, tmp_path / "rows.jsonl", "--batch-id", "one").stdout)
+    assert again["snapshots"] == [1]
+    assert len(lines(call("snapshots", table, "--format", "jsonl"))) == 1
+
+
+def test_deletes_and_csv(table: str, tmp_path: Path) -> None:
+    file = tmp_path / "d.csv"
+    file.write_text("id,day,amount,note,_kind\n1,2026-01-01,,,-D\n2,2026-01-01,7.00,x,+U\n")
+    done = json.loads(call("upsert", table, file).stdout)
+    assert (done["deletes"], done["updates"], done["inserts"]) == (1, 1, 0)
+    assert {(r["id"], r["amount"]) for r in lines(call("scan", table))} == {(2, "7.00"), (3, "-3.25")}
+
+
+def test_rejected_rows_are_named_and_strict_refuses(table: str, tmp_path: Path) -> None:
+    rows = [{"id": "x", "day": "2026-01-01"}, {"id": 5, "day": None}, {"id": 6, "day": "2026-01-01", "amount": "123456789.00"},
+            {"id": 7, "day": "2026-01-01", "_kind": "?"}, {"id": 8, "day": "2026-01-01"}]  # fmt: skip
+    file = write_lines(tmp_path / "bad.jsonl", rows)  # type: ignore[arg-type]
+    refused = call("upsert", table, file, "--strict", code=1)
+    assert "4 rows rejected" in refused.stderr
+    assert len(lines(call("snapshots", table, "--format", "jsonl"))) == 1
+    done = call("upsert", table, file)
+    assert json.loads(done.stdout)["rejected"] == 4
+    assert "line 1: cast: column id" in done.stderr
+    assert "line 2: null: column day" in done.stderr
+    assert {r["id"] for r in lines(call("scan", table))} == {1, 2, 3, 8}
+
+
+def test_lists(table: str) -> None:
+    buckets = lines(call("buckets", table, "--format", "jsonl"))
+    assert sorted((b["rows"], b["index_hashes"], b["files"]) for b in buckets) == [(1, 1, 1), (2, 2, 1)]
+    assert sum(f["rows"] for f in lines(call("files", table, "--format", "jsonl"))) == 3  # type: ignore[misc]
+    assert {i["type"] for i in lines(call("index", table, "--format", "jsonl"))} == {"HASH"}
+
+
+def test_keys(table: str, tmp_path: Path) -> None:
+    rows = write_lines(tmp_path / "k.jsonl", [{"id": 1, "day": "2026-01-01"}, {"id": 77, "day": "2026-01-01"}])
+    found = lines(call("keys", table, "--rows", rows))
+    # The hash of INT 1 is a fact of the format.
+    assert found[0] == {
+        "partitionHash": found[1]["partitionHash"],
+        "keyHash": 1465514398,
+        "keyBytes": "00000000000000000100000000000000",
+        "bucket": 0,
+    }
+    assert found[1]["bucket"] is None
+
+
+def test_show_and_inspect(table: str) -> None:
+    shown = json.loads(call("table", "show", table).stdout)
+    assert shown["bucketMode"] == "HASH_DYNAMIC"
+    assert shown["snapshot"]["id"] == 1
+    for file in (
+        "schema/schema-0",
+        "snapshot/snapshot-1",
+        "snapshot/LATEST",
+        f"manifest/{shown['snapshot']['baseManifestList']}",
+    ):
+        assert json.loads(call("inspect", f"{table}/{file}").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("scan", "/nowhere/db.db/t"), "not a Paimon table"),
+        (("scan", "TABLE", "--where", "idd = 1"), "did you mean 'id'"),
+        (("scan", "TABLE", "--columns", "nope"), "nope"),
+        (("upsert", "TABLE", "/nowhere.parquet"), "does not exist"),
+        (("upsert", "TABLE", "/etc/hostname"), "ending"),
+        (("inspect", "/nowhere"), "/nowhere"),
+        (("scan", "TABLE", "--tag", "none"), "tags: none"),
+    ],
+)
+def test_errors_are_one_clear_line(table: str, arguments: tuple[str, ...], words: str) -> None:
+    result = call(*(table if a == "TABLE" else a for a in arguments), code=2)
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in result.output
+
+
+def test_a_bad_schema_file_is_named(tmp_path: Path) -> None:
+    bad = {**SPEC, "primaryKeys": ["nope"]}
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps(bad))
+    result = call("table", "create", f"{tmp_path}/wh/db.db/x", "--schema", spec, code=2)
+    assert "nope" in result.stderr
+    assert not (tmp_path / "wh").exists()
+
+
+def test_compact_expire_tag_rollback_orphans(table: str, tmp_path: Path) -> None:
+    for i in range(3):
+        call("upsert", table, write_lines(tmp_path / f"u{i}.jsonl", [{**ROWS[0], "note": f"n{i}"}]))
+    call("tag", "create", table, "before")
+    plan = json.loads(call("compact", table, "--full", "--dry-run").stdout)
+    assert (plan["dry_run"], plan["snapshot_ids"], len(plan["picked"])) == (True, [], 2)
+    done = json.loads(call("compact", table, "--full", "--partition", "day=2026-01-01").stdout)
+    assert (done["rows_in"], done["rows_out"]) == (5, 2)
+    assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"n2"}
+    assert lines(call("tag", "list", table, "--format", "jsonl"))[0]["tag"] == "before"
+    stray = Path(table) / "day=20454" / "bucket-0" / "data-00000000-0000-0000-0000-000000000000-0.parquet"
+    stray.parent.mkdir(parents=True, exist_ok=True)
+    stray.write_bytes(b"left behind")
+    found = lines(call("orphans", table, "--older-than", "0 s", "--format", "jsonl"))
+    assert [Path(str(f["path"])).name for f in found] == [stray.name]
+    assert stray.exists()
+    call("orphans", table, "--older-than", "0 s", "--yes")
+    assert not stray.exists()
+    json.loads(call("expire", table, "--dry-run").stdout)
+    assert json.loads(call("rollback", table, "--tag", "before").stdout)["snapshot"] == 4
+    assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"n2"}
+
+
+def test_overwrite(table: str, tmp_path: Path) -> None:
+    call("upsert", table, write_lines(tmp_path / "o.jsonl", [{**ROWS[0], "id": 9}]), "--overwrite", "partitions")
+    assert {r["id"] for r in lines(call("scan", table))} == {9, 3}
+
+
+def test_parquet_landing(table: str, tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array([4], pa.int64()), "day": pa.array(["2026-02-01"]), "amount": [1.25], "note": ["f"]})
+    pq.write_table(rows, tmp_path / "p.parquet")
+    call("upsert", table, tmp_path / "p.parquet")
+    assert lines(call("scan", table, "--where", "id = 4"))[0]["amount"] == "1.25"
