@@ -24,8 +24,8 @@ import json
 import secrets
 import struct
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import zstandard
@@ -47,6 +47,7 @@ _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "
 _DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, StopIteration, MemoryError)
 
 Record = dict[str, Any]
+T = TypeVar("T")
 
 
 class RecordSchema:
@@ -60,22 +61,25 @@ class RecordSchema:
 
 
 def encode_container(
-    records: Sequence[Record],
+    items: Sequence[T],
     schema: RecordSchema,
+    to_record: Callable[[T], Record],
     *,
     codec: str = "zstandard",
     level: int = 1,
     sync: bytes | None = None,
 ) -> bytes:
-    """Write records as an Avro object container file.
+    """Write an Avro object container file.
 
-    codec    ``zstandard`` (or ``zstd``), ``null``, ``deflate`` or ``snappy``
-    level    for zstandard and deflate
-    sync     16 bytes; random when left out
-    errors   InvalidInputError for another codec
+    to_record   makes an item's record; called block by block, so that not all records are there at once
+    codec       ``zstandard`` (or ``zstd``), ``null``, ``deflate`` or ``snappy``
+    level       for zstandard and deflate
+    sync        16 bytes; random when left out
+    errors      InvalidInputError for another codec
     """
     codec = "zstandard" if codec == "zstd" else codec
     marker = secrets.token_bytes(SYNC_SIZE) if sync is None else sync
+    compress = _compressor(codec, level)
     out = [
         MAGIC,
         b"\x04",
@@ -86,10 +90,9 @@ def encode_container(
         b"\x00",
         marker,
     ]
-    compress = _compressor(codec, level)
-    start, step = 0, len(records) if len(records) < 64 else 64
-    while start < len(records):
-        chunk = records[start : start + step]
+    start, step = 0, 64
+    while start < len(items):
+        chunk = [to_record(item) for item in items[start : start + step]]
         buffer = io.BytesIO()
         schemaless_writer(buffer, schema.array, chunk)
         raw = buffer.getbuffer()
@@ -106,7 +109,15 @@ def decode_container(data: bytes, path: str | None = None) -> list[Record]:
     """Read all records of an Avro object container file, by the schema in its header.
 
     returns  one dict per record, keys and value shapes as the writer's schema says; timestamps as plain integers
-    errors   CorruptFileError; UnsupportedError for a codec or schema that Paimon never writes
+    errors   CorruptFileError; UnsupportedError for a codec that Paimon never writes
+    """
+    return [record for block in decode_blocks(data, path) for record in block]
+
+
+def decode_blocks(data: bytes, path: str | None = None) -> Iterator[list[Record]]:
+    """`decode_container` block by block: the records of one block can be let go before the next is read.
+
+    errors   as `decode_container`, while iterating
     """
     cursor = Cursor(data, path)
     if len(data) < 4 or data[:4] != MAGIC:
@@ -116,7 +127,6 @@ def decode_container(data: bytes, path: str | None = None) -> list[Record]:
     sync = cursor.bytes(SYNC_SIZE)
     schema = _read_schema(meta.get("avro.schema", b""), cursor)
     decompress = _decompressor(meta.get("avro.codec", b"null"), cursor)
-    records: list[Record] = []
     while cursor.remaining:
         at = cursor.pos
         count, size = cursor.zigzag(), cursor.zigzag()
@@ -130,8 +140,7 @@ def decode_container(data: bytes, path: str | None = None) -> list[Record]:
                 "the sync marker after the block is not the one of the header", at=cursor.pos - SYNC_SIZE
             )
         if count:
-            records += _decode_block(schema, count, body, cursor, at)
-    return records
+            yield _decode_block(schema, count, body, cursor, at)
 
 
 def header_schema(data: bytes, path: str | None = None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.codec.avro import Record, RecordSchema, decode_container, encode_container
+from lakeidx.codec.avro import Record, RecordSchema, decode_blocks, encode_container
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.manifest import NAMESPACE, FileKind
 
@@ -132,7 +132,7 @@ INDEX_MANIFEST_SCHEMA = RecordSchema(
 
 def encode_index_manifest(entries: Sequence[IndexEntry], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write an index manifest."""
-    return encode_container([_to_record(e) for e in entries], INDEX_MANIFEST_SCHEMA, codec=codec, level=level)
+    return encode_container(entries, INDEX_MANIFEST_SCHEMA, _to_record, codec=codec, level=level)
 
 
 def decode_index_manifest(data: bytes, path: str | None = None) -> list[IndexEntry]:
@@ -140,9 +140,8 @@ def decode_index_manifest(data: bytes, path: str | None = None) -> list[IndexEnt
 
     errors   CorruptFileError
     """
-    records = decode_container(data, path)
     try:
-        return [_from_record(r, path) for r in records]
+        return [_from_record(r, path) for block in decode_blocks(data, path) for r in block]
     except (KeyError, TypeError, AttributeError) as e:
         raise CorruptFileError(f"an entry is not an index manifest entry: {e!r}", path=path) from e
 

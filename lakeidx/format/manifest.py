@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from lakeidx.codec.avro import Record, RecordSchema, decode_container, encode_container
+from lakeidx.codec.avro import Record, RecordSchema, decode_blocks, encode_container
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.data_file import FILE_FIELDS, DataFileMeta, file_from_record, file_to_record
+from lakeidx.format.data_file import FILE_FIELDS, DataFileMeta, file_from_record, file_to_record, open_twin, sealed
 
 NAMESPACE = "org.apache.paimon.avro.generated"
 MANIFEST_VERSION = 2
@@ -77,6 +77,7 @@ MANIFEST_SCHEMA = RecordSchema(
 )
 
 _KINDS = (FileKind.ADD, FileKind.DELETE)
+_OpenEntry = open_twin(ManifestEntry)
 
 
 def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard", level: int = 1) -> bytes:
@@ -84,7 +85,7 @@ def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard", 
 
     codec    Avro codec: option ``manifest.compression`` (zstd, null, deflate, snappy)
     """
-    return encode_container([_to_record(e) for e in entries], MANIFEST_SCHEMA, codec=codec, level=level)
+    return encode_container(entries, MANIFEST_SCHEMA, _to_record, codec=codec, level=level)
 
 
 def decode_manifest(data: bytes, path: str | None = None) -> list[ManifestEntry]:
@@ -92,9 +93,8 @@ def decode_manifest(data: bytes, path: str | None = None) -> list[ManifestEntry]
 
     errors   CorruptFileError
     """
-    records = decode_container(data, path)
     try:
-        return [_from_record(r, path) for r in records]
+        return [_from_record(r, path) for block in decode_blocks(data, path) for r in block]
     except (KeyError, TypeError, AttributeError, IndexError) as e:
         raise CorruptFileError(f"an entry is not a manifest entry: {e!r}", path=path) from e
 
@@ -116,10 +116,10 @@ def _from_record(record: Record, path: str | None) -> ManifestEntry:
     kind = record["_KIND"]
     if kind not in (0, 1):
         raise CorruptFileError(f"_KIND: expected 0 (ADD) or 1 (DELETE), found {kind!r}", path=path)
-    return ManifestEntry(
-        kind=_KINDS[kind],
-        partition=record["_PARTITION"],
-        bucket=record["_BUCKET"],
-        total_buckets=record["_TOTAL_BUCKETS"],
-        file=file_from_record(record["_FILE"]),
-    )
+    out = _OpenEntry()
+    out.kind = _KINDS[kind]
+    out.partition = record["_PARTITION"]
+    out.bucket = record["_BUCKET"]
+    out.total_buckets = record["_TOTAL_BUCKETS"]
+    out.file = file_from_record(record["_FILE"])
+    return sealed(out, ManifestEntry)

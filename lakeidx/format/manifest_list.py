@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakeidx.codec.avro import Record, RecordSchema, decode_container, encode_container
+from lakeidx.codec.avro import Record, RecordSchema, decode_blocks, encode_container
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import SimpleStats, stats_from_record, stats_schema, stats_to_record
 from lakeidx.format.manifest import MANIFEST_VERSION, NAMESPACE
@@ -78,7 +78,7 @@ MANIFEST_LIST_SCHEMA = RecordSchema(
 
 def encode_manifest_list(metas: Sequence[ManifestFileMeta], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write a manifest list; an empty one is a file without records."""
-    return encode_container([_to_record(m) for m in metas], MANIFEST_LIST_SCHEMA, codec=codec, level=level)
+    return encode_container(metas, MANIFEST_LIST_SCHEMA, _to_record, codec=codec, level=level)
 
 
 def decode_manifest_list(data: bytes, path: str | None = None) -> list[ManifestFileMeta]:
@@ -86,9 +86,8 @@ def decode_manifest_list(data: bytes, path: str | None = None) -> list[ManifestF
 
     errors   CorruptFileError
     """
-    records = decode_container(data, path)
     try:
-        return [_from_record(r, path) for r in records]
+        return [_from_record(r, path) for block in decode_blocks(data, path) for r in block]
     except (KeyError, TypeError, AttributeError) as e:
         raise CorruptFileError(f"an entry is not a manifest list entry: {e!r}", path=path) from e
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zlib
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -48,6 +49,10 @@ records = st.lists(
 )
 
 
+def write(rows: Sequence[dict[str, Any]], schema: RecordSchema, **options: Any) -> bytes:
+    return encode_container(rows, schema, dict, **options)
+
+
 def plain_schema() -> dict[str, Any]:
     """The schema without the logical type, so that fastavro gives longs, too."""
     text = json.dumps(SCHEMA).replace('{"type": "long", "logicalType": "timestamp-millis"}', '"long"')
@@ -57,7 +62,7 @@ def plain_schema() -> dict[str, Any]:
 @settings(max_examples=40, deadline=None)
 @given(rows=records, codec=st.sampled_from(["zstandard", "null", "deflate", "snappy"]))
 def test_fastavro_reads_what_we_write(rows: list[dict[str, Any]], codec: str) -> None:
-    data = encode_container(rows, PARSED, codec=codec)
+    data = write(rows, PARSED, codec=codec)
     assert decode_container(data) == rows
     if codec in ("null", "deflate"):  # fastavro needs more packages for the others
         theirs = list(fastavro.reader(io.BytesIO(data)))
@@ -82,7 +87,7 @@ def rows_of(n: int) -> list[dict[str, Any]]:
 
 def test_zstd_frames_without_content_size() -> None:
     """Java's stream writer leaves the size out, and may write several frames."""
-    data = encode_container(rows_of(3), PARSED, codec="null", sync=b"s" * 16)
+    data = write(rows_of(3), PARSED, codec="null", sync=b"s" * 16)
     head, tail = data.split(b"\x14avro.codec\x08null\x00" + b"s" * 16)
     body = tail[:-16]
     count, rest = body[:1], body[1:]
@@ -99,7 +104,7 @@ def test_zstd_frames_without_content_size() -> None:
 
 
 def test_blocks_are_about_as_large_as_java_s() -> None:
-    data = encode_container(rows_of(20_000), PARSED, codec="null", sync=b"SYNC" * 4)
+    data = write(rows_of(20_000), PARSED, codec="null", sync=b"SYNC" * 4)
     blocks = data.split(b"SYNC" * 4)[1:-1]
     assert len(blocks) > 5
     assert all(20_000 < len(b) < 200_000 for b in blocks[1:-1])
@@ -107,19 +112,19 @@ def test_blocks_are_about_as_large_as_java_s() -> None:
 
 
 def test_header() -> None:
-    data = encode_container([], PARSED, sync=bytes(16))
+    data = write([], PARSED, sync=bytes(16))
     text = json.dumps(SCHEMA, separators=(",", ":")).encode()
     assert data.startswith(b"Obj\x01\x04\x16avro.schema")
     assert text in data
     assert data.endswith(b"\x14avro.codec\x12zstandard\x00" + bytes(16))
     assert header_schema(data) == SCHEMA
-    assert encode_container([], PARSED) != encode_container([], PARSED)  # the sync marker is random
+    assert write([], PARSED) != write([], PARSED)  # the sync marker is random
 
 
 def test_unknown_codecs() -> None:
     with pytest.raises(InvalidInputError, match="brotli"):
-        encode_container([], PARSED, codec="brotli")
-    data = encode_container([], PARSED, codec="null")
+        write([], PARSED, codec="brotli")
+    data = write([], PARSED, codec="null")
     with pytest.raises(UnsupportedError, match="bzip2"):
         decode_container(data.replace(b"\x08null", b"\x0abzip2"))
     with pytest.raises(CorruptFileError, match="nulx"):
@@ -160,7 +165,7 @@ def test_deep_schemas_do_not_overflow() -> None:
 
 
 def test_a_block_count_that_lies() -> None:
-    data = encode_container(rows_of(2), PARSED, codec="null", sync=b"s" * 16)
+    data = write(rows_of(2), PARSED, codec="null", sync=b"s" * 16)
     at = data.index(b"s" * 16) + 16
     for count in (b"\x02", b"\x06", b"\x01", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"):
         with pytest.raises(CorruptFileError):
@@ -170,8 +175,8 @@ def test_a_block_count_that_lies() -> None:
 @pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
 def test_cut_anywhere(codec: str) -> None:
     rows = rows_of(3)
-    data = encode_container(rows, PARSED, codec=codec)
-    whole_blocks = len(encode_container([], PARSED, codec=codec))
+    data = write(rows, PARSED, codec=codec)
+    whole_blocks = len(write([], PARSED, codec=codec))
     for cut in range(len(data)):
         if cut == whole_blocks:
             assert decode_container(data[:cut]) == []  # a file without blocks is a file
@@ -184,7 +189,7 @@ def test_cut_anywhere(codec: str) -> None:
 
 @pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
 def test_flip_anywhere(codec: str) -> None:
-    data = encode_container(rows_of(3), PARSED, codec=codec)
+    data = write(rows_of(3), PARSED, codec=codec)
     errors = 0
     for at in range(len(data)):
         for mask in (0x01, 0x80, 0xFF):
@@ -200,7 +205,7 @@ def test_flip_anywhere(codec: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(data=st.binary(max_size=300))
 def test_any_bytes(data: bytes) -> None:
-    for prefix in (b"", b"Obj\x01", encode_container([], PARSED, codec="null")):
+    for prefix in (b"", b"Obj\x01", write([], PARSED, codec="null")):
         try:
             decode_container(prefix + data)
         except CorruptFileError:
@@ -208,7 +213,7 @@ def test_any_bytes(data: bytes) -> None:
 
 
 def test_snappy_checks_its_crc() -> None:
-    data = bytearray(encode_container(rows_of(1), PARSED, codec="snappy", sync=b"s" * 16))
+    data = bytearray(write(rows_of(1), PARSED, codec="snappy", sync=b"s" * 16))
     assert zlib.crc32(b"") == 0
     data[-17] ^= 1
     with pytest.raises(CorruptFileError, match="CRC-32"):
