@@ -47,7 +47,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
     )
     def snapshot_expiry(
         context: dg.AssetExecutionContext, config: ExpiryConfig, tables: TableResource
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
             table = tables.open(pipeline)
             now_ms = int(clock() * 1000)
@@ -88,7 +88,7 @@ def build_verification_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         check_specs=build_specs(pipeline, VERIFICATION, names, partitioned=False),
         **common(pipeline),
     )
-    def verification(context: dg.AssetExecutionContext, tables: TableResource) -> dg.MaterializeResult[Any]:
+    def verification(context: dg.AssetExecutionContext, tables: TableResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
         from dagster_project.table_plots import hash_plot, history_plot, view_plots
 
         with failures_explained():

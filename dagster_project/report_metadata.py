@@ -135,12 +135,12 @@ def _link(path: str) -> Any:
 def records_table(rows: Sequence[Mapping[str, Any]]) -> Any:
     """Rows of plain values as a table; columns are all names that occur, in order of appearance."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    records = [dg.TableRecord({n: _cell(row.get(n)) for n in names}) for row in rows]
-    types = {n: _column_type([r.data[n] for r in records]) for n in names}
-    for record in records:
-        for name in names:
-            if types[name] == "string":
-                record.data[name] = str(record.data[name])
+    columns = {n: [_cell(row.get(n)) for row in rows] for n in names}
+    types = {n: _column_type(values) for n, values in columns.items()}
+    for name, kind in types.items():
+        if kind == "string":
+            columns[name] = [str(v) for v in columns[name]]
+    records = [dg.TableRecord({n: columns[n][i] for n in names}) for i in range(len(rows))]
     return dg.MetadataValue.table(records, dg.TableSchema([dg.TableColumn(n, types[n]) for n in names]))
 
 
@@ -154,6 +154,6 @@ def _cell(value: Any) -> str | int | float | bool:
 
 def _column_type(values: Sequence[Any]) -> str:
     for name, kind in (("bool", bool), ("int", int), ("float", (int, float))):
-        if values and all(isinstance(v, kind) and (kind is bool or not isinstance(v, bool)) for v in values):  # type: ignore[arg-type]
+        if values and all(isinstance(v, kind) and (kind is bool or not isinstance(v, bool)) for v in values):
             return name
     return "string"

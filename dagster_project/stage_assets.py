@@ -78,7 +78,7 @@ def open_batch(
     return StageBatch(context, current.committed and context.files.read(IngestReport) is None)
 
 
-def gone(batch: StageBatch) -> dg.MaterializeResult[Any]:
+def gone(batch: StageBatch) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """What a stage says of a batch that was committed long ago."""
     return dg.MaterializeResult(
         metadata={"lakeidx/batch_id": batch.context.files.batch_id, "lakeidx/already_committed": True}
@@ -118,7 +118,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
         store: StoreResource,
         spark: SparkResource,
         tables: TableResource,
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         begin_warm_up()
         with failures_explained():
             table = tables.ensure(pipeline)
@@ -156,7 +156,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
     )
     def bucket_assignment(
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
             batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
             if batch.reports_gone:
@@ -173,7 +173,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
     )
     def index_write(
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
             batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
             if batch.reports_gone:
@@ -190,9 +190,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
         metadata=table_metadata(pipeline),
         **follows,
     )
-    def commit(
-        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult[Any]:
+    def commit(context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
             batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
             if batch.reports_gone:

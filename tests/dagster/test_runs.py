@@ -1,0 +1,146 @@
+"""Runs of a table's job: partitions, ranges, runs again, overwrites, late files, rejected rows, metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.dagster.pipelines import Deployment, figures, red_checks
+
+pytestmark = pytest.mark.dagster
+
+
+def rows(low: int, high: int, text: str, p: int = 1) -> list[tuple[int, int, str | None]]:
+    return [(p, k, f"{text}{k}") for k in range(low, high)]
+
+
+def test_a_batch_goes_through_all_stages_and_its_checks_pass(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", rows(0, 25, "a"))
+    result = d.run("a.parquet")
+    assert result.success
+    assert d.content() == {(1, k): f"a{k}" for k in range(25)}
+    assert red_checks(result) == set()
+    evaluated = {e.check_name for e in result.get_asset_check_evaluations()}
+    assert {"hash_in_one_bucket", "live_keys_indexed", "batch_rows_accounted", "staged_rows_committed"} <= evaluated
+    commit = figures(result, "commit")
+    assert commit["inserts"] == 25
+    assert commit["updates"] == 0
+    assert commit["buckets"] == commit["new_buckets"] == 3
+    assert commit["snapshot_id"] == 1
+    for plot in ("plot_rows_per_bucket", "plot_levels_per_bucket", "plot_batch_history"):
+        assert commit[plot].startswith("![") and "data:image/png;base64," in commit[plot]  # noqa: PT018
+    assert figures(result, "index_write")["write_amplification"] > 0
+    assert [c.name for c in figures(result, "commit").get("column_schema", ()) or ()] == []
+
+
+def test_a_partition_that_is_run_again_changes_nothing_unless_asked_to(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", rows(0, 5, "a"))
+    d.land("b.parquet", rows(3, 8, "b"))
+    d.run("a.parquet")
+    d.run("b.parquet")
+    before = d.content()
+    again = d.run("a.parquet")
+    assert again.success
+    assert d.content() == before
+    assert d.table.snapshot.id == 2
+    asked = d.run("a.parquet", overwrite="partitions")
+    assert asked.success
+    assert d.content() == {(1, k): f"a{k}" for k in range(5)}
+    assert d.table.snapshot.commit_kind.value == "OVERWRITE"
+
+
+def test_a_range_is_one_batch_and_its_partitions_count_as_committed(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    for i, name in enumerate(("a", "b", "c")):
+        d.land(f"{name}.parquet", rows(2 * i, 2 * i + 4, name))
+    result = d.run("a.parquet", "b.parquet", "c.parquet")
+    assert result.success
+    assert red_checks(result) == set()
+    assert d.table.snapshot.id == 1
+    assert d.content() == {(1, k): f"{'a' if k < 2 else 'b' if k < 4 else 'c'}{k}" for k in range(8)}
+    # A partition of the range, run alone later, must not bring its older rows back.
+    assert d.run("a.parquet").success
+    assert d.table.snapshot.id == 1
+    assert d.content()[1, 3] == "b3"
+
+
+def test_late_files_of_an_old_partition_are_upserted_without_the_rows_that_came_before(tmp_path: Path) -> None:
+    d = Deployment(tmp_path, {"partitions": {"by": "daily", "start": "2026-01-01", "key": r"(\d{4}-\d{2}-\d{2})"}})
+    d.land("f-2026-01-01-a.parquet", rows(0, 4, "first"))
+    d.land("f-2026-01-02-a.parquet", rows(2, 6, "second"))
+    d.run("2026-01-01")
+    d.run("2026-01-02")
+    d.land("f-2026-01-01-late.parquet", rows(5, 9, "late"))
+    assert d.run("2026-01-01").success
+    expected = {(1, k): f"{'first' if k < 2 else 'second' if k < 5 else 'late'}{k}" for k in range(9)}
+    assert d.content() == expected
+    assert d.table.snapshot.id == 3
+
+
+def test_a_file_that_comes_again_with_other_content_is_a_new_batch(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", rows(0, 3, "a"))
+    d.run("a.parquet")
+    d.land("a.parquet", rows(0, 4, "again"))
+    assert d.run("a.parquet").success
+    assert d.content() == {(1, k): f"again{k}" for k in range(4)}
+
+
+def test_rejected_rows_are_counted_and_shown(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", [(1, 1, "x")] * 3, ["+I", "?", "+U"])
+    result = d.run("a.parquet")
+    ingest = figures(result, "ingest")
+    assert ingest["rows_rejected"] == 1
+    assert ingest["rejected_rows"].records[0].data["reason"].startswith("kind:")
+    assert ingest["rejected_rows"].records[0].data["line"] == 2
+    assert red_checks(result) == set()
+
+
+def test_deletes_leave_stale_hashes_as_a_warning(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", rows(0, 6, "a"))
+    d.land("b.parquet", rows(0, 3, "a"), ["-D"] * 3)
+    d.run("a.parquet")
+    result = d.run("b.parquet")
+    assert result.success
+    assert red_checks(result) == {"stale_hashes"}
+    assert d.content() == {(1, k): f"a{k}" for k in range(3, 6)}
+
+
+def test_static_and_monthly_partitions(tmp_path: Path) -> None:
+    d = Deployment(
+        tmp_path / "s", {"partitions": {"by": "static", "values": ["north", "south"], "key": r"^(north|south)-"}}
+    )
+    d.land("north-1.parquet", rows(0, 2, "n"))
+    d.land("south-1.parquet", rows(2, 4, "s"))
+    assert d.run("north").success
+    assert len(d.content()) == 2
+    assert d.run("north", "south").success
+    assert len(d.content()) == 4
+    m = Deployment(tmp_path / "m", {"partitions": {"by": "monthly", "start": "2026-01-01", "key": r"(\d{4})(\d{2})"}})
+    m.land("x202601.parquet", rows(0, 2, "n"))
+    assert m.run("2026-01").success
+    assert len(m.content()) == 2
+
+
+def test_verification_and_expiry_jobs(tmp_path: Path) -> None:
+    d = Deployment(tmp_path, {"options": {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}})
+    for name in ("a", "b", "c"):
+        d.land(f"{name}.parquet", rows(0, 12, name))
+        d.run(f"{name}.parquet")
+    verified = d.run_asset("verification")
+    assert verified.success
+    assert red_checks(verified) == set()
+    assert figures(verified, "verification")["row_count"] == 12
+    dry = d.run_asset("snapshot_expiry", dry_run=True)
+    assert figures(dry, "snapshot_expiry")["snapshots_expired"] == 2
+    assert d.table.metadata.snapshot_ids() == [1, 2, 3]
+    done = d.run_asset("snapshot_expiry")
+    assert done.success
+    assert d.table.metadata.snapshot_ids() == [3]
+    assert d.content() == {(1, k): f"c{k}" for k in range(12)}
+    assert red_checks(d.run_asset("verification")) == set()
