@@ -116,6 +116,9 @@ def _open(
 def _evolved(
     table: pa.Table, plans: Sequence[ColumnPlan], *, keyed: bool, path: str, encoded: Sequence[str]
 ) -> pa.Table:
+    if not keyed and not plans:
+        # A table without columns keeps its number of rows only when it is made by leaving columns out.
+        return table.select([])
     names, columns = [], []
     with damage_of(path):
         if keyed:

@@ -66,8 +66,9 @@ class AvroSource:
             records = self._records[first : first + batch_rows]
             if not row_filter.keeps_any(first, len(records)):
                 continue
-            columns = [self._column([r.get(name) for r in records], self._types[name], name) for name in names]
-            yield first, pa.Table.from_arrays(columns, names=list(names))
+            read = list(names) or self.schema.names[:1]
+            columns = [self._column([r.get(name) for r in records], self._types[name], name) for name in read]
+            yield first, pa.Table.from_arrays(columns, names=read).select(list(names))
 
     def _column(self, raw: list[Any], t: DataType, name: str) -> pa.Array:
         convert = _converter(t)

@@ -52,7 +52,9 @@ class OrcSource:
         first = 0
         for stripe in range(self._file.nstripes):
             with damage_of(self.path):
-                table = pa.Table.from_batches([self._file.read_stripe(stripe, columns=list(names))]).select(list(names))
+                # Without a column ORC gives no rows at all.
+                read = list(names) or self.schema.names[:1]
+                table = pa.Table.from_batches([self._file.read_stripe(stripe, columns=read)]).select(list(names))
             counters.row_groups += 1
             counters.row_groups_read += 1
             counters.rows_read += table.num_rows

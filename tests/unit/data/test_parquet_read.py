@@ -150,6 +150,16 @@ def test_append_tables_have_no_system_columns(tmp_path: Path) -> None:
     assert rows_of(found, schema) == [(1, "x"), (None, None)]
 
 
+def test_rows_are_counted_without_their_columns(tmp_path: Path) -> None:
+    schema = table_schema({"a": "INT"}, keys=())
+    written = write(plain_table(schema, [(i,) for i in range(10)]), schema, tmp_path)
+    deleted = {"deletion_vector": BitMap([1, 2])}
+    assert sum(t.num_rows for t in read(written, schema, [], file_schema=schema, batch_rows=4, **deleted)) == 8
+    later = replace(schema, id=1, fields=(*schema.fields, Field(9, "new", parse_type("INT"))))
+    tables = read(written, later, ["new"], file_schema=schema, **deleted)
+    assert [v for t in tables for v in t.column("new").to_pylist()] == [None] * 8
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"gone\.parquet"):
         list(read_data_file(STORE, f"{tmp_path}/gone.parquet", None, SCHEMA, SCHEMA))
