@@ -16,7 +16,7 @@ LAYERS = {
     "lakeidx.errors": 0, "lakeidx.options": 0, "lakeidx.option_text": 0, "lakeidx.types": 0,
     "lakeidx.predicate": 1, "lakeidx.codec": 1,
     "lakeidx.format": 2, "lakeidx.storage": 2,
-    "lakeidx.table": 3, "lakeidx.data": 3,
+    "lakeidx.table": 3, "lakeidx.data": 3, "lakeidx.file_index": 3,
     "lakeidx.index": 4, "lakeidx.lookup": 4, "lakeidx.compaction": 4, "lakeidx.tagging": 4, "lakeidx.quality": 4,
     "lakeidx.pipeline": 5, "lakeidx.spark": 5, "lakeidx.cli": 5, "lakeidx.api": 5,
     "jobs": 6, "dagster_project": 6,

@@ -20,10 +20,10 @@ from pyroaring import BitMap
 
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.errors import CorruptFileError, UnsupportedError
+from lakeidx.file_index.evaluate import evaluate_container
+from lakeidx.file_index.registry import file_index_of
 from lakeidx.format.file_index import encode_container
 from lakeidx.format.file_index_types import FileIndexer, FileIndexResult, Verdict
-from lakeidx.index.file_index_eval import evaluate_container
-from lakeidx.index.file_index_registry import file_index_of
 from lakeidx.predicate import Compare, In, IsNull, Leaf, Match, MatchKind, Op, Predicate, and_, between, evaluate, or_
 from lakeidx.types import DataType, Field, parse_type
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.registry import file_index_of
 from lakeidx.format.table_schema import TableSchema
-from lakeidx.index.file_index_registry import file_index_of
 from lakeidx.predicate.bind import unknown_column
 from lakeidx.types import STRING_ROOTS, DataType, Field, Root
 

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from pyroaring import BitMap
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.registry import find_file_index
 from lakeidx.format.file_index import FileIndexContainer, IndexAt
 from lakeidx.format.file_index_types import FileIndexReader, FileIndexResult, Verdict, intersect, unite
-from lakeidx.index.file_index_registry import find_file_index
 from lakeidx.predicate.bind import reference_type
 from lakeidx.predicate.prune import is_impossible
 from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, Op, Or, Predicate

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.evaluate import evaluate_container
+from lakeidx.file_index.options import validate_file_index_options
+from lakeidx.file_index.registry import file_index_names, file_index_of, find_file_index, register_file_index
+from lakeidx.file_index.write import DataFileIndexWriter
 from lakeidx.format.file_index_types import Verdict
 from lakeidx.format.schema import new_schema
-from lakeidx.index.file_index_eval import evaluate_container
-from lakeidx.index.file_index_options import validate_file_index_options
-from lakeidx.index.file_index_registry import file_index_names, file_index_of, find_file_index, register_file_index
-from lakeidx.index.file_index_write import DataFileIndexWriter
 from lakeidx.predicate import col
 
 PLUGIN = '''
@@ -62,7 +62,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "[lakeidx.file_indexes]\ngreatest = greatest_plugin:Greatest\nbroken = no_such_module:X\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("lakeidx.index.file_index_registry._by_name", dict(_known()))
+    monkeypatch.setattr("lakeidx.file_index.registry._by_name", dict(_known()))
     yield
     sys.modules.pop("greatest_plugin", None)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.options import indexed_columns, split_reference, validate_file_index_options
 from lakeidx.format.schema import new_schema
-from lakeidx.index.file_index_options import indexed_columns, split_reference, validate_file_index_options
 
 FIELDS: list[dict[str, Any]] = [
     {"name": "a", "type": "INT"},

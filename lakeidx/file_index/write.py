@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.options import IndexedColumn, index_type, indexed_columns
+from lakeidx.file_index.registry import file_index_of
 from lakeidx.format.file_index import encode_container
 from lakeidx.format.file_index_types import FileIndexWriter
 from lakeidx.format.table_schema import TableSchema
-from lakeidx.index.file_index_options import IndexedColumn, index_type, indexed_columns
-from lakeidx.index.file_index_registry import file_index_of
 from lakeidx.types import to_arrow
 
 INDEX_SUFFIX = ".index"

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import CorruptFileError
+from lakeidx.file_index.evaluate import both_zeros, evaluate_container
+from lakeidx.file_index.registry import file_index_of
 from lakeidx.format.file_index import FileIndexContainer, IndexAt, encode_container
 from lakeidx.format.file_index_types import FileIndexResult, Verdict
-from lakeidx.index.file_index_eval import both_zeros, evaluate_container
-from lakeidx.index.file_index_registry import file_index_of
 from lakeidx.predicate import FALSE, TRUE, Leaf, Predicate, col
 from lakeidx.types import Field, parse_type
 
