@@ -26,9 +26,9 @@ from lakeidx.index.partition_index import PartitionIndex
 from lakeidx.index.rules import AssignRules, RandomBuckets
 from lakeidx.pipeline.artifacts import AssignReport, IngestReport, StagedPart, Target
 from lakeidx.pipeline.context import BatchContext
-from lakeidx.pipeline.ingest import read_part
 from lakeidx.pipeline.keys import RowKeys, key_columns, row_keys
 from lakeidx.pipeline.kinds import VALUE_KIND, is_retract
+from lakeidx.pipeline.parts import read_part
 from lakeidx.pipeline.targets import write_targets
 from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
 

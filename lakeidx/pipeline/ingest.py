@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema import TableSchema
 from lakeidx.pipeline.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
 from lakeidx.pipeline.cast import cast_column
@@ -32,13 +33,13 @@ from lakeidx.pipeline.landing import (
     open_parquet,
     read_landing,
 )
+from lakeidx.pipeline.parts import PART_ROWS, describe_source, write_part
 from lakeidx.pipeline.runner import Runner
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, Field, to_arrow
 
-#: Rows of one part: what a map task of a later stage holds in memory.
-PART_ROWS = 1_000_000
 _REJECT_SAMPLE_BYTES = 2000
+_FOOTER_THREADS = 8
 REJECT_SCHEMA = pa.schema(
     [("source", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("row", pa.string())]
 )
@@ -93,7 +94,7 @@ def run_ingest(
     sources = tuple(describe_source(store, path) for path in landing)
     out_dir = files.new_dir("ingest")
     tasks = [IngestTask(store, schema, options, i, s, out_dir) for i, s in enumerate(sources)]
-    results = runner.map(ingest_file, tasks, label="ingest")
+    results = _ingest_all(tasks, runner)
     rejected = pa.concat_tables([r.rejected for r in results])
     reasons = Counter(reason.split(":")[0] for reason in rejected.column("reason").to_pylist())
     if strict and rejected.num_rows:
@@ -121,29 +122,17 @@ def run_ingest(
     return files.close(report)
 
 
-def describe_source(store: ObjectStore, path: str) -> SourceFile:
-    """A landing file as it is now; NotFoundError when it is missing."""
-    info = store.info(path)
-    if info is None or info.is_dir:
-        raise NotFoundError("the landing file does not exist", path=path)
-    return SourceFile(path=path, size=info.size, version=str(info.mtime_ms))
-
-
-def check_source(store: ObjectStore, source: SourceFile) -> None:
-    """InvalidInputError when a file that was staged by reference is not the file that was ingested any more."""
-    now = describe_source(store, source.path)
-    if now != source:
-        raise InvalidInputError(
-            "the landing file changed since it was ingested; ingest it as a new batch", path=source.path
-        )
+def _ingest_all(tasks: Sequence[IngestTask], runner: Runner) -> list[IngestedFile]:
+    """Files that can be taken by reference need a look at their footers only, here; the others are read in tasks."""
+    with ThreadPoolExecutor(min(_FOOTER_THREADS, len(tasks))) as pool:
+        done = list(pool.map(_by_reference, tasks))
+    rest = [t for t, found in zip(tasks, done, strict=True) if found is None]
+    read = iter(runner.map(ingest_file, rest, label="ingest") if rest else ())
+    return [next(read) if found is None else found for found in done]
 
 
 def ingest_file(task: IngestTask) -> IngestedFile:
-    """Ingest one landing file (runs in a task)."""
-    if landing_format(task.file.path, task.options) == "parquet":
-        referenced = _by_reference(task)
-        if referenced is not None:
-            return referenced
+    """Read, cast and stage one landing file (runs in a task)."""
     writer = _PartWriter(task)
     rejected: list[pa.Table] = []
     rows_in = 0
@@ -241,6 +230,8 @@ def _same_type(found: pa.DataType, wanted: Field) -> bool:
 def _by_reference(task: IngestTask) -> IngestedFile | None:
     """Parts that point into the landing file, None when its rows must be cast or looked at."""
     path = task.file.path
+    if landing_format(path, task.options) != "parquet":
+        return None
     file = open_parquet(task.store, path)
     found = {f.name: f.type for f in file.schema_arrow}
     check_columns(list(found), task.schema.fields, task.options, path)
@@ -308,36 +299,6 @@ def _with_kinds(table: pa.Table) -> pa.Table:
     if VALUE_KIND in table.column_names:
         return table
     return table.append_column(VALUE_KIND, pa.array(np.zeros(table.num_rows, dtype=np.int8)))
-
-
-def write_part(store: ObjectStore, out_dir: str, source: int, number: int, rows: pa.Table) -> StagedPart:
-    """Write one staged part."""
-    path = f"{out_dir}/part-{source:05d}-{number:05d}.parquet"
-    with store.open_output(path) as sink:
-        pq.write_table(rows, sink, compression="zstd", compression_level=1, row_group_size=PART_ROWS // 4)
-    return StagedPart(path=path, rows=rows.num_rows, bytes=store.size(path), source=source,
-                      has_kinds=VALUE_KIND in rows.column_names)  # fmt: skip
-
-
-def read_part(
-    store: ObjectStore, report: IngestReport, part: StagedPart, schema: TableSchema, columns: Sequence[str]
-) -> pa.Table:
-    """Read a staged part: the asked table columns in their Arrow types, then _VALUE_KIND when the part has kinds.
-
-    errors   InvalidInputError when a landing file staged by reference was changed, CorruptFileError when it is damaged
-    """
-    if part.by_reference:
-        check_source(store, report.sources[part.source])
-    names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
-    try:
-        file = open_parquet(store, part.path)
-        groups = list(part.row_groups) if part.row_groups is not None else list(range(file.metadata.num_row_groups))
-        table = file.read_row_groups(groups, columns=names, use_threads=True).select(names)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptFileError(f"the staged part is damaged: {error}", path=part.path) from error
-    fields = [pa.field(n, pa.int8()) if n == VALUE_KIND else schema.arrow_schema.field(n) for n in names]
-    wanted = pa.schema([pa.field(f.name, f.type) for f in fields])
-    return table if table.schema.equals(wanted) else table.cast(wanted)
 
 
 def stage_table(files: BatchFiles, schema: TableSchema, rows: pa.Table) -> IngestReport:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,9 @@ from lakeidx.codec.binary_row_vec import hash_columns
 from lakeidx.data.engines import apply_write_options, make_engine
 from lakeidx.data.merge import merge_rows
 from lakeidx.data.parquet_write import write_data_files
+from lakeidx.data.rows import gather_rows
 from lakeidx.errors import InternalError
+from lakeidx.file_index.write import DataFileIndexWriter
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -30,8 +33,8 @@ from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.index.maintainer import plan_index_update
 from lakeidx.pipeline.artifacts import AssignReport, IngestReport, Target, WriteReport
 from lakeidx.pipeline.context import BatchContext
-from lakeidx.pipeline.ingest import read_part
 from lakeidx.pipeline.kinds import VALUE_KIND
+from lakeidx.pipeline.parts import read_part, text_columns
 from lakeidx.pipeline.runner import Block
 from lakeidx.pipeline.targets import read_targets
 from lakeidx.table.changes import TableChanges, encode_changes, merge_changes
@@ -57,7 +60,14 @@ class WriteContext:
     def split(self, part_number: int) -> Iterator[Block]:
         """Map: cut one staged part by target."""
         part = self.ingest.parts[part_number]
-        rows = read_part(self.metadata.store, self.ingest, part, self.schema, self.schema.field_names)
+        rows = read_part(
+            self.metadata.store,
+            self.ingest,
+            part,
+            self.schema,
+            self.schema.field_names,
+            dictionaries=_dictionary_columns(self.schema),
+        )
         targets = read_targets(self.metadata.store, self.assign.targets_paths[part_number])
         if len(targets) != rows.num_rows:
             raise InternalError(f"{len(targets)} targets for {rows.num_rows} rows", path=part.path)
@@ -123,18 +133,29 @@ def cut_by_target(rows: pa.Table, targets: NDArray[np.int32], order: int) -> Ite
     n = rows.num_rows
     if n == 0:
         return
-    bounds = np.flatnonzero(np.diff(targets)) + 1
-    starts = np.concatenate(([0], bounds))
-    if len(np.unique(targets[starts])) < len(starts):
-        # 16-bit keys make NumPy's stable sort a radix sort.
-        small = int(targets.max()) < 1 << 16
-        permutation = np.argsort(targets.astype(np.uint16) if small else targets, kind="stable")
-        rows = rows.combine_chunks().take(pa.array(permutation))
-        targets = targets[permutation]
-        starts = np.concatenate(([0], np.flatnonzero(np.diff(targets)) + 1))
-    ends = np.append(starts[1:], n)
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        yield Block(int(targets[start]), order, rows.slice(start, end - start))
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(targets)) + 1))
+    if len(np.unique(targets[starts])) == len(starts):
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), n], strict=True):
+            yield Block(int(targets[start]), order, rows.slice(start, end - start))
+        return
+    # 16-bit keys make NumPy's stable sort a radix sort.
+    small = int(targets.max()) < 1 << 16
+    permutation = np.argsort(targets.astype(np.uint16) if small else targets, kind="stable")
+    ordered = targets[permutation]
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(ordered)) + 1))
+    rows = rows.combine_chunks()
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), n], strict=True):
+        # Mostly long stretches of a target with few strays among them: stretches are copied, only mixed rows gathered.
+        cut = gather_rows([rows], permutation[start:end])
+        yield Block(int(ordered[start]), order, cut.combine_chunks())
+
+
+def _dictionary_columns(schema: TableSchema) -> frozenset[str]:
+    """Columns that may travel as dictionaries: where the merge engine only picks rows, and never looks at these values."""
+    options = schema.table_options
+    if options.merge_engine != "deduplicate" or options.sequence_field:
+        return frozenset()
+    return text_columns(schema)
 
 
 def write_bucket(context: WriteContext, target: Target, blocks: Iterable[Block]) -> WrittenBucket:
@@ -195,6 +216,8 @@ class _BucketWriter:
         self.rows_in = 0
         self._sequence = target.first_sequence
         self._engine = make_engine(context.schema)
+        indexed = DataFileIndexWriter.from_options(context.schema) is not None
+        self._index_builder = partial(_file_index, context.schema) if indexed else None
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._hashes: list[NDArray[np.int32]] = []
@@ -220,7 +243,7 @@ class _BucketWriter:
             return
         schema = self.context.schema
         kinds = any(VALUE_KIND in t.column_names for t in self._pending)
-        rows = pa.concat_tables([_plain(t, kinds) for t in self._pending])
+        rows = _concat([_plain(t, kinds) for t in self._pending])
         self._pending, self._pending_bytes = [], 0
         key_names = schema.trimmed_primary_keys
         if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
@@ -242,8 +265,29 @@ class _BucketWriter:
                     store=self.context.metadata.store,
                     bucket_dir=self.directory,
                     names=self.names,
+                    index_builder=self._index_builder,
                 )
             )
+
+
+def _file_index(schema: TableSchema) -> DataFileIndexWriter:
+    builder = DataFileIndexWriter.from_options(schema)
+    assert builder is not None
+    return builder
+
+
+def _concat(tables: list[pa.Table]) -> pa.Table:
+    """One table; a column that is a dictionary in some tables is one in all, with one dictionary."""
+    encoded = {f.name for t in tables for f in t.schema if pa.types.is_dictionary(f.type)}
+    if not encoded:
+        return pa.concat_tables(tables)
+    out = []
+    for table in tables:
+        for i, f in enumerate(table.schema):
+            if f.name in encoded and not pa.types.is_dictionary(f.type):
+                table = table.set_column(i, f.name, table.column(i).dictionary_encode())
+        out.append(table)
+    return pa.concat_tables(out).unify_dictionaries()
 
 
 def _plain(rows: pa.Table, kinds: bool) -> pa.Table:

@@ -9,6 +9,7 @@ task, so that Spark's own retries and messages apply.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,6 +33,9 @@ BLOCK_BYTES = 64 << 20
 
 #: Reduce tasks per slot of the cluster: more tasks even out skew, fewer save start-up.
 TASKS_PER_SLOT = 4
+
+#: Weight (rows) worth a reduce task of its own; small batches get no more tasks than slots.
+TASK_WEIGHT = 400_000
 
 _RESULT_SCHEMA = "number long, ok boolean, result binary"
 _BLOCK_SCHEMA = "task int, target int, ord int, piece int, payload binary"
@@ -59,7 +63,7 @@ class SparkRunner:
         """See `lakeidx.pipeline.runner.Runner.map`."""
         if not items:
             return []
-        frame = self._numbers(len(items)).mapInArrow(_map_function(task, list(items)), _RESULT_SCHEMA)
+        frame = self._numbers(len(items)).mapInArrow(_settling(_map_function(task, list(items))), _RESULT_SCHEMA)
         return _collect(frame, len(items))
 
     def shuffle(
@@ -74,16 +78,22 @@ class SparkRunner:
         """See `lakeidx.pipeline.runner.Runner.shuffle`."""
         if not weights:
             return []
-        tasks = pack_targets(weights, self._parallelism * TASKS_PER_SLOT)
+        tasks = pack_targets(weights, task_count(sum(weights), self._parallelism))
         count = max(tasks) + 1
-        blocks = self._numbers(len(items)).mapInArrow(_split_function(split, list(items), tasks), _BLOCK_SCHEMA)
+        split_blocks = _settling(_split_function(split, list(items), tasks))
+        blocks = self._numbers(len(items)).mapInArrow(split_blocks, _BLOCK_SCHEMA)
         moved = _to_tasks(blocks, count).sortWithinPartitions("target", "ord", "piece")
-        frame = moved.mapInArrow(_combine_function(combine), _RESULT_SCHEMA)
+        frame = moved.mapInArrow(_settling(_combine_function(combine)), _RESULT_SCHEMA)
         with _small_batches(self.session):
             return _collect(frame, len(weights))
 
     def _numbers(self, count: int) -> DataFrame:
         return self.session.range(0, count, 1, numPartitions=count)
+
+
+def task_count(weight: int, slots: int) -> int:
+    """How many reduce tasks a shuffle of that weight gets: as many as its weight is worth, 1 to TASKS_PER_SLOT per slot."""
+    return max(slots, min(slots * TASKS_PER_SLOT, weight // TASK_WEIGHT))
 
 
 def session_slots(session: SparkSession) -> int:
@@ -102,7 +112,6 @@ def session_slots(session: SparkSession) -> int:
 
 
 def _cpu_count() -> int:
-
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
@@ -146,6 +155,30 @@ def _collect(frame: DataFrame, count: int) -> list[Any]:
 
 def _pickled(value: Any) -> bytes:
     return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+
+
+_settled = False
+
+
+def _settle() -> None:
+    """Spare the collector what a worker has loaded: Spark collects garbage after every task, and modules are a lot of it."""
+    global _settled
+    if not _settled:
+        gc.collect()
+        gc.freeze()
+        _settled = True
+
+
+def _settling(
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from function(batches)
+        settle()
+
+    # By reference, so that the flag is the worker's and not a copy pickled with the function.
+    settle = _settle
+    return run
 
 
 def _result(number: int, ok: bool, value: Any) -> pa.RecordBatch:

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.pipeline.artifacts import IngestReport
-from lakeidx.pipeline.ingest import read_part, run_ingest
+from lakeidx.pipeline.ingest import run_ingest
 from lakeidx.pipeline.landing import LandingOptions
+from lakeidx.pipeline.parts import read_part
 from lakeidx.pipeline.runner import LocalRunner
 from lakeidx.pipeline.upsert import BatchResult, make_context, upsert_files, upsert_table
 from lakeidx.table.handle import TableHandle
