@@ -212,7 +212,7 @@ class LocalStore:
         target = local_path(path)
         try:
             os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-            return LocalOutput(target, path)
+            return LocalOutput(target, path, sync=self._sync)
         except OSError as e:
             raise translate(e, path) from e
 
@@ -297,9 +297,9 @@ class LocalStore:
 class LocalOutput:
     """A file being written under a temporary name; see `lakeidx.storage.base.OutputFile`."""
 
-    def __init__(self, target: str, path: str) -> None:
+    def __init__(self, target: str, path: str, *, sync: bool) -> None:
         parent, name = os.path.split(target)
-        self._target, self._path = target, path
+        self._target, self._path, self._sync = target, path, sync
         self._temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
         self._file = open(self._temp, "xb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
 
@@ -340,9 +340,14 @@ class LocalOutput:
         if self._file.closed:
             return
         try:
+            if self._sync:
+                # A snapshot that survives a power cut must not name data that did not.
+                self._file.flush()
+                os.fsync(self._file.fileno())
             self._file.close()
             os.replace(self._temp, self._target)
         except OSError as e:
+            self.abort()
             _unlink(self._temp)
             raise translate(e, self._path) from e
 

@@ -9,7 +9,6 @@ a store may be pickled, and used after a fork.
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,12 +19,13 @@ import tenacity
 from lakeidx.errors import (
     CommitUnknownError,
     InvalidInputError,
-    LakeIdxError,
     NotFoundError,
     UnavailableError,
 )
 from lakeidx.storage.base import FileInfo, name_of
 from lakeidx.storage.range_file import open_ranges
+from lakeidx.storage.s3_client import SHARED_CLIENTS, Clients, client_for
+from lakeidx.storage.s3_errors import Busy, Exists, Transient, client_errors, status_of, translate
 from lakeidx.storage.s3_options import S3Options
 from lakeidx.storage.s3_output import S3Output
 
@@ -34,28 +34,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_REFUSED_BEFORE_SENDING = ("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError")
-_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError")
-_BAD_REQUEST = ("ParamValidationError", "InvalidEndpointConfigurationError", "InvalidRegionError")
 _DELETE_AT_ONCE = 1000
 RETRY_WAIT: tenacity.wait.wait_base = tenacity.wait_random_exponential(multiplier=0.1, max=8)
 """Seconds between tries: random, below 0.1, 0.2, 0.4 ... 8."""
-
-
-class _Transient(Exception):
-    """A failure that may pass; `sent` is False when the request surely never reached the store."""
-
-    def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message)
-        self.sent = sent
-
-
-class _Exists(Exception):
-    """The precondition of a conditional put failed."""
-
-
-class _Busy(Exception):
-    """Another conditional put of the same object is under way (409); this one surely did nothing."""
 
 
 class S3Store:
@@ -70,7 +51,7 @@ class S3Store:
         self._uri = uri
         self._raw_options = dict(options or {})
         self._options = S3Options.parse(options)
-        self._own_clients: dict[tuple[int, str, str], S3FileSystem] | None = None
+        self._own_clients: Clients | None = None
         _bucket_and_key(uri)
 
     @property
@@ -104,7 +85,7 @@ class S3Store:
             try:
                 return bytes(fs.cat_file(key, start=offset, end=offset + length))
             except OSError as e:
-                if _status(e)[0] == 416:
+                if status_of(e)[0] == 416:
                     return b""
                 raise
 
@@ -191,9 +172,9 @@ class S3Store:
         def attempt() -> bool:
             try:
                 self._once(path, lambda fs, key: fs.pipe_file(key, bytes(data), mode="create"))
-            except _Exists:
+            except Exists:
                 return False
-            except _Transient as e:
+            except Transient as e:
                 if e.sent:
                     raise CommitUnknownError(f"the store did not say whether it took the file: {e}", path=path) from e
                 raise
@@ -265,35 +246,32 @@ class S3Store:
             token = {"ContinuationToken": page["NextContinuationToken"]}
 
     def _filesystem(self) -> S3FileSystem:
-        clients = _clients if self._own_clients is None else self._own_clients
-        key = (os.getpid(), repr(sorted(self._raw_options.items())), _environment())
-        found = clients.get(key)
-        # Two threads may both make one; no lock, since a fork could leave it taken for ever.
-        return clients.setdefault(key, _connect(self._options)) if found is None else found
+        clients = SHARED_CLIENTS if self._own_clients is None else self._own_clients
+        return client_for(self._options, repr(sorted(self._raw_options.items())), clients)
 
     def _once(self, path: str, request: Callable[[S3FileSystem, str], T]) -> T:
         bucket, key = _bucket_and_key(path)
         try:
             return request(self._filesystem(), f"{bucket}/{key}")
-        except _client_errors() as e:
-            raise _translate(e, path) from e
+        except client_errors() as e:
+            raise translate(e, path) from e
 
     def _call(self, path: str, request: Callable[[S3FileSystem, str], T]) -> T:
         try:
             return self._retry(path, lambda: self._once(path, request))
-        except _Exists as e:
+        except Exists as e:
             raise UnavailableError("the store refused a precondition that was not set", path=path) from e
 
     def _retry(self, path: str, attempt: Callable[[], T]) -> T:
         retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type((_Transient, _Busy)),
+            retry=tenacity.retry_if_exception_type((Transient, Busy)),
             stop=tenacity.stop_after_attempt(self._options.max_attempts),
             wait=RETRY_WAIT,
             reraise=True,
         )
         try:
             return retrying(attempt)
-        except (_Transient, _Busy) as e:
+        except (Transient, Busy) as e:
             raise UnavailableError(f"the store did not answer: {e}", path=path) from e
 
 
@@ -314,91 +292,3 @@ def _file_info(base: str, relative: str, entry: Mapping[str, Any]) -> FileInfo:
     modified = entry.get("LastModified")
     mtime_ms = int(modified.timestamp() * 1000) if isinstance(modified, datetime) else 0
     return FileInfo(f"{base}/{relative}", name_of(relative), int(entry["Size"]), mtime_ms, False)
-
-
-# Clients by (process, options, environment): making one takes half a second, and a Spark worker unpickles a store per task.
-# Those of the parent stay here after a fork, so that nothing closes sockets that are still in use over there.
-_clients: dict[tuple[int, str, str], S3FileSystem] = {}
-
-
-def _environment() -> str:
-    return repr(sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_")))
-
-
-def _connect(options: S3Options) -> S3FileSystem:
-    # Importing s3fs takes a second, which tables on a local disk need not wait for.
-    from s3fs import S3FileSystem
-
-    kwargs = options.s3fs_kwargs()
-    kwargs["config_kwargs"].setdefault("http_session_cls", _one_try_session())
-    fs = S3FileSystem(**kwargs)
-    fs.retries = 1
-    fs.close_session = functools.partial(_close_session, os.getpid(), fs.close_session)
-    return fs
-
-
-def _close_session(pid: int, close: Callable[[Any, Any], None], loop: Any, client: Any) -> None:
-    """s3fs's finalizer, for the process alone that made the session: after a fork the sockets are still the parent's."""
-    if os.getpid() == pid:
-        close(loop, client)
-
-
-@functools.cache
-def _one_try_session() -> type:
-    """An HTTP session that sends each request once.
-
-    aiohttp sends a PUT again by itself when the connection breaks before the answer. If the first one had reached the store, the
-    second would find our own file and we would take the snapshot for another writer's.
-    """
-    from aiobotocore.httpsession import AIOHTTPSession
-
-    class OneTrySession(AIOHTTPSession):  # type: ignore[misc]
-        async def _get_session(self, proxy_url: str | None) -> Any:
-            session = await super()._get_session(proxy_url)
-            session._retry_connection = False
-            return session
-
-    return OneTrySession
-
-
-@functools.cache
-def _client_errors() -> tuple[type[Exception], ...]:
-    """What a request may raise; everything else is a bug."""
-    from botocore.exceptions import BotoCoreError, ClientError
-    from fsspec.exceptions import FSTimeoutError
-
-    return (OSError, ClientError, BotoCoreError, FSTimeoutError)
-
-
-def _status(e: BaseException) -> tuple[int | None, str]:
-    """HTTP status and S3 error code behind an exception, as far as it has them."""
-    seen: BaseException | None = e
-    while seen is not None:
-        response = getattr(seen, "response", None)  # botocore's ClientError
-        if isinstance(response, Mapping):
-            error = response.get("Error", {})
-            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-            code = str(error.get("Code", ""))
-            return (int(code) if status is None and code.isdigit() else status), code
-        seen = seen.__cause__
-    return None, ""
-
-
-def _translate(e: Exception, path: str) -> LakeIdxError | _Transient | _Exists | _Busy:
-    status, code = _status(e)
-    text = str(e) or type(e).__name__
-    kind = type(e).__name__  # botocore's classes, told by name so that nothing is imported for it
-    if isinstance(e, FileExistsError) or status == 412 or code == "PreconditionFailed":
-        return _Exists(text)
-    if status == 409 or code in ("ConditionalRequestConflict", "OperationAborted"):
-        return _Busy(text)
-    if isinstance(e, FileNotFoundError) or status == 404:
-        return NotFoundError("no such file" if code != "NoSuchBucket" else "no such bucket", path=path)
-    if isinstance(e, PermissionError) or kind in _NO_CREDENTIALS or status in (401, 403):
-        return InvalidInputError(f"access denied: {text}", path=path)
-    if kind in _BAD_REQUEST:
-        return InvalidInputError(f"the request is not valid: {text}", path=path)
-    if status is not None and status < 500 and status not in (408, 429) and code not in ("SlowDown", "RequestTimeout"):
-        return InvalidInputError(f"the store refused the request: {text}", path=path)
-    refused = kind in _REFUSED_BEFORE_SENDING or isinstance(e, ConnectionRefusedError)
-    return _Transient(text, sent=not refused)

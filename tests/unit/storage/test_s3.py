@@ -25,7 +25,7 @@ ERRORS = {
 class Script:
     """Answers in order (the last one for ever), and the requests seen.
 
-    An answer is a status, or "drop" (the connection is closed after the request was read), or "hang".
+    An answer is a status, or "drop" (the connection is closed after the request was read), "cut" (the body ends early) or "hang".
     """
 
     answers: list[Any] = field(default_factory=lambda: [200])
@@ -62,6 +62,13 @@ class Handler(BaseHTTPRequestHandler):
         if answer == "drop":
             self.close_connection = True
             self.connection.close()
+            return
+        if answer == "cut":
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"only this")
+            self.close_connection = True
             return
         if answer == "hang":
             time.sleep(1)
@@ -208,6 +215,18 @@ def test_refusals_are_not_repeated(
 def test_a_hanging_read_times_out(script: Script) -> None:
     script.answers = ["hang", 200]
     assert script.store().get(PATH) == b"hello"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda s: s.get(PATH), lambda s: s.get_range(PATH, 0, 50), lambda s: s.get_ranges(PATH, [(0, 50), (50, 50)])],
+)
+def test_a_body_that_ends_early_is_read_again(script: Script, call: Callable[[S3Store], Any]) -> None:
+    script.answers = ["cut", 200]
+    assert b"hello" in (call(script.store()), *call(script.store()))
+    script.answers = ["cut"]
+    with pytest.raises(UnavailableError):
+        call(script.store())
 
 
 def test_get_is_one_request(script: Script) -> None:
