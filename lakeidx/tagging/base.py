@@ -25,6 +25,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.format.data_file import DataFileMeta
@@ -97,6 +98,7 @@ class KeyRows:
     sequence   int64[m] sequence numbers, None when not asked for
     kinds      int8[m] row kinds, None when not asked for
     keys       the key columns, as in `KeyBatch.keys`
+    order      columns of the table's ``sequence.field``, when asked for and the table has one
     """
 
     codes: KeyCodes
@@ -104,6 +106,7 @@ class KeyRows:
     sequence: Int64s | None
     kinds: npt.NDArray[np.int8] | None
     keys: pa.Table
+    order: tuple[pa.ChunkedArray, ...] = ()
 
 
 class OpenKeyFile(Protocol):
@@ -117,7 +120,7 @@ class OpenKeyFile(Protocol):
         """Key columns, and nothing else.
 
         wanted    leave out row groups that hold none of these keys; None reads all
-        versions  with sequence numbers and row kinds
+        versions  with sequence numbers, row kinds and what else orders the records of a key
         """
         ...
 
@@ -154,6 +157,10 @@ class TableView(Protocol):
 
     def is_committed(self, instants: Sequence[str]) -> list[bool]:
         """Which of the commits that `CommitInfo.instant` names made it into the table, expired snapshots included."""
+        ...
+
+    def confirm(self, instant: str) -> None:
+        """Note that a commit is in the table, so that `is_committed` knows it when its snapshot has expired."""
         ...
 
     def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
@@ -222,6 +229,7 @@ class TagContext:
     store: ObjectStore
     index_dir: str
     deletes_hide: bool = True
+    descending: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -359,3 +367,26 @@ class StatelessTagger:
 
     def rollback(self, commit: CommitInfo, context: TagContext) -> None:
         """Nothing was recorded."""
+
+
+def record_ages(order: Sequence[pa.ChunkedArray], sequence: Int64s, *, descending: bool) -> Int64s:
+    """Numbers that order records of a key as merging does: by ``sequence.field`` columns if there are any, then by sequence
+    number; higher = newer.
+
+    order     columns over all m records; null is before every value, in both directions
+    sequence  int64[m]
+    returns   int64[m]
+    """
+    if not order:
+        return sequence
+    direction = "descending" if descending else "ascending"
+    columns: dict[str, pa.ChunkedArray] = {}
+    keys: list[tuple[str, str]] = []
+    for i, column in enumerate(order):
+        columns[f"valid{i}"], columns[f"o{i}"] = column.is_valid(), column
+        keys += [(f"valid{i}", "ascending"), (f"o{i}", direction)]
+    table = pa.table({**columns, "sequence": pa.array(sequence)})
+    sorted_rows = pc.sort_indices(table, sort_keys=[*keys, ("sequence", "ascending")]).to_numpy()
+    out = np.empty(len(sequence), np.int64)
+    out[sorted_rows] = np.arange(len(sequence))
+    return out

@@ -81,7 +81,7 @@ class BloomTagger(StatelessTagger):
         run = _Run(batch, keys, files, context, cache, number, self.is_global)
         matches = join_matches([m for part in context.pool.map(run.check, shares) for m in part])
         if self.is_global:
-            return locate_anywhere(batch, keys, files, matches, figures, deletes_hide=context.deletes_hide)
+            return locate_anywhere(batch, keys, files, matches, figures, context=context)
         return locate_in_partition(batch, keys, files, matches, figures)
 
     def update_locations(self, commit: CommitInfo, context: TagContext) -> None:

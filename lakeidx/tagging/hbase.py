@@ -131,7 +131,8 @@ class HBaseTagger:
         context.pool.map(put, _chunks(len(rows)))
 
     def update_locations(self, commit: CommitInfo, context: TagContext) -> None:
-        """Take the rows of deleted keys away, now that their delete is in the table."""
+        """Note the commit for ever, and take the rows of deleted keys away, now that their delete is in the table."""
+        context.view.confirm(commit.instant)
         if commit.batch is None or commit.deleted is None or not bool(commit.deleted.any()):
             return
         rows, locations = self._changes(commit, context)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from lakeidx.tagging.base import (
     Bools,
@@ -22,6 +23,7 @@ from lakeidx.tagging.base import (
     TagContext,
     TagResult,
     number_partitions,
+    record_ages,
 )
 from lakeidx.tagging.figures import TagFigures
 from lakeidx.tagging.key_codes import KeyCodes
@@ -39,6 +41,7 @@ class Matches:
     sequence  int64[m] sequence number of the record, zeros when not read
     dead      bool[m] the record is a delete, False when not read
     figures   of the task that read them
+    order     columns of ``sequence.field`` over the m records, when read
     """
 
     key: Int64s
@@ -46,6 +49,7 @@ class Matches:
     sequence: Int64s
     dead: Bools
     figures: TagFigures
+    order: tuple[pa.ChunkedArray, ...] = ()
 
 
 def match_file(
@@ -82,6 +86,7 @@ def match_file(
         rows.sequence[at] if rows.sequence is not None else none,
         np.isin(rows.kinds[at], _DELETE_KINDS) if rows.kinds is not None else none.astype(bool),
         figures,
+        tuple(column.take(pa.array(at)) for column in rows.order),
     )
 
 
@@ -95,7 +100,11 @@ def join_matches(parts: Sequence[Matches]) -> Matches:
         np.concatenate([empty, *(getattr(p, n) for p in parts)]) for n in ("key", "file", "sequence")
     )
     dead = np.concatenate([empty.astype(bool), *(p.dead for p in parts)])
-    return Matches(key, file, sequence, dead, figures)
+    ordered = [p.order for p in parts if p.order]
+    order = tuple(
+        pa.chunked_array([c for column in columns for c in column.chunks]) for columns in zip(*ordered, strict=True)
+    )
+    return Matches(key, file, sequence, dead, figures, order)
 
 
 def locate_in_partition(
@@ -131,7 +140,7 @@ def locate_anywhere(
     matches: Matches,
     figures: TagFigures,
     *,
-    deletes_hide: bool,
+    context: TagContext,
 ) -> TagResult:
     """Locations for a global index: where the key lives. A key that was deleted everywhere has a location only in the row's
     own partition, where a new record must meet the delete.
@@ -146,11 +155,12 @@ def locate_anywhere(
     if not len(matches.key):
         return _result(batch, np.full(n, -1, np.int32), batch.partition, (), np.full(n, -1, np.int32), files, figures)
     place = partition_of_file[matches.file] << 32 | buckets[matches.file]
-    order = np.lexsort((_ages(files)[matches.file], matches.sequence, place, matches.key))
+    ages = record_ages(matches.order, matches.sequence, descending=context.descending)
+    order = np.lexsort((_ages(files)[matches.file], ages, place, matches.key))
     key, place, file = matches.key[order], place[order], matches.file[order]
     # The last of each (key, place) is its newest record there.
     newest = np.append((key[1:] != key[:-1]) | (place[1:] != place[:-1]), True)
-    dead = matches.dead[order] & deletes_hide
+    dead = matches.dead[order] & context.deletes_hide
     alive = np.flatnonzero(newest & ~dead)
     figures.split_keys += _repeats(key[alive])
     file_of = np.full(n, -1, np.int32)

@@ -42,6 +42,7 @@ def record_keys(columns: Sequence[pa.Array | pa.ChunkedArray], names: Sequence[s
         text = value_text(column)
         if pa.types.is_large_string(_type(column)) or pa.types.is_string(_type(column)):
             text = pc.replace_substring_regex(text, r"([\\,])", r"\\\1")
+            text = pc.replace_substring_regex(text, f"^({NULL_VALUE}|{EMPTY_VALUE})$", r"\\\1")
             text = pc.if_else(pc.equal(text, ""), EMPTY_VALUE, text)
         parts.append(pc.binary_join_element_wise(name, pc.fill_null(text, NULL_VALUE), ":"))
     return RowBytes.from_arrow(pc.binary_join_element_wise(*parts, ","))

@@ -46,7 +46,7 @@ class SimpleTagger(StatelessTagger):
         order = sorted(range(len(files)), key=lambda i: -files[i].meta.row_count)
         matches = join_matches(_pool(context, self.is_global).map(match, order))
         if self.is_global:
-            return locate_anywhere(batch, keys, files, matches, figures, deletes_hide=context.deletes_hide)
+            return locate_anywhere(batch, keys, files, matches, figures, context=context)
         return locate_in_partition(batch, keys, files, matches, figures)
 
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+import pyarrow as pa
 
 from lakeidx.codec.binary_row_vec import hash_columns
 from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.tagging.base import Bools, Int32s, Int64s, LiveFile, TagContext
+from lakeidx.tagging.base import Bools, Int32s, Int64s, LiveFile, TagContext, record_ages
 from lakeidx.tagging.figures import TagFigures
 from lakeidx.tagging.key_codes import KeyCodes
 from lakeidx.tagging.key_set import KeySet
@@ -138,6 +139,7 @@ class StateLoader:
         figures = TagFigures()
         first = unit.files[0]
         parts, sequences, dead = [], [], []
+        orders: list[tuple[pa.ChunkedArray, ...]] = []
         for file in unit.files:
             rows = context.reader.open(file).read(None, figures, versions=unit.whole)
             keys = state_keys(rows.codes)
@@ -151,10 +153,13 @@ class StateLoader:
                 assert rows.kinds is not None
                 sequences.append(rows.sequence[mine])
                 dead.append(np.isin(rows.kinds[mine], _DELETE_KINDS))
+                orders.append(tuple(column.take(pa.array(mine)) for column in rows.order))
         keys = _join(parts)
         if not unit.whole:
             return _Loaded(first.partition, first.bucket, keys, RowBytes.empty(), figures)
-        newest = _newest(keys, np.concatenate(sequences))
+        order = [pa.chunked_array([c for column in same for c in column.chunks]) for same in zip(*orders, strict=True)]
+        ages = record_ages(order, np.concatenate(sequences), descending=context.descending)
+        newest = _newest(keys, ages)
         gone = np.concatenate(dead)[newest]
         return _Loaded(
             first.partition, first.bucket, take_rows(keys, newest[~gone]), take_rows(keys, newest[gone]), figures
@@ -187,10 +192,10 @@ class _Buffer:
         self._parts, self._bytes = [], 0
 
 
-def _newest(keys: RowBytes, sequence: Int64s) -> Int64s:
+def _newest(keys: RowBytes, ages: Int64s) -> Int64s:
     """Row of each distinct key's newest record."""
     from_keys = KeySet(KeyCodes(rows=keys)).first
-    order = np.lexsort((sequence, from_keys))
+    order = np.lexsort((ages, from_keys))
     group = from_keys[order]
     last = np.append(group[1:] != group[:-1], True) if len(group) else np.zeros(0, np.bool_)
     return order[last]

@@ -200,6 +200,9 @@ class FakeTable:
     def is_committed(self, instants: Sequence[str]) -> list[bool]:
         return [i in self.committed for i in instants]
 
+    def confirm(self, instant: str) -> None:
+        assert instant in self.committed
+
     def kept_since(self, snapshot_id: int) -> bool:
         return all(s <= snapshot_id for s in self.overwritten)
 

@@ -1,0 +1,236 @@
+"""A Paimon table as taggers see it: the state of one snapshot, its files, and who committed.
+
+source   org.apache.paimon.crosspartition.IndexBootstrap (what of a table an index reads), release 1.4.2
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakeidx.codec.binary_row_vec import hash_columns
+from lakeidx.data.parquet_read import read_data_file
+from lakeidx.errors import NotFoundError
+from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.partition_names import partition_dir_name
+from lakeidx.format.schema import TableSchema
+from lakeidx.format.snapshot import CommitKind, Snapshot
+from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.options import TableOptions
+from lakeidx.storage.base import join
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
+from lakeidx.tagging.base import Int32s, KeyBatch, LiveFile, TagContext, TaskPool, ThreadPool
+from lakeidx.tagging.options import IndexOptions
+from lakeidx.tagging.parquet_keys import ParquetKeyReader
+from lakeidx.types import to_arrow
+
+_COMMITS = "commits"
+_KEEPING = frozenset({CommitKind.APPEND, CommitKind.COMPACT, CommitKind.ANALYZE})
+
+
+class SnapshotTable:
+    """`TableView` of a snapshot of a Paimon table.
+
+    snapshot    None for a table without one
+    index_dir   where `confirm` notes commits
+    """
+
+    def __init__(self, metadata: TableMetadata, snapshot: Snapshot | None, *, index_dir: str) -> None:
+        self._metadata = metadata
+        self._snapshot = snapshot
+        self._schema = metadata.schema(snapshot.schema_id) if snapshot is not None else metadata.latest_schema()
+        self._whole: SnapshotView | None = None
+        self._parts: dict[frozenset[bytes], SnapshotView] = {}
+        self._texts: dict[bytes, str] = {}
+        self._commits = join(index_dir, _COMMITS)
+        self._table_id: str | None = None
+        self._confirmed: set[str] | None = None
+        self._seen: set[str] | None = None
+
+    @property
+    def schema(self) -> TableSchema:
+        """The snapshot's schema."""
+        return self._schema
+
+    @property
+    def table_id(self) -> str:
+        """Path of the table, and hash of its first schema (which holds when it was made)."""
+        if self._table_id is None:
+            first = min(self._metadata.schema_ids())
+            path = self._metadata.paths.schema(first)
+            digest = hashlib.sha256(self._metadata.store.get(path)).hexdigest()
+            self._table_id = f"{self._metadata.paths.root} {digest}"
+        return self._table_id
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot; None for a table without one."""
+        return None if self._snapshot is None else self._snapshot.id
+
+    def snapshot_token(self, snapshot_id: int) -> str | None:
+        """The snapshot's uuid, or commit and manifest list names where another program wrote none."""
+        try:
+            found = self._metadata.snapshot(snapshot_id)
+        except NotFoundError:
+            return None
+        return found.uuid or f"{found.commit_user} {found.commit_identifier} {found.delta_manifest_list}"
+
+    def kept_since(self, snapshot_id: int) -> bool:
+        """True when all snapshots after it, up to this one, are there and appended or compacted only."""
+        for later in range(snapshot_id + 1, (self.snapshot_id or 0) + 1):
+            try:
+                if self._metadata.snapshot(later).commit_kind not in _KEEPING:
+                    return False
+            except NotFoundError:
+                return False
+        return True
+
+    def is_committed(self, instants: Sequence[str]) -> list[bool]:
+        """Instants are commit users: those with a snapshot that is there, or noted by `confirm` before it expired.
+
+        One that is seen by its snapshot alone (its writer died before it noted it) is noted now.
+        """
+        if not instants:
+            return []
+        if self._seen is None or self._confirmed is None:
+            self._seen = {s.commit_user for s in self._metadata.snapshots()}
+            self._confirmed = {f.name for f in self._metadata.store.list(self._commits)}
+        for instant in instants:
+            if instant in self._seen and instant not in self._confirmed:
+                self.confirm(instant)
+        return [i in self._confirmed for i in instants]
+
+    def confirm(self, instant: str) -> None:
+        """Note that a commit is in the table, for the time after its snapshot."""
+        self._metadata.store.put(join(self._commits, instant), b"")
+        if self._confirmed is not None:
+            self._confirmed.add(instant)
+
+    def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
+        """Live data files of some partitions, None = of all."""
+        view = self._view(partitions)
+        return [self._live(e) for e in view.entries]
+
+    def hashes(self, partition: bytes) -> Sequence[tuple[int, Int32s]]:
+        """(bucket, hashes) of each HASH index file of a partition."""
+        out = []
+        for entry in self._view([partition]).index:
+            if entry.index_type == HASH_INDEX and entry.partition == partition:
+                values = decode_partition_dict(partition, self._schema)
+                path = self._metadata.paths.index_file(
+                    values, entry.bucket, entry.file_name, external_path=entry.external_path
+                )
+                hashes = decode_hash_index(self._metadata.store.get(path), path)
+                out.append((entry.bucket, np.asarray(hashes, np.int32)))
+        return out
+
+    def partition_text(self, partition: bytes) -> str:
+        """Directory path of a partition below the table."""
+        if partition not in self._texts:
+            values = decode_partition_dict(partition, self._schema)
+            paths = self._metadata.paths
+            self._texts[partition] = partition_dir_name(
+                values,
+                paths.partition_fields,
+                legacy=paths.legacy_partition_names,
+                default_name=paths.default_partition_name,
+            )
+        return self._texts[partition]
+
+    def _live(self, entry: ManifestEntry) -> LiveFile:
+        values = decode_partition_dict(entry.partition, self._schema)
+        file = entry.file
+        path = self._metadata.paths.data_file(values, entry.bucket, file.file_name, external_path=file.external_path)
+        return LiveFile(entry.partition, entry.bucket, path, file)
+
+    def _view(self, partitions: Collection[bytes] | None) -> SnapshotView:
+        if self._whole is not None:
+            return self._whole
+        if partitions is None:
+            self._whole = load_view(self._metadata, self._snapshot)
+            return self._whole
+        key = frozenset(partitions)
+        if key not in self._parts:
+            self._parts[key] = load_view(self._metadata, self._snapshot, partitions=key)
+        return self._parts[key]
+
+
+def make_tag_context(
+    metadata: TableMetadata, snapshot: Snapshot | None, *, index_dir: str, pool: TaskPool | None = None
+) -> TagContext:
+    """What a tagger needs to work on a table.
+
+    index_dir   directory on the table's store for an index's own files, outside the table's directory
+    pool        where files are checked; default threads of this process, as many as ``index.threads`` says
+    """
+    view = SnapshotTable(metadata, snapshot, index_dir=index_dir)
+    schema = view.schema
+    options = IndexOptions(schema.options)
+    order = tuple(schema.field(n) for n in options.sequence_field)
+    return TagContext(
+        view=view,
+        reader=ParquetKeyReader(metadata.store, schema.key_fields, _OtherFormats(metadata, schema), order),
+        options=options,
+        pool=pool or ThreadPool(options.index_threads or os.cpu_count() or 1),
+        store=metadata.store,
+        index_dir=index_dir,
+        deletes_hide=deletes_hide(options),
+        descending=options.sequence_field_sort_order == "descending",
+    )
+
+
+def deletes_hide(options: TableOptions) -> bool:
+    """True when the merge engine takes a key away on its -D, so that the key is not there any more."""
+    if options.ignore_delete or options.merge_engine == "first-row":
+        return False
+    if options.merge_engine == "partial-update":
+        return bool(
+            options.partial_update_remove_record_on_delete or options.partial_update_remove_record_on_sequence_group
+        )
+    if options.merge_engine == "aggregation":
+        return options.aggregation_remove_record_on_delete
+    return True
+
+
+def key_batch(table: pa.Table, schema: TableSchema, keys: tuple[tuple[bytes, ...], Int32s]) -> KeyBatch:
+    """The keys of some rows.
+
+    table   rows with at least the trimmed primary key
+    keys    their distinct partitions (manifest bytes) and int32[n] which one each row has
+    """
+    names = list(schema.trimmed_primary_keys)
+    columns = [table.column(n) for n in names]
+    types = tuple(schema.field(n).type for n in names)
+    return KeyBatch(keys[0], keys[1], table.select(names), types, hash_columns(columns, types))
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherFormats:
+    """Reads key columns of ORC and Avro files by the table's general reader."""
+
+    metadata: TableMetadata
+    schema: TableSchema
+
+    def __call__(self, file: LiveFile) -> pa.Table:
+        names = {*self.schema.trimmed_primary_keys, *self.schema.table_options.sequence_field}
+        parts = read_data_file(
+            self.metadata.store,
+            file.path,
+            file.meta,
+            self.metadata.schema(file.meta.schema_id),
+            self.schema,
+            sorted(names),
+        )
+        tables = list(parts)
+        if tables:
+            return pa.concat_tables(tables)
+        fields = [(SEQUENCE_NUMBER, pa.int64()), (VALUE_KIND, pa.int8())]
+        fields += [(n, to_arrow(self.schema.field(n).type)) for n in sorted(names)]
+        return pa.schema(fields).empty_table()
