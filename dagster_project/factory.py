@@ -10,7 +10,15 @@ import dagster as dg
 from dagster_project.check_assets import build_checks
 from dagster_project.landing_asset import build_landing_asset
 from dagster_project.maintenance_assets import build_expiry_asset, build_verification_asset
-from dagster_project.names import SNAPSHOT_EXPIRY, VERIFICATION, asset_key, asset_keys, batch_job_name, table_id
+from dagster_project.names import (
+    SNAPSHOT_EXPIRY,
+    VERIFICATION,
+    asset_job_name,
+    asset_key,
+    asset_keys,
+    batch_job_name,
+    table_id,
+)
 from dagster_project.sensors.landing import build_landing_sensor
 from dagster_project.stage_assets import build_stage_assets
 from lakeidx.pipeline.config import PipelineConfig
@@ -45,7 +53,7 @@ def build_table(pipeline: PipelineConfig) -> TableDefinitions:
     out.jobs.append(batch)
     crons = {SNAPSHOT_EXPIRY: pipeline.schedules.expiry, VERIFICATION: pipeline.schedules.verification}
     for name, cron in crons.items():
-        job = dg.define_asset_job(f"{table_id(pipeline)}__{name}", selection=[asset_key(pipeline, name)])
+        job = dg.define_asset_job(asset_job_name(pipeline, name), selection=[asset_key(pipeline, name)])
         out.jobs.append(job)
         if cron is not None:
             out.schedules.append(

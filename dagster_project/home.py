@@ -8,6 +8,8 @@ DAGSTER_YAML = """\
 # A local Dagster instance of lakeidx: everything in files below this folder. For servers see deploy/dagster.yaml.
 telemetry:
   enabled: false
+nux:
+  enabled: false
 concurrency:
   # One slot per table: steps of runs on one table take turns.
   pools:

@@ -69,3 +69,8 @@ def partitions_of(config: PipelineConfig) -> dg.PartitionsDefinition:
     start = datetime.fromisoformat(partitions.start).strftime(form)
     # Files of the hour, day or month that is running come in before it ends, so its partition exists from its start on.
     return dg.TimeWindowPartitionsDefinition(start=start, fmt=form, cron_schedule=cron, end_offset=1)
+
+
+def asset_job_name(config: PipelineConfig, asset: str) -> str:
+    """Name of the job that runs one asset around a table; not the asset's own, which its op has."""
+    return f"{table_id(config)}__{asset}_job"

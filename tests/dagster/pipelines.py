@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from dagster_project.definitions import build_definitions
-from dagster_project.names import batch_job_name, partitions_of, table_id
+from dagster_project.names import asset_job_name, batch_job_name, partitions_of, table_id
 from dagster_project.resources import SparkResource
 from lakeidx.pipeline.config import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle
@@ -98,7 +98,7 @@ class Deployment:
 
     def run_asset(self, name: str, **config: Any) -> dg.ExecuteInProcessResult:
         """Run the job of an asset without partitions."""
-        job = self.defs.resolve_job_def(f"{table_id(self.config)}__{name}")
+        job = self.defs.resolve_job_def(asset_job_name(self.config, name))
         settings = {**QUIET, "ops": {f"{table_id(self.config)}__{name}": {"config": config}}} if config else QUIET
         return job.execute_in_process(run_config=settings, instance=self.instance, raise_on_error=False)
 
