@@ -152,6 +152,45 @@ def bloom_has(h: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
     return True
 
 
+@numba.njit(inline="always")
+def _is_set(h: Any, i: Any, filter_address: Any, bits: Any) -> Any:
+    bit = _bit(h, i, bits)
+    return load_u8(filter_address + (bit >> 3)) >> (bit & 7) & 1
+
+
+@kernel
+def hash_and_filter(
+    keys: Any, offsets: Any, first: Any, count: Any, filter_address: Any, bits: Any, probes: Any, hashes: Any, passing: Any
+) -> Any:  # fmt: skip
+    """Hash keys first, first + 1, ... and pick those that may be in the filter (all, when its address is 0).
+
+    Step by step over the whole group, without a branch that depends on a key: a wrongly predicted one would throw away the
+    work on the keys behind it.
+    hashes    uint32[count]
+    passing   int64[count], takes the numbers (0 .. count - 1) that pass
+    returns   how many pass
+    """
+    for j in range(count):
+        start = load_i64(offsets + 8 * (first + j))
+        hashes[j] = hash_at(keys + start, load_i64(offsets + 8 * (first + j) + 8) - start)
+        passing[j] = j
+    if filter_address == 0:
+        return count
+    n, i = count, 1
+    while i <= probes:
+        kept = 0
+        for at in range(n):
+            j = passing[at]
+            # Two probes at once: three of four absent keys end here.
+            bit = _is_set(hashes[j], i, filter_address, bits) & _is_set(
+                hashes[j], min(i + 1, probes), filter_address, bits
+            )
+            passing[kept] = j
+            kept += bit
+        n, i = kept, i + 2
+    return n
+
+
 @kernel
 def _add_many(data: Any, offsets: Any, n: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
     if bits == 0:
@@ -163,6 +202,8 @@ def _add_many(data: Any, offsets: Any, n: Any, filter_address: Any, bits: Any, p
 
 @kernel
 def _ask_many(data: Any, offsets: Any, n: Any, filter_address: Any, bits: Any, probes: Any, out: Any) -> Any:
-    for i in range(n):
-        start, end = load_i64(offsets + 8 * i), load_i64(offsets + 8 * i + 8)
-        out[i] = bits == 0 or bloom_has(hash_at(data + start, end - start), filter_address, bits, probes)
+    hashes, passing = np.empty(n, np.uint32), np.empty(n, np.int64)
+    count = hash_and_filter(data, offsets, 0, n, filter_address if bits else 0, bits, probes, hashes, passing)
+    out[:] = False
+    for at in range(count):
+        out[passing[at]] = True

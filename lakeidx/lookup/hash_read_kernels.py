@@ -15,7 +15,7 @@ import numpy as np
 from lakeidx.codec.jit import kernel
 from lakeidx.codec.memory import bytes_address, compare_bytes, copy_bytes, load_i64, load_u8, prefetch, store_u8
 from lakeidx.codec.varint import load_varint
-from lakeidx.lookup.bloom import bloom_has, hash_at
+from lakeidx.lookup.bloom import bloom_has, hash_and_filter, hash_at
 from lakeidx.lookup.packed import kernel_with_lock
 
 # Slots of a file's descriptor.
@@ -39,7 +39,7 @@ DESCRIPTOR_SLOTS = 12
 PROBE, PLACE, SIZE = range(3)
 ABSENT, FOUND, NEEDS_PAGES, DAMAGED = range(4)
 _MAX_VARINT = 5
-_GROUP = 32
+_GROUP = 64
 
 
 @kernel
@@ -166,16 +166,21 @@ def lookup_batch(
                  DAMAGED
     """
     slots, places = np.empty(_GROUP, np.int64), np.empty(_GROUP, np.int64)
+    hashes, passing = np.empty(_GROUP, np.uint32), np.empty(_GROUP, np.int64)
+    filter_address, lengths = _slot(descriptor, FILTER), _slot(descriptor, LENGTHS)
+    bits, probes = _slot(descriptor, FILTER_BITS), _slot(descriptor, FILTER_PROBES)
     shift, pages = _slot(descriptor, PAGE_SHIFT), _slot(descriptor, PAGES)
     at = out_offsets[i]
     while i < n:
         count = min(np.int64(_GROUP), n - i)
-        for j in range(count):
-            start = load_i64(offsets + 8 * (i + j))
-            length = load_i64(offsets + 8 * (i + j) + 8) - start
-            slot = home_slot(descriptor, keys + start, length)
-            slots[j] = slot
-            if slot >= 0:
+        passed = hash_and_filter(keys, offsets, i, count, filter_address, bits, probes, hashes, passing)
+        slots[:] = -1
+        for at_passing in range(passed):
+            j = passing[at_passing]
+            length = load_i64(offsets + 8 * (i + j) + 8) - load_i64(offsets + 8 * (i + j))
+            if length < lengths and _of_length(descriptor, SLOTS, length):
+                slot = np.int64(hashes[j] & np.uint32(0x7FFFFFFF)) % _of_length(descriptor, SLOTS, length)
+                slots[j] = slot
                 place = _of_length(descriptor, INDEX_OFFSETS, length) + slot * _of_length(
                     descriptor, SLOT_SIZES, length
                 )

@@ -14,7 +14,7 @@ import numpy as np
 from lakeidx.codec.jit import kernel
 from lakeidx.codec.memory import bytes_address, compare_bytes, copy_bytes, load_i64, load_u8, load_u32
 from lakeidx.codec.varint import load_varint, load_varint_unchecked
-from lakeidx.lookup.bloom import bloom_add, bloom_has, hash_at
+from lakeidx.lookup.bloom import bloom_add, bloom_has, hash_and_filter, hash_at
 from lakeidx.lookup.key_order import compare_keys, row_fault
 from lakeidx.lookup.key_rank import common_prefix, rank_of, shares_prefix
 from lakeidx.lookup.packed import kernel_with_lock
@@ -42,7 +42,7 @@ DESCRIPTOR_SLOTS = 15
 # What `lookup_one` says in its first number when it is no block number.
 ABSENT = -1
 BAD_KEY = -2
-_MAX_INT = 2147483647
+_GROUP = 256
 
 
 @kernel
@@ -124,12 +124,7 @@ def check_body(
 
 @kernel
 def find_block(descriptor: Any, key: Any, size: Any) -> Any:
-    """Number of the only block that can hold the key; ABSENT when the filter or the index says no."""
-    filter_address = _slot(descriptor, FILTER)
-    if filter_address and not bloom_has(
-        hash_at(key, size), filter_address, _slot(descriptor, FILTER_BITS), _slot(descriptor, FILTER_PROBES)
-    ):
-        return np.int64(ABSENT)
+    """Number of the only block that can hold the key; ABSENT when the key is greater than all."""
     keys, offsets = _slot(descriptor, LAST_KEYS), _slot(descriptor, LAST_KEY_OFFSETS)
     codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
     blocks, skip = _slot(descriptor, BLOCKS), _slot(descriptor, LAST_SKIP)
@@ -211,6 +206,11 @@ def lookup_one(descriptor: Any, key: Any) -> Any:
         fault = row_fault(address, size, codes, fields)
         if fault:
             return np.int64(BAD_KEY), np.int64(fault), np.int64(0)
+    filter_address = _slot(descriptor, FILTER)
+    if filter_address and not bloom_has(
+        hash_at(address, size), filter_address, _slot(descriptor, FILTER_BITS), _slot(descriptor, FILTER_PROBES)
+    ):
+        return np.int64(ABSENT), np.int64(0), np.int64(0)
     block = find_block(descriptor, address, size)
     if block < 0:
         return block, np.int64(0), np.int64(0)
@@ -235,15 +235,24 @@ def lookup_one(descriptor: Any, key: Any) -> Any:
 
 @kernel
 def locate_many(descriptor: Any, keys: Any, offsets: Any, n: Any, blocks: Any, counts: Any, key_bytes: Any) -> None:
-    """`find_block` of each key into blocks int32[n], and how many keys, of how many bytes, each block has (int64 each)."""
-    for i in range(n):
-        start = load_i64(offsets + 8 * i)
-        size = load_i64(offsets + 8 * i + 8) - start
-        block = find_block(descriptor, keys + start, size)
-        blocks[i] = block
-        if block >= 0:
-            counts[block] += 1
-            key_bytes[block] += size
+    """Block of each key into blocks int32[n] (ABSENT when filter or index say no), and how many keys, of how many bytes,
+    each block has (int64 each)."""
+    hashes, passing = np.empty(_GROUP, np.uint32), np.empty(_GROUP, np.int64)
+    filter_address = _slot(descriptor, FILTER)
+    bits, probes = _slot(descriptor, FILTER_BITS), _slot(descriptor, FILTER_PROBES)
+    for first in range(0, n, _GROUP):
+        group = min(np.int64(_GROUP), n - first)
+        passed = hash_and_filter(keys, offsets, first, group, filter_address, bits, probes, hashes, passing)
+        blocks[first : first + group] = ABSENT
+        for at in range(passed):
+            i = first + passing[at]
+            start = load_i64(offsets + 8 * i)
+            size = load_i64(offsets + 8 * i + 8) - start
+            block = find_block(descriptor, keys + start, size)
+            blocks[i] = block
+            if block >= 0:
+                counts[block] += 1
+                key_bytes[block] += size
 
 
 @kernel
