@@ -20,6 +20,7 @@ from lakeidx.data.merge import merge_sorted_runs
 from lakeidx.data.parquet_read import read_data_file
 from lakeidx.data.parquet_write import write_data_files
 from lakeidx.errors import UnsupportedError
+from lakeidx.file_index import index_builder
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.deletion_vector import Positions, decode_vector, vector_range
 from lakeidx.format.hash_index import encode_hash_index
@@ -40,6 +41,7 @@ _BATCH_ROWS = 131_072
 class BucketCompaction:
     """One bucket's compaction; pickles.
 
+    kept           live files of the bucket that the task leaves as they are
     vectors        data file -> (index file, range) of its deletion vector
     index          live index entries of the bucket (HASH, deletion vectors)
     shrink_index   rewrite the hash index with the hashes of live keys only; only for a full compaction
@@ -51,9 +53,20 @@ class BucketCompaction:
     bucket: int
     total_buckets: int
     task: CompactionTask
+    kept: tuple[DataFileMeta, ...] = ()
     vectors: Mapping[str, tuple[str, DeletionVectorMeta]] = field(default_factory=dict)
     index: tuple[IndexEntry, ...] = ()
     shrink_index: bool = False
+
+    @property
+    def place(self) -> tuple[bytes, int]:
+        """(partition bytes, bucket)."""
+        return self.partition, self.bucket
+
+    @property
+    def all_files(self) -> frozenset[str]:
+        """Names of the files the bucket held when it was planned."""
+        return frozenset(f.file_name for f in (*self.task.files, *self.kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +113,9 @@ def compact_bucket(work: BucketCompaction) -> CompactedBucket:
     added: list[DataFileMeta] = []
     rows_in = rows_out = bytes_in = bytes_out = upgraded = 0
     seen = _LiveHashes(schema) if work.shrink_index else None
+    if seen is not None:
+        for rows in _read_run(work, directory, work.kept, schema.trimmed_primary_keys):
+            seen.add(rows)
     for step in task.steps:
         removed.extend(step.files)
         if isinstance(step, Upgrade):
@@ -118,6 +134,7 @@ def compact_bucket(work: BucketCompaction) -> CompactedBucket:
             names=names,
             level=task.output_level,
             file_source=FileSource.COMPACT,
+            index_builder=index_builder(schema),
         )
         added.extend(made)
         rows_in += sum(f.row_count for f in step.files)

@@ -174,6 +174,11 @@ class BatchFiles:
         winner = self.read(type(report), attempt=attempt)
         return report if winner is None else winner
 
+    def closed_ms(self, model: type[BaseModel], *, attempt: int = 1) -> int:
+        """When a report was published, epoch ms by the store's clock; 0 when it was not."""
+        found = self.store.info(self._report_path(model, attempt))
+        return 0 if found is None else found.mtime_ms
+
     def require(self, model: type[AnyReport], *, attempt: int = 1) -> AnyReport:
         """The report of an earlier stage; InvalidInputError says which stage has to run first."""
         report = self.read(model, attempt=attempt)

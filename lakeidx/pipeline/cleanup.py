@@ -12,10 +12,12 @@ from lakeidx.pipeline.artifacts import AssignReport, BatchFiles, CommitReport, I
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.changes import TableChanges, decode_changes
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.orphans import DEFAULT_AGE_MS, OrphanReport, find_orphans, remove_orphans
+from lakeidx.table.orphans import DEFAULT_AGE_MS, OrphanReport, Protected, find_orphans, remove_orphans
 
 #: A batch without a commit that nobody touched for so long is taken as abandoned.
 ABANDONED_AGE_MS = 7 * 86_400_000
+#: Stores tell the time of a change in whole seconds, some rounded.
+_CLOCK_STEP_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,6 @@ def clean_staging(
     abandoned: list[str] = []
     gone: list[FileInfo] = []
     for batch_id in batch_ids(metadata.store, metadata.paths):
-        if batch_id.startswith("_"):
-            continue
         files = BatchFiles(metadata.store, metadata.paths, batch_id)
         found = list(metadata.store.walk(files.root))
         newest = max((f.mtime_ms for f in found), default=0)
@@ -77,27 +77,40 @@ def _has_written(files: BatchFiles) -> bool:
     return files.read(WriteReport, attempt=files.latest_attempt()) is not None
 
 
-def staged_names(metadata: TableMetadata) -> set[str]:
-    """Names of data and index files that batches have written and may still commit."""
+def staged_files(metadata: TableMetadata) -> Protected:
+    """Files that batches have written or are writing, and may still commit.
+
+    A batch whose write has finished names its files. While one is writing, nobody knows them: then every file is safe that
+    is as new as the newest bucket assignment of such a batch. (`clean_staging` gives up batches that died.)
+    """
     names: set[str] = set()
+    since: list[int] = []
     for batch_id in batch_ids(metadata.store, metadata.paths):
-        if batch_id.startswith("_"):
-            continue
         files = BatchFiles(metadata.store, metadata.paths, batch_id)
         if files.read(IngestReport) is None or files.read(CommitReport) is not None:
             continue
         attempt = files.latest_attempt()
         if files.read(AssignReport, attempt=attempt) is None:
             continue
-        report = files.read(WriteReport, attempt=attempt)
-        if report is None:
-            continue
-        try:
-            changes = decode_changes(metadata.store.get(report.changes_path), report.changes_path)
-        except NotFoundError:
-            continue  # cleaned as abandoned
-        names |= _names_in(changes)
-    return names
+        for earlier in range(1, attempt):
+            names |= _names_written(files, earlier) or set()
+        written = _names_written(files, attempt)
+        if written is None:
+            since.append(files.closed_ms(AssignReport, attempt=attempt) - _CLOCK_STEP_MS)
+        else:
+            names |= written
+    return Protected(frozenset(names), min(since, default=None))
+
+
+def _names_written(files: BatchFiles, attempt: int) -> set[str] | None:
+    """Names of the files of an attempt; None while it is being written."""
+    report = files.read(WriteReport, attempt=attempt)
+    if report is None:
+        return None
+    try:
+        return _names_in(decode_changes(files.store.get(report.changes_path), report.changes_path))
+    except NotFoundError:
+        return set()  # cleaned as abandoned
 
 
 def _names_in(changes: TableChanges) -> set[str]:
@@ -112,5 +125,7 @@ def clean_orphans(
     metadata: TableMetadata, *, now_ms: int, older_than_ms: int = DEFAULT_AGE_MS, dry_run: bool = True
 ) -> OrphanReport:
     """Find orphans, leaving the files of staged batches alone; remove them unless `dry_run`."""
-    report = find_orphans(metadata, now_ms=now_ms, older_than_ms=older_than_ms, protected=staged_names(metadata))
+    report = find_orphans(
+        metadata, now_ms=now_ms, older_than_ms=older_than_ms, protected=lambda: staged_files(metadata)
+    )
     return report if dry_run else remove_orphans(metadata, report)

@@ -14,9 +14,12 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict
 
 from lakeidx.compaction.options import compaction_options
+from lakeidx.compaction.pick import PickReason
 from lakeidx.compaction.plan import CompactionTask, plan_compaction
 from lakeidx.compaction.rewrite import BucketCompaction, CompactedBucket, check_can_compact, compact_bucket
 from lakeidx.errors import CommitConflictError, InvalidInputError
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.pipeline.runner import Runner
 from lakeidx.table.changes import CommitRequest, merge_changes
@@ -80,10 +83,13 @@ def plan_buckets(
             continue
         mine = {f.file_name: vectors[(partition, bucket, f.file_name)] for f in files
                 if (partition, bucket, f.file_name) in vectors}  # fmt: skip
+        index = tuple(e for e in view.index if (e.partition, e.bucket) == (partition, bucket))
         task = plan_compaction(files, schema, full=whole, now_ms=now_ms, hour=hour, must_rewrite=set(mine))
+        if task is None and shrink and _has_dead_hashes(files, index):
+            task = CompactionTask((), max(f.level for f in files), max(f.level for f in files), PickReason.FULL, True)
         if task is None:
             continue
-        index = tuple(e for e in view.index if (e.partition, e.bucket) == (partition, bucket))
+        replaced = {f.file_name for f in task.files}
         out.append(
             BucketCompaction(
                 metadata,
@@ -92,17 +98,19 @@ def plan_buckets(
                 bucket,
                 total[(partition, bucket)],
                 task,
+                tuple(f for f in files if f.file_name not in replaced),
                 mine,
                 index,
-                shrink_index=shrink and _covers(task, len(files)),
+                shrink_index=shrink,
             )
         )
     return sorted(out, key=lambda w: -w.task.rewrite_bytes)
 
 
-def _covers(task: CompactionTask, files: int) -> bool:
-    """True when the task reads every file of the bucket, so that the live keys are all seen."""
-    return len(task.files) == files
+def _has_dead_hashes(files: Sequence[DataFileMeta], index: Sequence[IndexEntry]) -> bool:
+    """True when a bucket that is fully compacted has more hashes than rows: keys were deleted and compacted away before."""
+    rows = sum(f.row_count for f in files)
+    return any(e.index_type == HASH_INDEX and e.row_count > rows for e in index)
 
 
 def run_compaction(
@@ -166,13 +174,19 @@ def _shrinks(schema: TableSchema) -> bool:
 Done = tuple[BucketCompaction, CompactedBucket]
 
 
+def _needs_same_files(work: BucketCompaction, done: CompactedBucket) -> bool:
+    """True when the bucket must hold exactly the files it was planned on.
+
+    A shrunk index must not hide a key that came meanwhile. With deletion vectors, somebody else's compaction of new level-0
+    files would mark rows of the files that were read, without replacing them.
+    """
+    if work.schema.table_options.deletion_vectors_enabled:
+        return True
+    return any(e.index_type == HASH_INDEX for e in done.changes.compact_index)
+
+
 def _request(user: str, kept: Sequence[Done], view: SnapshotView) -> CommitRequest:
-    # A shrunk index must not hide a key that came meanwhile: such buckets must hold exactly what was compacted.
-    exact = {
-        (w.partition, w.bucket): frozenset(f.file_name for f in w.task.files)
-        for w, d in kept
-        if any(e.index_type == HASH_INDEX for e in d.changes.compact_index)
-    }
+    exact = {w.place: w.all_files for w, d in kept if _needs_same_files(w, d)}
     return CommitRequest(
         commit_user=user,
         changes=merge_changes(d.changes for _, d in kept),
@@ -187,15 +201,14 @@ def _sort_out(kept: Sequence[Done], view: SnapshotView) -> tuple[list[Done], set
     good: list[Done] = []
     stale: set[tuple[bytes, int]] = set()
     for w, d in kept:
-        place = (w.partition, w.bucket)
         inputs = {(f.file_name, f.level) for f in w.task.files}
-        now = live.get(place, set())
-        shrunk = any(e.index_type == HASH_INDEX for e in d.changes.compact_index)
-        newer_levels = {level for name, level in now - inputs if level > 0}
-        if inputs <= now and not newer_levels and not (shrunk and now != inputs):
+        before = inputs | {(f.file_name, f.level) for f in w.kept}
+        now = live.get(w.place, set())
+        moved = any(level > 0 for _, level in now - before)
+        if inputs <= now and not moved and not (_needs_same_files(w, d) and now != before):
             good.append((w, d))
         else:
-            stale.add(place)
+            stale.add(w.place)
     return good, stale
 
 

@@ -125,7 +125,9 @@ def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bo
     earliest = metadata.earliest_snapshot_id()
     if earliest is None or earliest <= (request.base_snapshot_id or 0) + 1:
         return False
-    added = {e.file.file_name: e for e in request.changes.new_files()}
+    # A compaction may add a file again at another level: such a file was there before and tells nothing.
+    replaced = {e.file.file_name for e in request.changes.compact if e.kind is FileKind.DELETE}
+    added = {e.file.file_name: e for e in request.changes.new_files() if e.file.file_name not in replaced}
     if not added:
         return False
     for snapshot_id in {earliest, metadata.latest_snapshot_id() or earliest}:

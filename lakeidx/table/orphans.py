@@ -9,7 +9,7 @@ source   org.apache.paimon.operation.OrphanFilesClean, LocalOrphanFilesClean, re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
@@ -45,27 +45,45 @@ class OrphanReport:
         return sum(f.size for f in self.files)
 
 
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """Files that are nobody's yet but soon somebody's.
+
+    names      file names
+    since_ms   files changed then or later (epoch ms): batches are writing; None = no batch is
+    """
+
+    names: frozenset[str] = frozenset()
+    since_ms: int | None = None
+
+    def is_too_new(self, file: FileInfo) -> bool:
+        """True for a file that a batch may just have written."""
+        return self.since_ms is not None and file.mtime_ms >= self.since_ms
+
+
 def find_orphans(
     metadata: TableMetadata,
     *,
     now_ms: int,
     older_than_ms: int = DEFAULT_AGE_MS,
-    protected: Collection[str] = (),
+    protected: Callable[[], Protected] | None = None,
 ) -> OrphanReport:
     """Find orphans; nothing is changed.
 
     now_ms          epoch ms
     older_than_ms   files changed later than so long ago are left alone
-    protected       names of files that staged batches have written
+    protected       called after the listing: what belongs to batches that are not committed yet
     errors          CorruptFileError, UnavailableError: while a snapshot, tag or manifest cannot be read, nobody knows what it
                     keeps, and nothing is called an orphan; InvalidInputError for a negative age
     """
     if older_than_ms < 0:
         raise InvalidInputError("the age of orphans cannot be negative")
     candidates = [f for f in _candidates(metadata) if now_ms - f.mtime_ms > older_than_ms]
-    # A directory listing comes before the metadata is read: what is committed in between is then known as used.
-    used = used_names(metadata) | set(protected)
-    orphans = [f for f in candidates if _is_orphan(f, used)]
+    # First the listing, then the batches, then the metadata: a file that is staged in between is known by its batch, one
+    # that is committed in between by its snapshot.
+    safe = protected() if protected is not None else Protected()
+    used = used_names(metadata) | safe.names
+    orphans = [f for f in candidates if _is_orphan(f, used) and not safe.is_too_new(f)]
     return OrphanReport(tuple(sorted(orphans, key=lambda f: f.path)), len(candidates), removed=False)
 
 
@@ -79,29 +97,47 @@ def used_names(metadata: TableMetadata) -> set[str]:
     """Names of all files that any state of any branch refers to.
 
     Entries of kind DELETE count, too: an older snapshot that is still there may need the file.
+    errors   NotFoundError for a manifest or list that a state still refers to; CorruptFileError, UnavailableError
     """
     names: set[str] = set()
-    lists: set[str] = set()
-    for snapshot in _all_states(metadata):
-        found = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
-        lists |= {n for n in found if n is not None}
-        if snapshot.statistics is not None:
-            names.add(snapshot.statistics)
-        if snapshot.index_manifest is not None and snapshot.index_manifest not in names:
-            names.add(snapshot.index_manifest)
-            names |= {e.file_name for e in metadata.index_manifest(snapshot.index_manifest)}
-    names |= lists
-    manifests = {m.file_name for name in lists for m in metadata.manifest_list(name)}
-    names |= manifests
-    for name in manifests:
-        for entry in metadata.manifest(name):
-            names.add(entry.file.file_name)
-            names.update(entry.file.extra_files)
+    known: set[str] = set()
+    for path, snapshot in _all_states(metadata):
+        try:
+            names |= _names_of(metadata, snapshot, known)
+        except NotFoundError:
+            # Expired while we looked: what only it kept is going anyway. A state that is still there must be whole.
+            if metadata.store.exists(path):
+                raise
     return names
 
 
-def _all_states(metadata: TableMetadata) -> Iterator[Snapshot]:
-    """Snapshots, tags and changelogs of the table and its branches."""
+def _names_of(metadata: TableMetadata, snapshot: Snapshot, known: set[str]) -> set[str]:
+    """Files of one state; `known` holds the manifests and lists that were read before."""
+    names: set[str] = set()
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+    if snapshot.statistics is not None:
+        names.add(snapshot.statistics)
+    if snapshot.index_manifest is not None and snapshot.index_manifest not in known:
+        names |= {e.file_name for e in metadata.index_manifest(snapshot.index_manifest)}
+        names.add(snapshot.index_manifest)
+    for list_name in lists:
+        if list_name is None or list_name in known:
+            continue
+        names.add(list_name)
+        for meta in metadata.manifest_list(list_name):
+            if meta.file_name in known or meta.file_name in names:
+                continue
+            for entry in metadata.manifest(meta.file_name):
+                names.add(entry.file.file_name)
+                names.update(entry.file.extra_files)
+            names.add(meta.file_name)
+    # Only now: a state that could not be read whole must not hide files from the next one.
+    known |= names
+    return names
+
+
+def _all_states(metadata: TableMetadata) -> Iterator[tuple[str, Snapshot]]:
+    """Path and content of the snapshots, tags and changelogs of the table and its branches."""
     for paths in _branches(metadata):
         for directory, prefix in (
             (paths.snapshot_dir, "snapshot-"),
@@ -113,9 +149,10 @@ def _all_states(metadata: TableMetadata) -> Iterator[Snapshot]:
                 if info.is_dir or not info.name.startswith(prefix) or not numbered:
                     continue
                 try:
-                    yield decode_snapshot(metadata.store.get(info.path), info.path)
+                    found = decode_snapshot(metadata.store.get(info.path), info.path)
                 except NotFoundError:
                     continue  # expired while we looked: what only it kept is going anyway
+                yield info.path, found
 
 
 def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:
