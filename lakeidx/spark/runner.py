@@ -52,7 +52,6 @@ class SparkRunner:
     def __init__(self, session: SparkSession, *, parallelism: int | None = None) -> None:
         self.session = session
         self._parallelism = parallelism or session_slots(session)
-        self.last_plan: str | None = None
 
     @property
     def parallelism(self) -> int:
@@ -78,14 +77,25 @@ class SparkRunner:
         """See `lakeidx.pipeline.runner.Runner.shuffle`."""
         if not weights:
             return []
+        frame = self.shuffle_frame(split, items, combine, weights=weights)
+        with _small_batches(self.session):
+            return _collect(frame, len(weights))
+
+    def shuffle_frame(
+        self,
+        split: Callable[[T], Iterable[Block]],
+        items: Sequence[T],
+        combine: Callable[[int, Iterator[Block]], R],
+        *,
+        weights: Sequence[int],
+    ) -> DataFrame:
+        """The query of a shuffle, one row per target: its plan holds one exchange, of binary blocks."""
         tasks = pack_targets(weights, task_count(sum(weights), self._parallelism))
         count = max(tasks) + 1
         split_blocks = _settling(_split_function(split, list(items), tasks))
         blocks = self._numbers(len(items)).mapInArrow(split_blocks, _BLOCK_SCHEMA)
         moved = _to_tasks(blocks, count).sortWithinPartitions("target", "ord", "piece")
-        frame = moved.mapInArrow(_settling(_combine_function(combine)), _RESULT_SCHEMA)
-        with _small_batches(self.session):
-            return _collect(frame, len(weights))
+        return moved.mapInArrow(_settling(_combine_function(combine)), _RESULT_SCHEMA)
 
     def _numbers(self, count: int) -> DataFrame:
         return self.session.range(0, count, 1, numPartitions=count)

@@ -1,0 +1,210 @@
+"""The block shuffle on Spark: same results as in one process, one exchange of binary blocks, errors and retries."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lakeidx.errors import CorruptFileError, LakeIdxError
+from lakeidx.pipeline.runner import Block, LocalRunner, Runner, pack_targets
+from lakeidx.pipeline.upsert import make_context, upsert_table
+from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, session_slots, task_count
+from tests.spark_fixture import spark
+from tests.tables import content, make_table, rows
+
+__all__ = ["spark"]
+pytestmark = pytest.mark.spark
+
+
+def make_split(targets: int) -> Callable[[int], Iterator[Block]]:
+    def split(item: int) -> Iterator[Block]:
+        rng = np.random.default_rng(item)
+        values = pa.table({"v": rng.integers(0, 99, 50), "s": pa.array([f"é{item}"] * 50).dictionary_encode()})
+        where = rng.integers(0, targets, 50)
+        for target in np.unique(where).tolist():
+            yield Block(target, item, values.filter(pa.array(where == target)))
+
+    return split
+
+
+def make_combine() -> Callable[[int, Iterator[Block]], Any]:
+    def combine(target: int, blocks: Iterator[Block]) -> Any:
+        found = list(blocks)
+        return (
+            target,
+            [b.order for b in found],
+            [b.rows.to_pylist() for b in found],
+            all(b.target == target for b in found),
+        )
+
+    return combine
+
+
+def test_the_same_results_as_in_one_process(spark: SparkSession) -> None:
+    arguments = (make_split(5), list(range(7)), make_combine())
+    local = LocalRunner(2).shuffle(*arguments, weights=[1, 5, 2, 2, 9], label="t")
+    there = SparkRunner(spark).shuffle(*arguments, weights=[1, 5, 2, 2, 9], label="t")
+    assert there == local
+    assert all(ok for _, _, _, ok in there)
+    assert [orders for _, orders, _, _ in there] == [sorted(o) for _, o, _, _ in there]
+    assert SparkRunner(spark).map(lambda n: n * n, list(range(9)), label="t") == [n * n for n in range(9)]
+    assert SparkRunner(spark).map(lambda n: n, [], label="t") == []
+
+
+def test_large_blocks_come_in_pieces_and_in_order(spark: SparkSession) -> None:
+    n = 9_000_000
+
+    def split(item: int) -> Iterator[Block]:
+        yield Block(0, item, pa.table({"v": np.arange(item, item + n, dtype=np.int64)}))
+
+    def combine(target: int, blocks: Iterator[Block]) -> list[tuple[int, int, int]]:
+        return [(b.order, b.rows.column("v")[0].as_py(), b.rows.num_rows) for b in blocks]
+
+    (found,) = SparkRunner(spark).shuffle(split, [0, 1], combine, weights=[1], label="t")
+    assert [order for order, _, _ in found] == sorted(order for order, _, _ in found)
+    for item in (0, 1):
+        pieces = [(first, count) for order, first, count in found if order == item]
+        assert len(pieces) == 2
+        assert sum(count for _, count in pieces) == n
+        assert [first for first, _ in pieces] == sorted(first for first, _ in pieces)
+
+
+def test_one_exchange_and_what_crosses_it_is_binary(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = SparkRunner(spark).shuffle_frame(make_split(3), [0, 1], make_combine(), weights=[1, 1, 1])
+    frame.explain(mode="simple")
+    plan = capsys.readouterr().out
+    exchanges = [line for line in plan.splitlines() if "Exchange" in line]
+    assert len(exchanges) == 1, plan
+    # The columns of the exchange are those of the map below it: four numbers and a block.
+    frame.explain(mode="formatted")
+    formatted = capsys.readouterr().out
+    (section,) = re.findall(r"\(\d+\) Exchange\nInput \[(\d+)\]: \[(.*)\]", formatted)
+    assert section[0] == "5"
+    assert [re.sub(r"#\d+L?", "", name) for name in section[1].split(", ")] == [
+        "task",
+        "target",
+        "ord",
+        "piece",
+        "payload",
+    ]
+
+
+def test_errors_of_lakeidx_arrive_as_they_are(spark: SparkSession) -> None:
+    def bad(item: int) -> int:
+        if item == 3:
+            raise CorruptFileError("cannot be read", path="f.parquet", offset=7)
+        return item
+
+    def bad_split(item: int) -> Iterator[Block]:
+        yield Block(0, item, pa.table({"v": [bad(item)]}))
+
+    def bad_combine(target: int, blocks: Iterator[Block]) -> int:
+        return bad(target + 2)
+
+    runner = SparkRunner(spark)
+    for call in (
+        lambda: runner.map(bad, [1, 2, 3], label="t"),
+        lambda: runner.shuffle(bad_split, [1, 2, 3], make_combine(), weights=[1, 1], label="t"),
+        lambda: runner.shuffle(make_split(2), [1], bad_combine, weights=[1, 1], label="t"),
+    ):
+        with pytest.raises(CorruptFileError, match=r"f\.parquet at byte 7: cannot be read") as caught:
+            call()
+        assert (caught.value.path, caught.value.offset) == ("f.parquet", 7)
+
+
+def test_other_errors_are_sparks_after_its_retries(spark: SparkSession, tmp_path: Path) -> None:
+    tries = str(tmp_path / "tries")
+
+    def broken(item: int) -> int:
+        with open(tries, "a") as f:
+            f.write("x")
+        raise RuntimeError("no such luck")
+
+    with pytest.raises(PySparkException, match="no such luck") as caught:
+        SparkRunner(spark).map(broken, [1], label="t")
+    assert not isinstance(caught.value, LakeIdxError)
+    assert Path(tries).read_text() == "xxx"
+
+
+class DyingRunner:
+    """A runner whose first split and first combine do all their work and then die with their worker, before they answer."""
+
+    def __init__(self, inner: Runner, marks: Path) -> None:
+        self.inner = inner
+        self.marks = str(marks)
+
+    @property
+    def parallelism(self) -> int:
+        return self.inner.parallelism
+
+    def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
+        return self.inner.map(task, items, label=label)
+
+    def shuffle(
+        self, split: Any, items: Sequence[Any], combine: Any, *, weights: Sequence[int], label: str
+    ) -> list[Any]:
+        marks, kill = self.marks, _die_once
+
+        def dying_split(item: Any) -> Iterator[Block]:
+            yield from list(split(item))
+            kill(f"{marks}/split")
+
+        def dying_combine(target: int, blocks: Iterator[Block]) -> Any:
+            out = combine(target, blocks)
+            kill(f"{marks}/combine")
+            return out
+
+        return self.inner.shuffle(dying_split, items, dying_combine, weights=weights, label=label)
+
+
+def _by_value() -> Callable[[str], None]:
+    def die_once(mark: str) -> None:
+        try:
+            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return die_once
+
+
+_die_once = _by_value()
+
+
+def test_killed_workers_are_replaced_and_each_row_lands_once(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert_table(make_context(table.metadata, "first"), rows([(p, k, "old") for p in (1, 2) for k in range(40)]))
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    runner = DyingRunner(SparkRunner(spark), marks)
+    changed = [(p, k, "new") for p in (2, 3) for k in range(20, 60)]
+    result = upsert_table(make_context(table.metadata, "second", runner=runner), rows(changed))
+    assert sorted(m.name for m in marks.iterdir()) == ["combine", "split"]
+    wanted: dict[tuple[int, int], str | None] = {(p, k): "old" for p in (1, 2) for k in range(40)}
+    wanted.update({(p, k): v for p, k, v in changed})
+    assert content(table) == wanted
+    assert (result.assign.inserts, result.assign.updates) == (60, 20)
+    assert table.metadata.snapshot_ids() == [1, 2]
+
+
+def test_slots_and_tasks(spark: SparkSession) -> None:
+    assert session_slots(spark) == 2
+    assert task_count(10, 2) == 2
+    assert task_count(5 * TASK_WEIGHT, 2) == 5
+    assert task_count(10**9, 2) == 2 * TASKS_PER_SLOT
+    assert sorted(pack_targets([5, 1, 1, 3], 2)) == [0, 0, 1, 1] or sorted(pack_targets([5, 1, 1, 3], 2)) == [
+        0,
+        1,
+        1,
+        1,
+    ]

@@ -1,0 +1,33 @@
+"""One Spark session for all tests of a lane: two slots, little memory, failed tasks are retried as on a cluster.
+
+Import the fixture `spark` (or name this module in ``pytest_plugins``).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeidx.spark.session import get_session
+
+#: Two slots; a task may fail twice.
+MASTER = "local[2,3]"
+CONFIG = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"}
+
+
+def require_java() -> None:
+    """Skip, visibly, where there is no Java."""
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session."""
+    require_java()
+    session = get_session(master=MASTER, app_name="lakeidx-tests", config=CONFIG)
+    yield session
+    session.stop()
