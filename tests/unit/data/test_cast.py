@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
 from lakeidx.data.cast import cast_column, is_same_value
-from lakeidx.data.cast_scalar import fit_decimal, parse_whole, scalar_cast, truncate_timestamp, wrap
-from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.data.cast_scalar import scalar_cast
+from lakeidx.errors import InvalidInputError
 from lakeidx.types import DataType, parse_type
 from tests.unit.codec.strategies import not_null
 
@@ -61,35 +61,11 @@ def test_text_that_does_not_parse_names_the_column() -> None:
         cast_column(column, parse_type("STRING"), parse_type("INT"), name="price")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("BYTES", "INT"), ("DATE", "INT"), ("BOOLEAN", "DATE"), ("DOUBLE", "BOOLEAN"), ("DATE", "VARCHAR(5)")],
-)
-def test_casts_that_paimon_does_not_have(old: str, new: str) -> None:
-    with pytest.raises(UnsupportedError, match="no cast"):
-        scalar_cast(parse_type(old), parse_type(new))
-
-
 def test_same_value() -> None:
     assert is_same_value(parse_type("INT NOT NULL"), parse_type("INT"))
     assert is_same_value(parse_type("CHAR(3)"), parse_type("VARCHAR(3)"))
     assert not is_same_value(parse_type("VARCHAR(4)"), parse_type("VARCHAR(3)"))
     assert not is_same_value(parse_type("VARCHAR(3)"), parse_type("CHAR(3)"))
-
-
-def test_small_rules() -> None:
-    assert wrap(300, 8) == 44
-    assert wrap(-129, 8) == 127
-    assert parse_whole("+12.9", 8) == 12
-    with pytest.raises(ValueError, match="does not fit"):
-        parse_whole("128", 8)
-    two = parse_type("DECIMAL(3, 1)")
-    assert (
-        fit_decimal(internal_to_arrow(["0.25"], parse_type("STRING")).cast(pa.decimal128(5, 2))[0].as_py(), two)
-        is not None
-    )
-    assert truncate_timestamp((1999, 5), 0) == (1000, 0)
-    assert truncate_timestamp((1999, 123_456), 6) == (1999, 123_000)
 
 
 def test_nested_values_become_text() -> None:

@@ -1,0 +1,68 @@
+"""What options say about the files of one write."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeidx.data.stats import ModeKind, StatsMode
+from lakeidx.data.write_spec import WriteSpec
+from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.format.data_file import FileSource
+from lakeidx.format.file_names import NewFileNames
+from tests.unit.data.tables import table_schema
+
+COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
+
+
+def spec(
+    options: dict[str, str], *, level: int = 0, changelog: bool = False, keys: tuple[str, ...] = ("k",)
+) -> WriteSpec:
+    return WriteSpec(table_schema(COLUMNS, keys, options), level, FileSource.APPEND, changelog)
+
+
+def test_statistics_by_level_and_for_changelogs() -> None:
+    options = {
+        "metadata.stats-mode": "counts",
+        "metadata.stats-mode.per.level": "5:full",
+        "changelog-file.stats-mode": "none",
+    }
+    assert spec(options).modes()["v"] == StatsMode(ModeKind.COUNTS)
+    assert spec(options, level=5).modes()["v"] == StatsMode(ModeKind.FULL)
+    assert spec(options, level=5, changelog=True).modes()["v"] == StatsMode(ModeKind.NONE)
+    assert spec({}).modes() == {
+        "_KEY_k": StatsMode(ModeKind.TRUNCATE, 128), "_SEQUENCE_NUMBER": StatsMode(ModeKind.TRUNCATE, 128),
+        "_VALUE_KIND": StatsMode(ModeKind.TRUNCATE, 128), "k": StatsMode(ModeKind.TRUNCATE, 16),
+        "v": StatsMode(ModeKind.TRUNCATE, 16),
+    }  # fmt: skip
+    with pytest.raises(InvalidInputError, match="metadata.stats-mode.*'some'"):
+        spec({"metadata.stats-mode": "some"}).modes()
+
+
+def test_thin_mode_is_for_keyed_tables() -> None:
+    thin = {"data-file.thin-mode": "true"}
+    assert [f.name for f in spec(thin).fields] == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "v"]
+    assert spec(thin).modes()["k"] == StatsMode(ModeKind.TRUNCATE, 128)
+    append = spec(thin, keys=())
+    assert not append.thin
+    assert [f.name for f in append.fields] == ["k", "v"]
+
+
+def test_names_and_codecs() -> None:
+    options = {
+        "file.compression": "lz4",
+        "file.compression.per.level": "5:zstd",
+        "file.suffix.include.compression": "true",
+    }
+    names = NewFileNames("u")
+    assert spec(options).new_name(names) == "data-u-0.lz4.parquet"
+    assert spec(options, level=5).new_name(names) == "data-u-1.zst.parquet"
+    assert spec({"changelog-file.compression": "snappy"}, changelog=True).compression == "snappy"
+
+
+@pytest.mark.parametrize(
+    ("options", "changelog"), [({"file.format": "orc"}, False), ({"changelog-file.format": "avro"}, True)]
+)
+def test_other_formats_are_refused(options: dict[str, str], changelog: bool) -> None:
+    with pytest.raises(UnsupportedError, match=next(iter(options.values()))):
+        spec(options, changelog=changelog).check_format()
+    spec({"file.format": "PARQUET"}).check_format()
