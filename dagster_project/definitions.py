@@ -11,6 +11,7 @@ import dagster as dg
 
 from dagster_project.factory import TableDefinitions, build_table
 from dagster_project.resources import SparkResource, resources_from_environment
+from dagster_project.sensors.failed_runs import build_failed_run_sensor
 from lakeidx.pipeline.config import load_pipelines
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ def build_definitions(folder: Path, *, spark: SparkResource | None = None) -> dg
         assets=[a for t in tables for a in t.assets],
         asset_checks=[c for t in tables for c in t.checks],
         jobs=[j for t in tables for j in t.jobs],
-        sensors=[s for t in tables for s in t.sensors],
+        sensors=[*(s for t in tables for s in t.sensors), build_failed_run_sensor()],
         schedules=[s for t in tables for s in t.schedules],
         resources=resources_from_environment(spark=spark),
         # One process per run: one Spark session, one import of what stages need.

@@ -9,8 +9,9 @@ import dagster as dg
 
 from dagster_project.check_assets import build_checks
 from dagster_project.landing_asset import build_landing_asset
-from dagster_project.maintenance_assets import build_expiry_asset, build_verification_asset
+from dagster_project.maintenance_assets import build_compaction_asset, build_expiry_asset, build_verification_asset
 from dagster_project.names import (
+    COMPACTION,
     SNAPSHOT_EXPIRY,
     VERIFICATION,
     asset_job_name,
@@ -19,6 +20,7 @@ from dagster_project.names import (
     batch_job_name,
     table_id,
 )
+from dagster_project.sensors.compaction import build_compaction_sensor
 from dagster_project.sensors.landing import build_landing_sensor
 from dagster_project.stage_assets import build_stage_assets
 from lakeidx.pipeline.config import PipelineConfig
@@ -41,6 +43,7 @@ def build_table(pipeline: PipelineConfig) -> TableDefinitions:
     out.assets = [
         build_landing_asset(pipeline),
         *build_stage_assets(pipeline),
+        build_compaction_asset(pipeline),
         build_expiry_asset(pipeline),
         build_verification_asset(pipeline),
     ]
@@ -51,10 +54,13 @@ def build_table(pipeline: PipelineConfig) -> TableDefinitions:
         description=f"Takes landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
     )
     out.jobs.append(batch)
-    crons = {SNAPSHOT_EXPIRY: pipeline.schedules.expiry, VERIFICATION: pipeline.schedules.verification}
+    schedules = pipeline.schedules
+    crons = {COMPACTION: schedules.compaction, SNAPSHOT_EXPIRY: schedules.expiry, VERIFICATION: schedules.verification}
     for name, cron in crons.items():
         job = dg.define_asset_job(asset_job_name(pipeline, name), selection=[asset_key(pipeline, name)])
         out.jobs.append(job)
+        if name == COMPACTION:
+            out.sensors.append(build_compaction_sensor(pipeline, job))
         if cron is not None:
             out.schedules.append(
                 dg.ScheduleDefinition(f"{table_id(pipeline)}__{name}_schedule", job=job, cron_schedule=cron)

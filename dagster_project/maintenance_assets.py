@@ -1,26 +1,51 @@
-"""The assets around a table that are not about one batch: snapshot_expiry and verification."""
+"""The assets around a table that are not about one batch.
+
+=================  ======================================================  ==============================================
+asset              does                                                    is started by
+=================  ======================================================  ==============================================
+compaction         `run_compaction`: a COMPACT snapshot                    its sensor, cron ``schedules.compaction``
+snapshot_expiry    `expire_table`, staging cleaned, orphans on request     cron ``schedules.expiry``
+verification       all rules over the whole table                          cron ``schedules.verification``
+=================  ======================================================  ==============================================
+"""
 
 import time
 from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from dagster_project.check_assets import build_specs, check_results, limits_of, table_rules
 from dagster_project.failures import failures_explained, retry_policy
-from dagster_project.names import SNAPSHOT_EXPIRY, VERIFICATION, asset_key, key_prefix, pool_name
+from dagster_project.names import COMPACTION, SNAPSHOT_EXPIRY, VERIFICATION, asset_key, key_prefix, pool_name
 from dagster_project.report_metadata import SAMPLE_ROWS, records_table
-from dagster_project.resources import TableResource
+from dagster_project.resources import SparkResource, TableResource
+from lakeidx.pipeline.cleanup import clean_orphans, clean_staging
+from lakeidx.pipeline.compact import CompactionReport, run_compaction
 from lakeidx.pipeline.config import PipelineConfig
+from lakeidx.quality import RuleResult, check_orphans
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.expire import ExpireReport, expire_table
+from lakeidx.table.handle import TableHandle
+
+
+class CompactionConfig(dg.Config):
+    """What a run may ask of a compaction."""
+
+    full: bool = Field(default=False, description="merge every bucket into its top level")
+    dry_run: bool = Field(default=False, description="only say what would be compacted")
 
 
 class ExpiryConfig(dg.Config):
     """What a run may ask of an expiry."""
 
-    dry_run: bool = False
+    dry_run: bool = Field(default=False, description="only say what would be deleted")
+    clean_staging: bool = Field(
+        default=True, description="also remove staged rows of finished and of abandoned batches"
+    )
+    remove_orphans: bool = Field(default=False, description="also remove old files that nothing refers to")
 
 
 def common(pipeline: PipelineConfig) -> dict[str, Any]:
@@ -34,6 +59,44 @@ def common(pipeline: PipelineConfig) -> dict[str, Any]:
         "retry_policy": retry_policy(pipeline),
         "deps": [asset_key(pipeline, "commit")],
     }
+
+
+def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
+    """Universal compaction of every bucket that asks for it, and checks of the buckets it rewrote."""
+
+    @dg.asset(
+        name=COMPACTION,
+        kinds={"spark", "parquet"},
+        description="Sorted runs of buckets that have too many are merged; deletes are dropped at the top level.",
+        check_specs=build_specs(pipeline, COMPACTION, table_rules(pipeline), partitioned=False),
+        **common(pipeline),
+    )
+    def compaction(
+        context: dg.AssetExecutionContext, config: CompactionConfig, spark: SparkResource, tables: TableResource
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        with failures_explained():
+            table = tables.open(pipeline)
+            report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
+            buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
+            evidence = load_evidence(table.metadata, buckets=buckets)
+            checks = list(check_results(pipeline, COMPACTION, verify(evidence, limits_of(pipeline))))
+            return dg.MaterializeResult(check_results=checks, metadata=compaction_metadata(report))
+
+    return compaction
+
+
+def compaction_metadata(report: CompactionReport) -> dict[str, Any]:
+    """Figures of a compaction, and the first buckets that were picked."""
+    out: dict[str, Any] = {
+        f"lakeidx/{name}": value
+        for name, value in report.model_dump().items()
+        if isinstance(value, (bool, int, float)) and not isinstance(value, tuple)
+    }
+    if report.snapshot_ids:
+        out["lakeidx/snapshot_id"] = report.snapshot_ids[-1]
+    if report.picked:
+        out["lakeidx/picked"] = records_table(report.picked[:SAMPLE_ROWS])
+    return out
 
 
 def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] = time.time) -> dg.AssetsDefinition:
@@ -52,7 +115,16 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
             table = tables.open(pipeline)
             now_ms = int(clock() * 1000)
             report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
-            return dg.MaterializeResult(metadata=expiry_metadata(report))
+            metadata = expiry_metadata(report)
+            if config.clean_staging:
+                staging = clean_staging(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
+                metadata["lakeidx/staging_files_deleted"] = len(staging.files)
+                metadata["lakeidx/staging_bytes_deleted"] = staging.bytes
+            if config.remove_orphans:
+                orphans = clean_orphans(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
+                metadata["lakeidx/orphans_deleted"] = len(orphans.files)
+                metadata["lakeidx/orphan_bytes_deleted"] = orphans.bytes
+            return dg.MaterializeResult(metadata=metadata)
 
     return snapshot_expiry
 
@@ -77,9 +149,11 @@ def expiry_metadata(report: ExpireReport) -> dict[str, Any]:
     return out
 
 
-def build_verification_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
+def build_verification_asset(
+    pipeline: PipelineConfig, *, clock: Callable[[], float] = time.time
+) -> dg.AssetsDefinition:
     """All rules over the whole table, and pictures of it."""
-    names = list(table_rules(pipeline))
+    names = [*table_rules(pipeline), "orphans_below_limit"]
 
     @dg.asset(
         name=VERIFICATION,
@@ -95,7 +169,8 @@ def build_verification_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             started = time.monotonic()
             table = tables.open(pipeline)
             evidence = load_evidence(table.metadata)
-            results = list(check_results(pipeline, VERIFICATION, verify(evidence, limits_of(pipeline))))
+            rules = [*verify(evidence, limits_of(pipeline)), count_orphans(pipeline, table, int(clock() * 1000))]
+            results = list(check_results(pipeline, VERIFICATION, rules))
             seconds = time.monotonic() - started
             return dg.MaterializeResult(
                 check_results=results,
@@ -113,3 +188,9 @@ def build_verification_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             )
 
     return verification
+
+
+def count_orphans(pipeline: PipelineConfig, table: TableHandle, now_ms: int) -> RuleResult:
+    """Old files that nothing refers to, against the pipeline's limit."""
+    found = clean_orphans(table.metadata, now_ms=now_ms, dry_run=True).files
+    return check_orphans({f.path: f.size for f in found}, max_files=pipeline.checks.orphan_files)

@@ -22,6 +22,7 @@ from dagster_project.failures import failures_explained, retry_policy
 from dagster_project.names import LANDING, asset_key, key_prefix, partitions_of, pool_name
 from dagster_project.report_metadata import (
     assign_metadata,
+    column_schema,
     commit_metadata,
     ingest_metadata,
     table_metadata,
@@ -109,7 +110,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
         description=pipeline.description
         + "\n\nLanding files, cast to the table's schema; rows that cannot be kept are set "
         "aside with their reasons.",
-        metadata=table_metadata(pipeline),
+        metadata={"dagster/column_schema": column_schema(pipeline)},
         **common,
     )
     def ingest(
