@@ -34,7 +34,7 @@ def test_statistics_by_level_and_for_changelogs() -> None:
         "_VALUE_KIND": StatsMode(ModeKind.TRUNCATE, 128), "k": StatsMode(ModeKind.TRUNCATE, 16),
         "v": StatsMode(ModeKind.TRUNCATE, 16),
     }  # fmt: skip
-    with pytest.raises(InvalidInputError, match="metadata.stats-mode.*'some'"):
+    with pytest.raises(InvalidInputError, match=r"metadata.stats-mode.*'some'"):
         spec({"metadata.stats-mode": "some"}).modes()
 
 
