@@ -42,6 +42,7 @@ class ReadCounters:
     rows_read          rows decoded
     rows_given         rows handed on, after positions were filtered
     bytes_read         compressed bytes of the decoded columns
+    bytes_spared       compressed bytes of the same columns in row groups that were left out
     """
 
     files: int = 0
@@ -50,6 +51,17 @@ class ReadCounters:
     rows_read: int = 0
     rows_given: int = 0
     bytes_read: int = 0
+    bytes_spared: int = 0
+
+    def add(self, other: ReadCounters) -> None:
+        """Add another reader's counts to these."""
+        self.files += other.files
+        self.row_groups += other.row_groups
+        self.row_groups_read += other.row_groups_read
+        self.rows_read += other.rows_read
+        self.rows_given += other.rows_given
+        self.bytes_read += other.bytes_read
+        self.bytes_spared += other.bytes_spared
 
 
 @contextlib.contextmanager
@@ -125,6 +137,8 @@ class ParquetSource:
                 counters.rows_read += rows
                 counters.bytes_read += self._group_bytes(g, names)
                 yield from self._group(g, first, names, batch_rows)
+            else:
+                counters.bytes_spared += self._group_bytes(g, names)
             first += rows
 
     def _group(self, g: int, first: int, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.Table]]:

@@ -8,3 +8,4 @@ from lakeidx.file_index.registry import file_index_names as file_index_names
 from lakeidx.file_index.registry import register_file_index as register_file_index
 from lakeidx.file_index.write import INDEX_SUFFIX as INDEX_SUFFIX
 from lakeidx.file_index.write import DataFileIndexWriter as DataFileIndexWriter
+from lakeidx.file_index.write import index_builder as index_builder

@@ -6,7 +6,7 @@ source   org.apache.paimon.io.DataFileIndexWriter, release 1.4.2
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -127,3 +127,15 @@ class DataFileIndexWriter:
         if len(container) > self._threshold:
             return FileIndexParts(None, [(INDEX_SUFFIX, container)])
         return FileIndexParts(container, [])
+
+
+def index_builder(schema: TableSchema) -> Callable[[], DataFileIndexWriter] | None:
+    """What `lakeidx.data.parquet_write.write_data_files` calls for each new data file; None without configured indexes.
+
+    errors   InvalidInputError as `DataFileIndexWriter`
+    """
+    indexes = indexed_columns(schema.options)
+    if not indexes:
+        return None
+    threshold = schema.table_options.file_index_in_manifest_threshold
+    return lambda: DataFileIndexWriter(schema, indexes, threshold=threshold)

@@ -2,75 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from lakeidx.codec.binary_row import encode_row, with_arity
 from lakeidx.codec.binary_row_vec import hash_columns
 from lakeidx.codec.bucket import fixed_buckets
 from lakeidx.codec.values import internal_to_arrow
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.predicate import Predicate, equality_values
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan_plan import BucketFinder
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict
 
+_log = logging.getLogger(__name__)
+
+#: (partition bytes, bucket)
+Place = tuple[bytes, int]
+KeepFile = Callable[[ManifestEntry], bool]
+
 
 def make_bucket_finder(metadata: TableMetadata, schema: TableSchema) -> BucketFinder | None:
     """A finder for the table's bucket mode; None where no predicate can tell buckets apart."""
-    if schema.bucket_mode is BucketMode.HASH_FIXED:
-        return lambda predicate, index: None if not schema.bucket_keys else _fixed(predicate, schema)
+    if schema.bucket_mode is BucketMode.HASH_FIXED and schema.bucket_keys:
+        return lambda predicate, index, places: _fixed(predicate, schema)
     if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
-        return lambda predicate, index: _dynamic(predicate, index, metadata, schema)
+        return lambda predicate, index, places: _dynamic(predicate, index, places, metadata, schema)
     return None
 
 
-class _AnyPartition(set[tuple[bytes, int]]):
-    """Buckets by number, whatever the partition."""
-
-    def __init__(self, buckets: set[int]) -> None:
-        super().__init__()
-        self._buckets = buckets
-
-    def __contains__(self, place: object) -> bool:
-        return isinstance(place, tuple) and place[1] in self._buckets
-
-
-def _fixed(predicate: Predicate, schema: TableSchema) -> set[tuple[bytes, int]] | None:
+def _fixed(predicate: Predicate, schema: TableSchema) -> KeepFile | None:
+    """By the bucket function, with the number of buckets that each file was written for."""
     values = equality_values(predicate, schema.bucket_keys)
     if values is None:
         return None
-    if not values:
-        return set()
     types = [schema.field(n).type for n in schema.bucket_keys]
     columns = [internal_to_arrow([v[i] for v in values], t) for i, t in enumerate(types)]
-    numbers = fixed_buckets(columns, types, schema.bucket, schema.table_options.bucket_function_type)
-    return _AnyPartition(set(numbers.tolist()))
+    known: dict[int, set[int]] = {}
+
+    def keep(entry: ManifestEntry) -> bool:
+        total = entry.total_buckets
+        if not values:
+            return False
+        if total <= 0:
+            return True
+        if total not in known:
+            numbers = fixed_buckets(columns, types, total, schema.table_options.bucket_function_type)
+            known[total] = set(numbers.tolist())
+        return entry.bucket in known[total]
+
+    return keep
 
 
 def _dynamic(
-    predicate: Predicate, index: Sequence[IndexEntry], metadata: TableMetadata, schema: TableSchema
-) -> set[tuple[bytes, int]] | None:
-    """Buckets whose hash index has one of the keys' hashes, where the partition is given, too: an index file per bucket is read."""
+    predicate: Predicate,
+    index: Sequence[IndexEntry],
+    places: Collection[Place],
+    metadata: TableMetadata,
+    schema: TableSchema,
+) -> KeepFile | None:
+    """Buckets whose hash index has one of the keys' hashes: the index file of each bucket in question is read.
+
+    A bucket without a hash index, or with a damaged one, is kept.
+    """
     keys = equality_values(predicate, schema.trimmed_primary_keys)
     if keys is None:
         return None
     if not keys:
-        return set()
-    partitions: set[bytes] | None = None
-    if schema.partition_keys:
-        values = equality_values(predicate, schema.partition_keys)
-        if values is None:
-            return None
-        partitions = {with_arity(encode_row(list(v), schema.partition_types), len(v)) for v in values}
+        return lambda entry: False
     columns = [internal_to_arrow([k[i] for k in keys], t) for i, t in enumerate(schema.key_types)]
     hashes = hash_columns(columns, schema.key_types)
-    found: set[tuple[bytes, int]] = set()
+    without: set[Place] = set()
     for entry in index:
-        if entry.index_type != HASH_INDEX or (partitions is not None and entry.partition not in partitions):
+        place = (entry.partition, entry.bucket)
+        if entry.index_type != HASH_INDEX or place not in places:
             continue
         path = metadata.paths.index_file(
             decode_partition_dict(entry.partition, schema),
@@ -78,6 +88,11 @@ def _dynamic(
             entry.file_name,
             external_path=entry.external_path,
         )
-        if np.isin(hashes, decode_hash_index(metadata.store.get(path), path)).any():
-            found.add((entry.partition, entry.bucket))
-    return found
+        try:
+            known = decode_hash_index(metadata.store.get(path), path)
+        except CorruptFileError as error:
+            _log.warning("bucket %d is read without its hash index: %s", entry.bucket, error)
+            continue
+        if not any((known == h).any() for h in hashes) if len(hashes) <= 4 else not np.isin(hashes, known).any():
+            without.add(place)
+    return lambda entry: (entry.partition, entry.bucket) not in without

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from lakeidx.data.engines import validate_merge_options
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index import validate_file_index_options
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema import TableSchema, encode_schema, new_schema
 from lakeidx.format.snapshot import Snapshot
@@ -14,6 +15,7 @@ from lakeidx.predicate import TRUE, Predicate, bind, parse_where
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.bucket_finder import make_bucket_finder
+from lakeidx.table.file_index_scan import FileIndexTest
 from lakeidx.table.metadata import TableMetadata, time_travel
 from lakeidx.table.scan import TableScan
 from lakeidx.table.scan_plan import PlanOptions, plan_scan
@@ -54,6 +56,7 @@ class TableHandle:
         """
         schema = new_schema(spec)
         validate_merge_options(schema)
+        validate_file_index_options(schema)
         table = cls(open_store(uri, storage_options), TablePaths.of(uri, schema))
         path = table.paths.schema(0)
         if not table.metadata.schema_ids() and table.store.put_if_absent(path, encode_schema(schema)):
@@ -106,6 +109,7 @@ class TableHandle:
             schema,
             predicate,
             bucket_finder=make_bucket_finder(self.metadata, schema),
+            embedded_test=FileIndexTest(self.store, schema, predicate).embedded_may_match,
             layers=layers,
         )
         return TableScan(self.metadata, plan, columns=columns, limit=limit)

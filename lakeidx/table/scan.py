@@ -5,24 +5,28 @@ source   org.apache.paimon.operation.MergeFileSplitRead, RawFileSplitRead, relea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakeidx.data.engines import make_engine
-from lakeidx.data.merge import merge_sorted_runs
-from lakeidx.data.parquet_read import ReadCounters, read_data_file
-from lakeidx.format.data_file import DataFileMeta
-from lakeidx.format.deletion_vector import Positions, decode_vector, vector_range
-from lakeidx.predicate import TRUE, Predicate, columns, filter_table, project
+from lakeidx.data.read_parquet import ReadCounters
+from lakeidx.predicate import TRUE
+from lakeidx.table.file_index_scan import FileIndexTest
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.ordered_threads import available_cores, run_ordered
+from lakeidx.table.scan_explain import ScanExplanation
+from lakeidx.table.scan_figures import ScanFigures
 from lakeidx.table.scan_plan import BucketFiles, ScanPlan, Section
-from lakeidx.table.view import decode_partition_dict
+from lakeidx.table.section_read import VALUE_KIND, SectionReader
 
-VALUE_KIND = "_VALUE_KIND"
-SEQUENCE = "_SEQUENCE_NUMBER"
-_INSERT, _UPDATE_AFTER = 0, 2
+#: Arrow bytes that workers may have ready beyond what is being taken.
+PREFETCH_BYTES = 256 << 20
+
+#: What is read at a time: one section of one bucket. No two hold the same key.
+ScanUnit: TypeAlias = tuple[BucketFiles, Section]
 
 
 class TableScan:
@@ -30,6 +34,7 @@ class TableScan:
 
     columns          columns to give back, in order; None = all
     keep_deletes     give rows of kind -D, too, and the column _VALUE_KIND (for changelogs and checks)
+    figures          what reading has cost so far, over all times it was read
     """
 
     def __init__(
@@ -48,8 +53,16 @@ class TableScan:
             plan.schema.field(name)
         self.keep_deletes = keep_deletes
         self.limit = limit
-        self.counters = ReadCounters()
+        self.figures = ScanFigures()
         self.rows_returned = 0
+        self._lock = threading.Lock()
+        asks = plan.predicate != TRUE and plan.layers.file_index and plan.schema.table_options.file_index_read_enabled
+        self._index_test = FileIndexTest(metadata.store, plan.schema, plan.predicate) if asks else None
+
+    @property
+    def counters(self) -> ReadCounters:
+        """Of the data files that were read."""
+        return self.figures.read
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -59,29 +72,55 @@ class TableScan:
             fields.append(pa.field(VALUE_KIND, pa.int8()))
         return pa.schema(fields)
 
-    def batches(self) -> Iterator[pa.Table]:
-        """Rows in tables of bounded size; order within a bucket is key order."""
-        left = self.limit
-        for bucket in self.plan.buckets:
-            for rows in self.read_bucket(bucket):
-                if left is not None:
-                    rows = rows.slice(0, left)
-                    left -= rows.num_rows
-                if rows.num_rows:
-                    self.rows_returned += rows.num_rows
-                    yield rows
-                if left is not None and left <= 0:
-                    return
+    def batches(self, *, threads: int | None = None) -> Iterator[pa.Table]:
+        """Rows in tables of bounded size; the order is the same every time, and key order within a section.
 
-    def to_arrow(self) -> pa.Table:
+        threads   sections read at a time; default: the processors there are, one when the scan has a limit
+        memory    `PREFETCH_BYTES` beside what each thread works on
+        """
+        if threads is None:
+            threads = available_cores() if self.limit is None else 1
+        units = self.units()
+        found = run_ordered(
+            units,
+            lambda unit: self.read_section(*unit),
+            lambda rows: int(rows.nbytes),
+            threads=threads,
+            budget_bytes=PREFETCH_BYTES,
+        )
+        left = self.limit
+        for rows in found:
+            if left is not None:
+                rows = rows.slice(0, left)
+                left -= rows.num_rows
+            if rows.num_rows:
+                self.rows_returned += rows.num_rows
+                yield rows
+            if left is not None and left <= 0:
+                return
+
+    def units(self) -> list[ScanUnit]:
+        """What is read at a time, in the order of the rows."""
+        return [(bucket, section) for bucket in self.plan.buckets for section in bucket.sections]
+
+    def to_arrow(self, *, threads: int | None = None) -> pa.Table:
         """All rows."""
-        tables = list(self.batches())
+        tables = list(self.batches(threads=threads))
         return pa.concat_tables(tables) if tables else self.arrow_schema.empty_table()
 
     def to_reader(self) -> pa.RecordBatchReader:
         """All rows as a stream."""
         batches = (b for t in self.batches() for b in t.to_batches())
         return pa.RecordBatchReader.from_batches(self.arrow_schema, batches)
+
+    def explain(self) -> ScanExplanation:
+        """Read the scan once and say what every layer was given, spared and cost."""
+        run = TableScan(
+            self.metadata, self.plan, columns=self.columns, keep_deletes=self.keep_deletes, limit=self.limit
+        )
+        started = time.monotonic()
+        rows = sum(t.num_rows for t in run.batches())
+        return ScanExplanation.of(self.plan, run.figures, rows=rows, seconds=time.monotonic() - started)
 
     def read_bucket(self, bucket: BucketFiles) -> Iterator[pa.Table]:
         """Merged and filtered rows of one bucket."""
@@ -90,66 +129,16 @@ class TableScan:
 
     def read_section(self, bucket: BucketFiles, section: Section) -> Iterator[pa.Table]:
         """Merged and filtered rows of one section."""
-        schema, predicate = self.plan.schema, self.plan.predicate
-        merging = len(section) > 1
-        needed = self._needed(merging)
-        # A filter on a non-key column before the merge would bring back an older version of the key.
-        pushed = project(predicate, schema.trimmed_primary_keys) if merging else predicate
-        if merging:
-            runs = [self._run(bucket, run, needed, pushed) for run in section]
-            rows: Iterable[pa.Table] = merge_sorted_runs(runs, schema, make_engine(schema))
-        else:
-            rows = self._run(bucket, section[0], needed, pushed)
-        for table in rows:
-            yield from self._finish(table)
-
-    def _needed(self, merging: bool) -> tuple[str, ...]:
-        """Columns to read: what is asked for, what the filter needs, and what a merge needs."""
-        schema = self.plan.schema
-        names = {*self.columns, *columns(self.plan.predicate)}
-        if merging:
-            names |= set(schema.trimmed_primary_keys)
-            ordered = [n for n in schema.field_names if n in names]
-            names = {*make_engine(schema).required_columns(ordered), *schema.table_options.sequence_field}
-        return tuple(n for n in schema.field_names if n in names)
-
-    def _run(
-        self, bucket: BucketFiles, run: Sequence[DataFileMeta], needed: Sequence[str], predicate: Predicate
-    ) -> Iterator[pa.Table]:
-        schema = self.plan.schema
-        partition = decode_partition_dict(bucket.partition, schema)
-        directory = self.metadata.paths.bucket_dir(partition, bucket.bucket)
-        for file in run:
-            path = file.external_path or f"{directory}/{file.file_name}"
-            yield from read_data_file(
-                self.metadata.store,
-                path,
-                file,
-                self.metadata.schema(file.schema_id),
-                schema,
-                needed,
-                predicate=None if predicate == TRUE else predicate,
-                deletion_vector=self._deletion_vector(bucket, file),
-                counters=self.counters,
-            )
-
-    def _deletion_vector(self, bucket: BucketFiles, file: DataFileMeta) -> Positions | None:
-        found = bucket.deletion_vectors.get(file.file_name)
-        if found is None:
-            return None
-        name, meta = found
-        path = self.metadata.paths.index_file(
-            decode_partition_dict(bucket.partition, self.plan.schema), bucket.bucket, name
+        reader = SectionReader(
+            self.metadata,
+            self.plan,
+            bucket,
+            self.columns,
+            index_test=self._index_test,
+            keep_deletes=self.keep_deletes,
         )
-        return decode_vector(self.metadata.store.get_range(path, *vector_range(meta)), meta, path)
-
-    def _finish(self, rows: pa.Table) -> Iterator[pa.Table]:
-        if VALUE_KIND in rows.column_names and not self.keep_deletes:
-            kinds = rows.column(VALUE_KIND)
-            live = pc.or_(pc.equal(kinds, _INSERT), pc.equal(kinds, _UPDATE_AFTER))
-            if not pc.all(live, min_count=0).as_py():
-                rows = rows.filter(live)
-        if self.plan.predicate != TRUE:
-            rows = filter_table(self.plan.predicate, rows)
-        names = [*self.columns, *([VALUE_KIND] if self.keep_deletes else [])]
-        yield rows.select(names)
+        try:
+            yield from reader.read(section)
+        finally:
+            with self._lock:
+                self.figures.add(reader.figures)

@@ -1,7 +1,7 @@
 """Plans a scan: from a predicate down to the files to read, layer by layer, each layer accounted for.
 
-Layers, in order: manifests and partitions (partition predicate), buckets (bucket keys, hash index), key ranges, value
-statistics, embedded file indexes. Every layer only ever drops what surely holds no selected row, and never one version of a
+Layers, in order: manifests and partitions (partition predicate), key ranges, buckets (bucket keys, hash index), value
+statistics, embedded file indexes; reading goes on with file indexes beside the files, row groups and row positions. Every layer only ever drops what surely holds no selected row, and never one version of a
 key while another version stays.
 
 source   org.apache.paimon.operation.KeyValueFileStoreScan, org.apache.paimon.table.source.MergeTreeSplitGenerator, release 1.4.2
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
@@ -28,31 +28,8 @@ from lakeidx.table.prune import (
     partition_matcher,
     prune_bucket_by_values,
 )
+from lakeidx.table.scan_figures import LayerTrace
 from lakeidx.table.view import DELETION_VECTORS, fold_entries
-
-
-@dataclass(slots=True)
-class LayerTrace:
-    """What one layer of planning or reading was given and what it let through.
-
-    unit       what is counted: manifests, files, row groups, rows
-    came_in, kept, bytes_in, bytes_kept   counts and bytes before and after
-    false_positives   units that were opened and held no selected row; None where nobody can know
-    """
-
-    layer: str
-    unit: str
-    came_in: int = 0
-    kept: int = 0
-    bytes_in: int = 0
-    bytes_kept: int = 0
-    seconds: float = 0.0
-    false_positives: int | None = None
-
-    @property
-    def spared(self) -> int:
-        """Units this layer left out."""
-        return self.came_in - self.kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +62,7 @@ class ScanPlan:
     predicate   bound to that schema; TRUE = all rows
     buckets     what to read
     trace       one entry per layer, in order
+    layers      layers that take part, those of reading included
     """
 
     snapshot: Snapshot | None
@@ -92,6 +70,7 @@ class ScanPlan:
     predicate: Predicate
     buckets: tuple[BucketFiles, ...]
     trace: tuple[LayerTrace, ...]
+    layers: PlanOptions = field(default_factory=lambda: PlanOptions())
 
     @property
     def file_count(self) -> int:
@@ -99,8 +78,10 @@ class ScanPlan:
         return sum(len(b.files()) for b in self.buckets)
 
 
-#: Finds the buckets of dynamic-bucket tables that can hold the selected keys: (partition, entries' HASH index) -> buckets or None.
-BucketFinder = Callable[[Predicate, Sequence[IndexEntry]], "set[tuple[bytes, int]] | None"]
+#: Makes a test of files by their bucket from (predicate, live index entries, buckets in question); None: it cannot tell.
+BucketFinder = Callable[
+    [Predicate, Sequence[IndexEntry], "set[tuple[bytes, int]]"], "Callable[[ManifestEntry], bool] | None"
+]
 #: Tests an embedded file index: False when surely no row is selected.
 EmbeddedTest = Callable[[DataFileMeta, TableSchema], bool]
 
@@ -114,6 +95,7 @@ class PlanOptions:
     keys: bool = True
     values: bool = True
     file_index: bool = True
+    row_groups: bool = True
 
 
 def plan_scan(
@@ -133,7 +115,7 @@ def plan_scan(
     layers = layers or PlanOptions()
     trace: list[LayerTrace] = []
     if snapshot is None:
-        return ScanPlan(None, schema, predicate, (), ())
+        return ScanPlan(None, schema, predicate, (), (), layers)
     partition_predicate = project(predicate, schema.partition_keys) if layers.partitions else TRUE
     entries = _read_manifests(metadata, snapshot, schema, partition_predicate, trace)
     index = metadata.index_manifest(snapshot.index_manifest)
@@ -146,26 +128,26 @@ def plan_scan(
         entries = _layer(trace, "postponed", entries, lambda e: e.bucket >= 0)
     if skips_level_0(schema):
         entries = _layer(trace, "level 0", entries, lambda e: e.file.level > 0)
-    if layers.buckets and bucket_finder is not None and predicate != TRUE:
-        started = time.monotonic()
-        wanted = bucket_finder(predicate, index)
-        if wanted is not None:
-            entries = _layer(trace, "bucket", entries, lambda e: (e.partition, e.bucket) in wanted, started)
     key_predicate = project(predicate, schema.trimmed_primary_keys) if layers.keys and schema.primary_keys else TRUE
     if key_predicate != TRUE:
         entries = _layer(trace, "key range", entries, lambda e: keys_may_match(e.file, key_predicate, schema))
+    if layers.buckets and bucket_finder is not None and predicate != TRUE:
+        started = time.monotonic()
+        wanted = bucket_finder(predicate, index, {(e.partition, e.bucket) for e in entries})
+        if wanted is not None:
+            entries = _layer(trace, "bucket", entries, wanted, started)
     grouped = _group(entries)
     if layers.values and predicate != TRUE:
         _prune_values(metadata, schema, predicate, grouped, trace)
-    if layers.file_index and embedded_test is not None and predicate != TRUE and options.file_index_read_enabled:
-        _prune_embedded(metadata, schema, grouped, embedded_test, trace)
     ranges = deletion_vector_ranges(index)
     buckets = tuple(
         _bucket_files(schema, partition, bucket, total, files, ranges)
         for (partition, bucket, total), files in grouped.items()
         if files
     )
-    return ScanPlan(snapshot, schema, predicate, buckets, tuple(trace))
+    if layers.file_index and embedded_test is not None and predicate != TRUE and options.file_index_read_enabled:
+        buckets = _prune_embedded(metadata, buckets, embedded_test, trace)
+    return ScanPlan(snapshot, schema, predicate, buckets, tuple(trace), layers)
 
 
 def skips_level_0(schema: TableSchema) -> bool:
@@ -281,16 +263,27 @@ def _prune_values(
 
 
 def _prune_embedded(
-    metadata: TableMetadata, schema: TableSchema, grouped: _Grouped, test: EmbeddedTest, trace: list[LayerTrace]
-) -> None:
-    alone = not schema.primary_keys or skips_level_0(schema)
-    if not alone or not any(f.embedded_index for files in grouped.values() for f in files):
-        return
+    metadata: TableMetadata, buckets: tuple[BucketFiles, ...], test: EmbeddedTest, trace: list[LayerTrace]
+) -> tuple[BucketFiles, ...]:
+    """Drop files by their embedded indexes, where no other file has an older or newer version of their rows."""
+    before = [f for b in buckets for f in b.files()]
+    if not any(f.embedded_index for f in before):
+        return buckets
     started = time.monotonic()
-    before = [f for files in grouped.values() for f in files]
-    for place, files in grouped.items():
-        grouped[place] = [f for f in files if not f.embedded_index or test(f, metadata.schema(f.schema_id))]
-    trace.append(_files_trace("embedded file index", before, [f for files in grouped.values() for f in files], started))
+    out = []
+    for bucket in buckets:
+        sections = []
+        for section in bucket.sections:
+            if len(section) > 1:
+                sections.append(section)
+                continue
+            run = tuple(f for f in section[0] if not f.embedded_index or test(f, metadata.schema(f.schema_id)))
+            if run:
+                sections.append((run,))
+        if sections:
+            out.append(replace(bucket, sections=tuple(sections)))
+    trace.append(_files_trace("embedded file index", before, [f for b in out for f in b.files()], started))
+    return tuple(out)
 
 
 def _bucket_files(

@@ -1,0 +1,178 @@
+"""Reads one section of one bucket: its files merged when they overlap, else one after another by all their indexes.
+
+source   org.apache.paimon.operation.MergeFileSplitRead, RawFileSplitRead, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.data.engines import make_engine
+from lakeidx.data.merge import merge_sorted_runs
+from lakeidx.data.parquet_read import BATCH_ROWS, read_data_file
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.deletion_vector import Positions, decode_vector, vector_range
+from lakeidx.predicate import TRUE, Predicate, columns, filter_table, project
+from lakeidx.storage.base import join
+from lakeidx.table.file_index_scan import Answer, FileIndexTest
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan_figures import ScanFigures
+from lakeidx.table.scan_plan import BucketFiles, ScanPlan, Section
+from lakeidx.table.view import decode_partition_dict
+
+VALUE_KIND = "_VALUE_KIND"
+_EVERYTHING = Answer(False)
+#: Rows per batch of a merge: few rounds, and key columns still fit the processor's cache.
+_MERGE_ROWS = 2 * BATCH_ROWS
+
+
+class SectionReader:
+    """Reads a section; counts for itself, for sections are read side by side.
+
+    columns        columns to give back
+    index_test     asks file indexes; None when they take no part
+    keep_deletes   give rows of kind -D, too, and the column _VALUE_KIND
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        plan: ScanPlan,
+        bucket: BucketFiles,
+        columns: Sequence[str],
+        *,
+        index_test: FileIndexTest | None,
+        keep_deletes: bool,
+    ) -> None:
+        self.figures = ScanFigures()
+        self._metadata = metadata
+        self._plan = plan
+        self._bucket = bucket
+        self._columns = [*columns, *([VALUE_KIND] if keep_deletes else [])]
+        self._wanted = columns
+        self._index_test = index_test
+        self._keep_deletes = keep_deletes
+        partition = decode_partition_dict(bucket.partition, plan.schema)
+        self._partition = partition
+        self._directory = metadata.paths.bucket_dir(partition, bucket.bucket)
+
+    def read(self, section: Section) -> Iterator[pa.Table]:
+        """Merged and filtered rows."""
+        files = [f for run in section for f in run]
+        self.figures.planned_files += len(files)
+        self.figures.planned_bytes += sum(f.file_size for f in files)
+        return self._timed(self._merged(section) if len(section) > 1 else self._plain(section[0]))
+
+    def _timed(self, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        while True:
+            started = time.monotonic()
+            table = next(rows, None)
+            self.figures.read_seconds += time.monotonic() - started
+            if table is None:
+                return
+            yield table
+
+    def _merged(self, section: Section) -> Iterator[pa.Table]:
+        schema, predicate = self._plan.schema, self._plan.predicate
+        # A filter on a non-key column before the merge would bring back an older version of the key.
+        pushed = self._pushed(project(predicate, schema.trimmed_primary_keys))
+        engine = make_engine(schema)
+        needed = self._needed(merging=True)
+        runs = [self._run(run, needed, pushed) for run in section]
+        selected = 0
+        for table in merge_sorted_runs(runs, schema, engine, drop_deletes=not self._keep_deletes):
+            rows = self._finish(table)
+            selected += rows.num_rows
+            yield rows
+        if not selected:
+            self.figures.opened_for_nothing += sum(len(run) for run in section)
+
+    def _run(self, run: Sequence[DataFileMeta], needed: Sequence[str], pushed: Predicate | None) -> Iterator[pa.Table]:
+        for file in run:
+            yield from self._file(file, needed, pushed, None, _MERGE_ROWS)
+
+    def _plain(self, run: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
+        """Files that share no key with any other: every index of theirs may leave out files, row groups and rows."""
+        needed = self._needed(merging=False)
+        pushed = self._pushed(self._plan.predicate)
+        for file in run:
+            answer = self._ask(file)
+            if answer.skip:
+                continue
+            selected = 0
+            for table in self._file(file, needed, pushed, answer.selection, BATCH_ROWS):
+                rows = self._finish(table)
+                selected += rows.num_rows
+                yield rows
+            if not selected:
+                self.figures.opened_for_nothing += 1
+                for index_type, column in answer.asked:
+                    self.figures.tally(index_type, column).false_positives += 1
+
+    def _pushed(self, predicate: Predicate) -> Predicate | None:
+        return predicate if self._plan.layers.row_groups and predicate != TRUE else None
+
+    def _ask(self, file: DataFileMeta) -> Answer:
+        if self._index_test is None:
+            return _EVERYTHING
+        return self._index_test.ask(file, self._path(file), self._metadata.schema(file.schema_id), self.figures)
+
+    def _path(self, file: DataFileMeta) -> str:
+        return file.external_path or join(self._directory, file.file_name)
+
+    def _needed(self, *, merging: bool) -> tuple[str, ...]:
+        """Columns to read: what is asked for, what the filter needs, and what a merge needs."""
+        schema = self._plan.schema
+        names = {*self._wanted, *columns(self._plan.predicate)}
+        if merging:
+            names |= set(schema.trimmed_primary_keys)
+            ordered = [n for n in schema.field_names if n in names]
+            names = {*make_engine(schema).required_columns(ordered), *schema.table_options.sequence_field}
+        return tuple(n for n in schema.field_names if n in names)
+
+    def _file(
+        self,
+        file: DataFileMeta,
+        needed: Sequence[str],
+        pushed: Predicate | None,
+        selection: Positions | None,
+        batch_rows: int,
+    ) -> Iterator[pa.Table]:
+        self.figures.opened_bytes += file.file_size
+        yield from read_data_file(
+            self._metadata.store,
+            self._path(file),
+            file,
+            self._metadata.schema(file.schema_id),
+            self._plan.schema,
+            needed,
+            predicate=pushed,
+            deletion_vector=self._deletion_vector(file),
+            selection=selection,
+            batch_rows=batch_rows,
+            counters=self.figures.read,
+        )
+
+    def _deletion_vector(self, file: DataFileMeta) -> Positions | None:
+        found = self._bucket.deletion_vectors.get(file.file_name)
+        if found is None:
+            return None
+        name, meta = found
+        path = self._metadata.paths.index_file(self._partition, self._bucket.bucket, name)
+        return decode_vector(self._metadata.store.get_range(path, *vector_range(meta)), meta, path)
+
+    def _finish(self, rows: pa.Table) -> pa.Table:
+        if VALUE_KIND in rows.column_names and not self._keep_deletes:
+            # Retracts (-U 1, -D 3) are the odd kinds.
+            kinds = rows.column(VALUE_KIND)
+            if pc.max(pc.bit_wise_and(kinds, 1)).as_py():
+                rows = rows.filter(pc.equal(pc.bit_wise_and(kinds, 1), 0))
+        self.figures.rows_merged += rows.num_rows
+        if self._plan.predicate != TRUE:
+            rows = filter_table(self._plan.predicate, rows)
+        self.figures.rows_selected += rows.num_rows
+        return rows.select(self._columns)
