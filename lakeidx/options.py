@@ -124,7 +124,7 @@ class TableOptions:
     changelog_file_stats_mode = opt_text("changelog-file.stats-mode", "Statistics of changelog files.")
     data_file_thin_mode = boolean("data-file.thin-mode", False, "Data files without a second copy of the key columns.")
     manifest_format = text("manifest.format", "avro", "Format of manifests; only avro.")
-    manifest_compression = text("manifest.compression", "zstd", "Avro codec of manifests: zstd, null, deflate, snappy.")
+    manifest_compression = text("manifest.compression", "zstd", "Avro codec of manifests: zstd, null or deflate.")
     avro_codec = opt_text("avro.codec", "Avro codec; goes before manifest.compression.")
     metadata_stats_mode = text("metadata.stats-mode", "truncate(16)", f"Column statistics: {STATS_MODES}.")
     metadata_stats_mode_per_level = mapping("metadata.stats-mode.per.level", "Statistics mode by level.")
@@ -363,7 +363,8 @@ class TableOptions:
     # Scans
     scan_mode = choice(
         "scan.mode",
-        "default latest-full full latest compacted-full from-timestamp from-creation-timestamp from-file-creation-time from-snapshot from-snapshot-full incremental",
+        "default latest-full full latest compacted-full from-timestamp from-creation-timestamp from-file-creation-time "
+        "from-snapshot from-snapshot-full incremental",
         "Where a read starts.",
     )
     scan_snapshot_id = opt_integer("scan.snapshot-id", "Snapshot to read.", least=0, most=LONG_MAX)

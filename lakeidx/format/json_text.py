@@ -34,7 +34,7 @@ def _format(value: Any, depth: int, out: list[str]) -> None:
         pad = "  " * (depth + 1)
         mark = "{\n"
         for key, item in value.items():
-            out.append(f"{mark}{pad}{json.dumps(key, ensure_ascii=False)} : ")
+            out.append(f"{mark}{pad}{_quoted(key)} : ")
             _format(item, depth + 1, out)
             mark = ",\n"
         out.append("\n" + "  " * depth + "}")
@@ -47,8 +47,20 @@ def _format(value: Any, depth: int, out: list[str]) -> None:
         out.append(" ]" if value else "[ ]")
     elif isinstance(value, Decimal):
         out.append(format(value, "f"))
+    elif isinstance(value, str):
+        out.append(_quoted(value))
     else:
-        out.append(json.dumps(value, ensure_ascii=False))
+        out.append(json.dumps(value))
+
+
+def _quoted(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+# Jackson's spelling: upper-case hex for control characters without a short form, everything else as it is.
+_ESCAPES = {n: f"\\u{n:04X}" for n in range(32)} | {
+    ord(c): f"\\{short}" for c, short in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)
+}
 
 
 def _reject_constant(text: str) -> Any:

@@ -178,9 +178,9 @@ def _check_formats(options: TableOptions) -> None:
             raise InvalidInputError(f"option '{key}': unknown format {text!r}")
     if options.manifest_format.lower() != "avro":
         raise InvalidInputError(f"option 'manifest.format' must be avro, not {options.manifest_format!r}")
-    if options.manifest_codec.lower() not in ("zstd", "zstandard", "null", "deflate", "snappy"):
+    if options.manifest_codec.lower() not in ("zstd", "zstandard", "null", "deflate"):
         raise InvalidInputError(
-            f"option 'manifest.compression' must be zstd, null, deflate or snappy, not {options.manifest_codec!r}"
+            f"option 'manifest.compression' must be zstd, null or deflate, not {options.manifest_codec!r}"
         )
     modes = {"metadata.stats-mode": options.metadata_stats_mode}
     modes |= {f"metadata.stats-mode.per.level ({k})": v for k, v in options.metadata_stats_mode_per_level.items()}

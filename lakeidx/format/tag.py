@@ -58,7 +58,9 @@ def tag_to_json(tag: Tag) -> dict[str, Any]:
     if tag.create_time_ns is not None:
         out["tagCreateTime"] = _time_parts(tag.create_time_ns)
     if tag.time_retained_ns is not None:
-        out["tagTimeRetained"] = (Decimal(tag.time_retained_ns) / _NANOS).quantize(Decimal("1.000000000"))
+        seconds = Decimal(tag.time_retained_ns) / _NANOS
+        # Jackson spells zero with one digit.
+        out["tagTimeRetained"] = seconds.quantize(Decimal("1.000000000")) if seconds else Decimal("0.0")
     return out
 
 

@@ -40,6 +40,14 @@ def test_jackson_s_layout() -> None:
     )
 
 
+def test_jackson_s_escapes() -> None:
+    value = "".join(map(chr, range(33))) + '"\\/\x7f\u2028é𝄞'
+    assert format_json(value).decode() == (
+        '"\\u0000\\u0001\\u0002\\u0003\\u0004\\u0005\\u0006\\u0007\\b\\t\\n\\u000B\\f\\r\\u000E\\u000F\\u0010\\u0011\\u0012\\u0013\\u0014'
+        '\\u0015\\u0016\\u0017\\u0018\\u0019\\u001A\\u001B\\u001C\\u001D\\u001E\\u001F \\"\\\\/\x7f\u2028é𝄞"'
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "message", "offset"),
     [

@@ -148,7 +148,7 @@ def test_refused(case: dict[str, Any], message: str) -> None:
 
 # Java takes these and fails later, or does what nobody wants.
 STRICTER = [
-    (spec(fields=[]), "'fields'"),
+    (spec("", fields=[]), "'fields'"),
     (spec("", "k", fields=columns(("k", "INT"))), "at least one column must not be a partition column"),
     (spec(fields=columns(("k", "VARIANT"), ("v", "INT"))), "cannot be of type VARIANT"),
     (spec("", "b", fields=columns(("b", "BYTES"), ("v", "INT"))), "legacy-name"),
@@ -165,6 +165,7 @@ STRICTER = [
     (spec(**{"file/format/per/level": "x:avro"}), "a level must be a number"),
     (spec(**{"manifest/format": "orc"}), "must be avro"),
     (spec(**{"manifest/compression": "none"}), "manifest.compression"),
+    (spec(**{"manifest/compression": "snappy"}), "manifest.compression"),
     (spec(**{"record-level/expire-time": "1 d"}), "time-field"),
     (spec(type="format-table"), "type table"),
     (spec(write_only="perhaps"), "option 'write-only'"),
