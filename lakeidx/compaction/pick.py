@@ -29,6 +29,7 @@ class PickReason(StrEnum):
     SIZE_RATIO = "size ratio"
     RUN_COUNT = "number of sorted runs"
     LEVEL_0 = "level 0 must be emptied"
+    FILE_COUNT = "number of small files"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ source   org.apache.paimon.mergetree.compact.MergeTreeCompactTask, MergeTreeComp
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -135,6 +136,7 @@ def compact_bucket(work: BucketCompaction) -> CompactedBucket:
             level=task.output_level,
             file_source=FileSource.COMPACT,
             index_builder=index_builder(schema),
+            first_sequence=0 if schema.primary_keys else step.files[0].min_sequence_number,
         )
         added.extend(made)
         rows_in += sum(f.row_count for f in step.files)
@@ -163,6 +165,9 @@ def _merged(work: BucketCompaction, directory: str, step: Rewrite) -> Iterator[p
 def _merge_section(work: BucketCompaction, directory: str, section: Section, drop_delete: bool) -> Iterator[pa.Table]:
     columns = work.schema.field_names
     runs = [_read_run(work, directory, run, columns) for run in section]
+    if not work.schema.primary_keys:
+        # Rows of an append table stay as they are, one file's after another's.
+        return itertools.chain.from_iterable(runs)
     # One run has each key once: the merge then only drops deletes, and passes the batches through.
     return merge_sorted_runs(runs, work.schema, make_engine(work.schema), drop_deletes=drop_delete)
 

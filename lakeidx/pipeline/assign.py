@@ -101,13 +101,16 @@ def run_assignment(context: BatchContext, attempt: int = 1) -> AssignReport:
 
 def read_keys(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
     """Partition codes and key hashes of every staged part, parts side by side (Arrow and the kernels release the GIL)."""
-    columns = key_columns(schema)
+    # An append table without buckets needs nothing but the number of rows, which any column tells.
+    columns = key_columns(schema) or schema.field_names[:1]
 
     def read(part: StagedPart) -> PartKeys:
         table = read_part(context.store, ingest, part, schema, columns)
         retract = None
         if VALUE_KIND in table.column_names:
             retract = is_retract(table.column(VALUE_KIND).to_numpy())
+            if not schema.primary_keys and retract.any():
+                raise InvalidInputError("an append table takes no rows of kind -U or -D", path=part.path)
         keys = row_keys(table, schema)
         if schema.bucket_mode is BucketMode.HASH_FIXED:
             buckets = fixed_buckets(
@@ -132,6 +135,8 @@ def assign_rows(
         return Assignment([p.keys.hashes for p in parts])
     if mode is BucketMode.HASH_DYNAMIC:
         return assign_dynamic(context, schema, view, parts)
+    if mode is BucketMode.BUCKET_UNAWARE:
+        return Assignment([np.zeros(len(p.keys), np.int32) for p in parts])
     raise UnsupportedError(f"bucket mode {mode.name} cannot be upserted yet", path=context.paths.root)
 
 

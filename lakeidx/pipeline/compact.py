@@ -13,6 +13,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
+from lakeidx.compaction.append_plan import plan_append_compaction
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.pick import PickReason
 from lakeidx.compaction.plan import CompactionTask, plan_compaction
@@ -75,7 +76,8 @@ def plan_buckets(
     """
     vectors = deletion_vector_ranges(view.index)
     total = {(e.partition, e.bucket): e.total_buckets for e in view.entries}
-    whole = full or compaction_options(schema).needs_lookup
+    keyed = bool(schema.primary_keys)
+    whole = full or (keyed and compaction_options(schema).needs_lookup)
     hour = datetime.now().hour
     out = []
     for (partition, bucket), files in view.by_bucket().items():
@@ -84,7 +86,10 @@ def plan_buckets(
         mine = {f.file_name: vectors[(partition, bucket, f.file_name)] for f in files
                 if (partition, bucket, f.file_name) in vectors}  # fmt: skip
         index = tuple(e for e in view.index if (e.partition, e.bucket) == (partition, bucket))
-        task = plan_compaction(files, schema, full=whole, now_ms=now_ms, hour=hour, must_rewrite=set(mine))
+        if keyed:
+            task = plan_compaction(files, schema, full=whole, now_ms=now_ms, hour=hour, must_rewrite=set(mine))
+        else:
+            task = plan_append_compaction(files, schema, full=full, must_rewrite=set(mine))
         if task is None and shrink and _has_dead_hashes(files, index):
             task = CompactionTask((), max(f.level for f in files), max(f.level for f in files), PickReason.FULL, True)
         if task is None:
@@ -134,8 +139,6 @@ def run_compaction(
     """
     started = time.monotonic()
     schema = metadata.latest_schema()
-    if not schema.primary_keys:
-        raise InvalidInputError("compaction of sorted runs needs a primary key", path=metadata.paths.root)
     check_can_compact(schema)
     shrinks = _shrinks(schema) if shrink is None else shrink
     shrinks = shrinks and full and schema.bucket_mode is BucketMode.HASH_DYNAMIC

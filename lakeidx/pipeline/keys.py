@@ -25,7 +25,8 @@ class RowKeys:
 
     partitions   distinct partition values as manifest bytes
     codes        int32[n]: which of them each row has
-    hashes       int32[n]: hash of the trimmed primary key (of the bucket key in fixed-bucket tables)
+    hashes       int32[n]: hash of the trimmed primary key (of the bucket key in fixed-bucket tables, 0 in append
+                 tables)
     """
 
     partitions: tuple[bytes, ...]
@@ -37,14 +38,16 @@ class RowKeys:
 
 
 def key_columns(schema: TableSchema) -> tuple[str, ...]:
-    """Columns that decide where a row goes: partition keys, then trimmed primary key, each once."""
-    return tuple(dict.fromkeys((*schema.partition_keys, *schema.trimmed_primary_keys)))
+    """Columns that decide where a row goes: partition keys, then trimmed primary key or bucket key, each once."""
+    return tuple(dict.fromkeys((*schema.partition_keys, *schema.trimmed_primary_keys, *schema.bucket_keys)))
 
 
 def row_keys(table: pa.Table, schema: TableSchema) -> RowKeys:
     """Partition codes and key hashes of rows that have at least `key_columns(schema)`."""
     partitions, codes = partition_codes(table, schema.partition_keys, schema.partition_types)
     names = schema.trimmed_primary_keys
+    if not names:
+        return RowKeys(partitions, codes, np.zeros(table.num_rows, np.int32))
     types = [schema.field(n).type for n in names]
     return RowKeys(partitions, codes, hash_columns([table.column(n) for n in names], types))
 

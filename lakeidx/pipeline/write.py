@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ from lakeidx.data.merge import merge_rows
 from lakeidx.data.parquet_write import write_data_files
 from lakeidx.data.rows import gather_rows
 from lakeidx.errors import InternalError
-from lakeidx.file_index.write import DataFileIndexWriter
+from lakeidx.file_index import index_builder
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -215,9 +214,8 @@ class _BucketWriter:
         self.names = names
         self.rows_in = 0
         self._sequence = target.first_sequence
-        self._engine = make_engine(context.schema)
-        indexed = DataFileIndexWriter.from_options(context.schema) is not None
-        self._index_builder = partial(_file_index, context.schema) if indexed else None
+        self._engine = make_engine(context.schema) if context.schema.primary_keys else None
+        self._index_builder = index_builder(context.schema)
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._hashes: list[NDArray[np.int32]] = []
@@ -245,6 +243,10 @@ class _BucketWriter:
         kinds = any(VALUE_KIND in t.column_names for t in self._pending)
         rows = _concat([_plain(t, kinds) for t in self._pending])
         self._pending, self._pending_bytes = [], 0
+        if self._engine is None:
+            self._write(rows.select(list(schema.field_names)))
+            self._sequence += rows.num_rows
+            return
         key_names = schema.trimmed_primary_keys
         if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
             types = [schema.field(n).type for n in key_names]
@@ -257,23 +259,21 @@ class _BucketWriter:
         kv = pa.table(columns, names=[SEQUENCE, VALUE_KIND, *schema.field_names])
         kv = apply_write_options(kv, schema)
         merged = merge_rows(kv, schema, self._engine)
-        if merged.num_rows:
+        self._write(merged)
+
+    def _write(self, rows: pa.Table) -> None:
+        if rows.num_rows:
             self._files.extend(
                 write_data_files(
-                    iter([merged]),
-                    schema,
+                    iter([rows]),
+                    self.context.schema,
                     store=self.context.metadata.store,
                     bucket_dir=self.directory,
                     names=self.names,
                     index_builder=self._index_builder,
+                    first_sequence=self._sequence,
                 )
             )
-
-
-def _file_index(schema: TableSchema) -> DataFileIndexWriter:
-    builder = DataFileIndexWriter.from_options(schema)
-    assert builder is not None
-    return builder
 
 
 def _concat(tables: list[pa.Table]) -> pa.Table:

@@ -35,6 +35,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
+from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.changes import CommitRequest, CommitResult, Overwrite
 from lakeidx.table.conflicts import (
     bucket_count_conflicts,
@@ -75,8 +76,12 @@ def commit_changes(
     """Commit a batch: an APPEND (or OVERWRITE) snapshot, then a COMPACT snapshot when there is something compacted.
 
     returns  ids of the snapshots; `already` when an earlier call had committed the batch
-    errors   CommitConflictError (plan again), CommitUnknownError (call again), UnavailableError (back off)
+    errors   CommitConflictError (plan again), CommitUnknownError (call again), UnavailableError (back off),
+             UnsupportedError for a store that lets two racing conditional puts win
     """
+    if not metadata.store.place.startswith("local:"):
+        # The kernel keeps this promise on a disk; of an object store it is asked, once per process.
+        ensure_safe(metadata.store, metadata.paths.manifest_dir)
     schema = metadata.latest_schema()
     changes = request.changes
     deltas: list[_Delta] = []

@@ -55,7 +55,8 @@ class TableHandle:
         errors     InvalidInputError naming the column or option; when the table exists already
         """
         schema = new_schema(spec)
-        validate_merge_options(schema)
+        if schema.primary_keys:
+            validate_merge_options(schema)
         validate_file_index_options(schema)
         table = cls(open_store(uri, storage_options), TablePaths.of(uri, schema))
         path = table.paths.schema(0)
