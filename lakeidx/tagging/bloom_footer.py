@@ -5,7 +5,7 @@ source   org.apache.hudi.avro.HoodieBloomFilterWriteSupport, release 1.0.2
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,7 @@ from lakeidx.codec.hudi_bloom import new_filter
 from lakeidx.codec.hudi_hash import java_order
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.format.hudi_footer import format_footer
+from lakeidx.format.schema import TableSchema
 from lakeidx.tagging.options import IndexOptions
 from lakeidx.tagging.record_key import record_keys
 
@@ -21,6 +22,14 @@ from lakeidx.tagging.record_key import record_keys
 def wants_footer(options: IndexOptions) -> bool:
     """True when the table asks for filters in its data files."""
     return options.index_type in ("bloom", "global-bloom") and options.hoodie_parquet_bloom_filter_enabled
+
+
+def footer_builder(schema: TableSchema) -> Callable[[], BloomFooterBuilder] | None:
+    """For `write_data_files`: makes a builder per file when the table asks for filters, else None."""
+    options = IndexOptions(schema.options)
+    if not wants_footer(options):
+        return None
+    return lambda: BloomFooterBuilder(schema.trimmed_primary_keys, options)
 
 
 class BloomFooterBuilder:

@@ -40,7 +40,7 @@ def record_keys(columns: Sequence[pa.Array | pa.ChunkedArray], names: Sequence[s
     parts: list[Any] = []
     for name, column in zip(names, columns, strict=True):
         text = value_text(column)
-        if pa.types.is_large_string(_type(column)) or pa.types.is_string(_type(column)):
+        if _is_text(_type(column)):
             text = pc.replace_substring_regex(text, r"([\\,])", r"\\\1")
             text = pc.replace_substring_regex(text, f"^({NULL_VALUE}|{EMPTY_VALUE})$", r"\\\1")
             text = pc.if_else(pc.equal(text, ""), EMPTY_VALUE, text)
@@ -52,6 +52,12 @@ def _type(column: pa.Array | pa.ChunkedArray) -> pa.DataType:
     return column.type
 
 
+def _is_text(t: pa.DataType) -> bool:
+    if pa.types.is_dictionary(t):
+        t = t.value_type
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
+
+
 def value_text(column: pa.Array | pa.ChunkedArray) -> Any:
     """A column as text, nulls kept.
 
@@ -59,6 +65,8 @@ def value_text(column: pa.Array | pa.ChunkedArray) -> Any:
     errors   InvalidInputError for nested types
     """
     t = _type(column)
+    if pa.types.is_dictionary(t):
+        return value_text(column.cast(t.value_type))
     if pa.types.is_string(t) or pa.types.is_large_string(t):
         return column
     if pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t):

@@ -27,6 +27,7 @@ def test_one_column_is_its_bare_value() -> None:
     assert _texts({"id": pa.array(["a", "b:c,d", ""])}) == ["a", "b:c,d", ""]
     assert _texts({"id": pa.array([1, -5], pa.int64())}) == ["1", "-5"]
     assert _texts({"id": pa.chunked_array([["a"], ["b"]])}) == ["a", "b"]
+    assert _texts({"id": pa.array(["a", "b", "a"]).dictionary_encode()}) == ["a", "b", "a"]
 
 
 def test_values_as_text() -> None:
@@ -45,7 +46,7 @@ def test_values_as_text() -> None:
 
 
 def test_several_columns() -> None:
-    columns = {"id": pa.array(["1", None, ""]), "name": pa.array(["a", "b", "c"])}
+    columns = {"id": pa.array(["1", None, ""]), "name": pa.array(["a", "b", "c"]).dictionary_encode()}
     assert _texts(columns) == ["id:1,name:a", "id:__null__,name:b", "id:__empty__,name:c"]
 
 

@@ -1,0 +1,356 @@
+"""Time to tag a batch against a large table, for every index type. Answers are checked before anything is timed.
+
+A case is (index type, order of the keys). The table is a real one on the local disk: 6 M rows in 12 buckets, one data
+file each, written by lakeidx's writer with bloom filters in the footers and HASH index files, and committed. The
+batch has 600 k keys, nine tenths of them known.
+
+    ordered   keys begin with a time; a file holds a stretch of it; nine tenths of the known keys are of the newest
+              stretch
+    random    keys are random; every file may hold every key
+
+    python bench/bench_tagging.py [--rows 6000000] [--batch 600000] [--rounds 3] [--types hash,bloom] [--json FILE]
+
+Type hbase needs a server (deploy/hbase/hbase.sh) named by --hbase-port, and takes a batch of --hbase-batch keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.codec.binary_row_vec import hash_columns
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.data.parquet_write import write_data_files
+from lakeidx.format.data_file import EMPTY_ROW, FileSource
+from lakeidx.format.file_names import NewFileNames
+from lakeidx.format.hash_index import encode_hash_index
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.table.changes import CommitRequest, TableChanges
+from lakeidx.table.commit import commit_changes
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import HASH_INDEX
+from lakeidx.tagging.base import KeyBatch, TagContext, Tagger, TagResult
+from lakeidx.tagging.bloom_footer import footer_builder
+from lakeidx.tagging.bucket_id import bucket_ids
+from lakeidx.tagging.hbase import HBaseTagger
+from lakeidx.tagging.hbase_client import create_location_table
+from lakeidx.tagging.options import IndexOptions
+from lakeidx.tagging.state import StateTagger
+from lakeidx.tagging.table_view import key_batch, make_tag_context
+from lakeidx.tagging.taggers import make_tagger
+
+BUCKETS = 12
+ORDERS = ("ordered", "random")
+TYPES = ("hash", "bucket", "bloom", "bloom-cache", "simple", "global-bloom", "global-simple", "inmemory", "state")
+#: Seconds that must not be passed at the default sizes on two cores; others are reported only.
+LIMITS = {
+    ("hash", "ordered"): 1.5,
+    ("hash", "random"): 1.5,
+    ("bucket", "ordered"): 0.5,
+    ("bucket", "random"): 0.5,
+    ("bloom", "ordered"): 2.0,
+    ("bloom", "random"): 8.0,
+    ("simple", "ordered"): 4.0,
+    ("simple", "random"): 4.0,
+    ("state", "ordered"): 2.0,
+    ("state", "random"): 2.0,
+    ("state build", "ordered"): 20.0,
+    ("state build", "random"): 20.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measurement: best round in seconds, CPU seconds of that round, and what was looked at."""
+
+    case: str
+    order: str
+    keys: int
+    rows: int
+    seconds: float
+    cpu_seconds: float
+    limit: float | None
+    figures: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A table and a batch.
+
+    bucket_of   int32[n] where each key of the batch is, -1 = nowhere
+    """
+
+    order: str
+    rows: int
+    handle: TableHandle
+    batch: KeyBatch
+    bucket_of: npt.NDArray[np.int32]
+    folder: Path
+
+    def context(self, options: dict[str, str]) -> TagContext:
+        """A fresh view of the table: nothing cached from an earlier round."""
+        handle = TableHandle.open(str(self.handle.paths.root))
+        metadata = handle.metadata
+        found = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=str(self.folder / "index"))
+        schema = metadata.latest_schema()
+        return dataclasses.replace(found, options=IndexOptions({**schema.options, **options}))
+
+
+def key_texts(order: str, numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """Keys of 18 bytes: a running time and number, or a mixed number."""
+    if order == "ordered":
+        values = numbers
+    else:
+        mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+        values = (mixed * np.uint64(0xBF58476D1CE4E5B9) % np.uint64(10**15)).astype(np.int64)
+    digits = (values[:, None] // 10 ** np.arange(14, -1, -1, dtype=np.int64)) % 10 + ord("0")
+    body = np.empty((len(numbers), 18), np.uint8)
+    body[:, :3] = np.frombuffer(b"id-", np.uint8)
+    body[:, 3:] = digits
+    return RowBytes(body.reshape(-1), np.arange(len(numbers) + 1, dtype=np.int64) * 18).to_arrow().cast(pa.string())
+
+
+def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workload:
+    """Write and commit the table, and draw the batch."""
+    spec = {
+        "fields": [{"name": "id", "type": "STRING NOT NULL"}, {"name": "v", "type": "INT"}],
+        "primaryKeys": ["id"],
+        "partitionKeys": [],
+        "options": {
+            "bucket": "-1",
+            "dynamic-bucket.target-row-num": str(-(-rows // BUCKETS)),
+            "target-file-size": "1 gb",
+            "file.block-size": "8 mb",
+            "index.type": "bloom",
+            "hoodie.index.bloom.num_entries": str(-(-rows // BUCKETS)),
+            "hoodie.index.bloom.fpp": "0.000001",
+            "hoodie.bloom.index.filter.dynamic.max.entries": str(-(-rows // BUCKETS)),
+        },
+    }
+    handle = TableHandle.create(str(folder / "bench.db" / order), spec)
+    schema = handle.metadata.latest_schema()
+    names = NewFileNames()
+    entries, index = [], []
+    for bucket in range(BUCKETS):
+        numbers = np.arange(rows * bucket // BUCKETS, rows * (bucket + 1) // BUCKETS, dtype=np.int64)
+        keys = key_texts(order, numbers)
+        keys = keys.take(keys.sort_indices()) if hasattr(keys, "sort_indices") else keys
+        table = pa.table({"id": keys}).sort_by("id")
+        n = table.num_rows
+        kv = pa.table(
+            {
+                "_SEQUENCE_NUMBER": np.arange(n, dtype=np.int64),
+                "_VALUE_KIND": np.zeros(n, np.int8),
+                "id": table.column("id"),
+                "v": pa.array(np.arange(n, dtype=np.int32)),
+            }
+        )
+        files = write_data_files(
+            iter([kv]),
+            schema,
+            store=handle.store,
+            bucket_dir=handle.paths.bucket_dir({}, bucket),
+            names=names,
+            level=5,
+            file_source=FileSource.COMPACT,
+            footer_metadata=footer_builder(schema),
+        )
+        entries += [
+            ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=bucket, total_buckets=-1, file=f)
+            for f in files
+        ]
+        hashes = np.unique(hash_columns([table.column("id")], [schema.field("id").type]))
+        data = encode_hash_index(hashes)
+        name = names.index()
+        handle.store.put(handle.paths.index(name), data)
+        index.append(
+            IndexEntry(
+                kind=FileKind.ADD,
+                partition=EMPTY_ROW,
+                bucket=bucket,
+                index_type=HASH_INDEX,
+                file_name=name,
+                file_size=len(data),
+                row_count=len(hashes),
+            )
+        )
+    changes = TableChanges(append=tuple(entries), append_index=tuple(index))
+    commit_changes(handle.metadata, CommitRequest(commit_user="bench", commit_identifier=1, changes=changes))
+    rng = np.random.default_rng(7)
+    known = batch_keys * 9 // 10
+    if order == "ordered":
+        recent = rng.choice(
+            np.arange(rows - rows // BUCKETS, rows), min(known * 9 // 10, rows // BUCKETS), replace=False
+        )
+        late = rng.choice(rows - rows // BUCKETS, known - len(recent), replace=False)
+        numbers = np.concatenate([recent, late])
+    else:
+        numbers = rng.choice(rows, known, replace=False)
+    numbers = rng.permutation(np.concatenate([numbers, np.arange(rows, rows + batch_keys - known)]))
+    table = pa.table({"id": key_texts(order, numbers)})
+    batch = key_batch(table, schema, ((EMPTY_ROW,), np.zeros(len(numbers), np.int32)))
+    edges = np.array([rows * b // BUCKETS for b in range(1, BUCKETS + 1)])
+    bucket_of = np.where(numbers < rows, np.searchsorted(edges, numbers, side="right"), -1).astype(np.int32)
+    return Workload(order, rows, handle, batch, bucket_of, folder / order)
+
+
+def check(found: TagResult, work: Workload, kind: str) -> None:
+    """Every location is the true one (hashes collide now and then, and then lead to another key's bucket)."""
+    wrong = int((found.bucket != work.bucket_of).sum())
+    allowed = len(work.batch) // 1000 if kind == "hash" else 0
+    if wrong > allowed:
+        raise SystemExit(f"{kind} on {work.order} keys: {wrong} of {len(work.batch)} locations are wrong")
+
+
+def fresh_batch(work: Workload) -> KeyBatch:
+    """The batch without anything that an earlier round has worked out."""
+    b = work.batch
+    return KeyBatch(b.partitions, b.partition, b.keys, b.key_types, b.hashes)
+
+
+def time_tagging(work: Workload, kind: str, rounds: int) -> list[Figure]:
+    """All figures of one type over one workload."""
+    if kind == "bucket":
+        return [_time_bucket(work, rounds)]
+    options = {"index.state.dir": str(work.folder / "state"), "index.state.checkpoint-every": "0"}
+    name = kind
+    if kind == "bloom-cache":
+        name, options["hoodie.bloom.index.use.metadata"] = "bloom", "true"
+    options["index.type"] = name
+    tagger = make_tagger(IndexOptions(options))
+    out = []
+    if isinstance(tagger, StateTagger):
+        figure = _time(work, f"{kind} build", lambda: tagger, options, 1)
+        assert tagger.last_action is not None
+        assert tagger.last_action.kind == "rebuilt"
+        out.append(figure)
+    if kind == "bloom-cache":
+        context = work.context(options)
+        tagger.update_locations(None, context)  # type: ignore[arg-type]
+    out.append(_time(work, kind, lambda: tagger, options, rounds))
+    if isinstance(tagger, StateTagger):
+        tagger.close()
+    return out
+
+
+def _time(work: Workload, kind: str, tagger: Callable[[], Tagger], options: dict[str, str], rounds: int) -> Figure:
+    best, cpu, figures = float("inf"), 0.0, {}
+    for _ in range(rounds):
+        context, batch = work.context(options), fresh_batch(work)
+        started, cpu_started = time.perf_counter(), time.process_time()
+        found = tagger().tag(batch, context)
+        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
+        check(found, work, kind)
+        if seconds < best:
+            best, cpu, figures = seconds, cpu_seconds, {k: v for k, v in found.figures.as_dict().items() if v}
+    limit = LIMITS.get((kind, work.order))
+    return Figure(kind, work.order, len(work.batch), work.rows, best, cpu, limit, figures)
+
+
+def _time_bucket(work: Workload, rounds: int) -> Figure:
+    """Computed buckets; checked against the scalar rule on a few, and that equal keys get equal buckets."""
+    options = {"index.type": "bucket", "hoodie.bucket.index.num.buckets": "256"}
+    tagger = make_tagger(IndexOptions(options))
+    best, cpu = float("inf"), 0.0
+    for _ in range(rounds):
+        context, batch = work.context(options), fresh_batch(work)
+        started, cpu_started = time.perf_counter(), time.process_time()
+        placed = tagger.place_inserts(batch, context)
+        tagger.tag(batch, context)
+        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
+        assert placed is not None
+        assert np.array_equal(placed[:1000], bucket_ids(batch.record_keys.slice(0, 1000), [], 256))
+        if seconds < best:
+            best, cpu = seconds, cpu_seconds
+    return Figure("bucket", work.order, len(work.batch), work.rows, best, cpu, LIMITS[("bucket", work.order)], {})
+
+
+def time_hbase(work: Workload, port: int, keys: int) -> list[Figure]:
+    """Loading and finding some keys in a real HBase; the server and Thrift decide."""
+    options = {
+        "index.type": "hbase",
+        "hoodie.index.hbase.table": f"bench_{os.getpid()}_{work.order}",
+        "index.hbase.thrift.host": "127.0.0.1",
+        "index.hbase.thrift.port": str(port),
+        "hoodie.index.hbase.get.batch.size": "2000",
+        "hoodie.index.hbase.put.batch.size": "2000",
+        "index.hbase.max-requests-per-second": "10000000",
+    }
+    create_location_table(IndexOptions(options))
+    b = work.batch
+    batch = KeyBatch(b.partitions, b.partition[:keys], b.keys.slice(0, keys), b.key_types, b.hashes[:keys])
+    part = dataclasses.replace(work, batch=batch, bucket_of=work.bucket_of[:keys])
+    tagger, context = HBaseTagger(), part.context(options)
+    known = np.flatnonzero(part.bucket_of >= 0)
+    loaded = KeyBatch(b.partitions, b.partition[known], batch.keys.take(known), b.key_types, b.hashes[known])
+    started = time.perf_counter()
+    tagger.load(loaded, part.bucket_of[known], context)
+    seconds = time.perf_counter() - started
+    put = Figure("hbase load", work.order, len(known), work.rows, seconds, 0.0, None, {})
+    return [put, _time(part, "hbase", lambda: tagger, options, 1)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=6_000_000)
+    parser.add_argument("--batch", type=int, default=600_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--types", default=",".join(TYPES))
+    parser.add_argument("--orders", default=",".join(ORDERS))
+    parser.add_argument("--hbase-port", type=int)
+    parser.add_argument("--hbase-batch", type=int, default=20_000)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--dir", type=Path, help="where the tables are made; default a temporary directory")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="bench-tagging-", dir=arguments.dir))
+    figures: list[Figure] = []
+    try:
+        for order in arguments.orders.split(","):
+            started = time.perf_counter()
+            work = make_workload(order, arguments.rows, arguments.batch, folder)
+            print(
+                f"{order}: table of {arguments.rows:,} rows made in {time.perf_counter() - started:.1f} s",
+                file=sys.stderr,
+            )
+            for kind in arguments.types.split(","):
+                figures += time_tagging(work, kind, arguments.rounds)
+                _show(figures[-2:] if "build" in figures[-2:][0].case else figures[-1:])
+            if arguments.hbase_port:
+                figures += time_hbase(work, arguments.hbase_port, arguments.hbase_batch)
+                _show(figures[-2:])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if arguments.json:
+        machine = {"machine": platform.machine(), "cpus": os.cpu_count(), "python": platform.python_version()}
+        lines = [json.dumps({**machine, **asdict(f)}) for f in figures]
+        arguments.json.write_text("\n".join(lines) + "\n")
+    late = [f for f in figures if f.limit is not None and f.seconds > f.limit]
+    return 1 if late and arguments.rows >= 6_000_000 else 0
+
+
+def _show(figures: list[Figure]) -> None:
+    for f in figures:
+        limit = "" if f.limit is None else f" (at most {f.limit} s)"
+        print(
+            f"{f.case:14} {f.order:8} {f.keys:>9,} keys {f.seconds:7.3f} s  cpu {f.cpu_seconds:6.3f} s{limit}  {f.figures}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
