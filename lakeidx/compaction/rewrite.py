@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeidx.codec.binary_row_vec import hash_columns
 from lakeidx.compaction.plan import CompactionTask, Rewrite, Upgrade
@@ -33,9 +34,10 @@ from lakeidx.table.changes import TableChanges
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX, decode_partition_dict
+from lakeidx.types import STRING_ROOTS
 
-#: Strings with few different values are kept as dictionaries from reading to writing.
 _BATCH_ROWS = 131_072
+_SAMPLE_ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +160,31 @@ def _entry(work: BucketCompaction, kind: FileKind, file: DataFileMeta) -> Manife
 
 
 def _merged(work: BucketCompaction, directory: str, step: Rewrite) -> Iterator[pa.Table]:
+    encoded = _repeating_texts(work, directory, step)
     for section in step.sections:
-        yield from _merge_section(work, directory, section, step.drop_delete)
+        yield from _merge_section(work, directory, section, step.drop_delete, encoded)
 
 
-def _merge_section(work: BucketCompaction, directory: str, section: Section, drop_delete: bool) -> Iterator[pa.Table]:
+def _repeating_texts(work: BucketCompaction, directory: str, step: Rewrite) -> tuple[str, ...]:
+    """Text columns with few different values: they stay dictionaries from reading to writing, where the engine only picks rows."""
+    schema, options = work.schema, work.schema.table_options
+    if options.merge_engine not in ("deduplicate", "first-row") or options.sequence_field:
+        return ()
+    texts = [f.name for f in schema.fields if f.type.root in STRING_ROOTS and f.name not in schema.primary_keys]
+    if not texts:
+        return ()
+    biggest = max(step.files, key=lambda f: f.row_count)
+    sample = next(_read_run(work, directory, [biggest], texts, batch_rows=_SAMPLE_ROWS), None)
+    if sample is None:
+        return ()
+    return tuple(n for n in texts if pc.count_distinct(sample.column(n)).as_py() * 8 <= sample.num_rows)
+
+
+def _merge_section(
+    work: BucketCompaction, directory: str, section: Section, drop_delete: bool, encoded: Sequence[str]
+) -> Iterator[pa.Table]:
     columns = work.schema.field_names
-    runs = [_read_run(work, directory, run, columns) for run in section]
+    runs = [_read_run(work, directory, run, columns, encoded=encoded) for run in section]
     if not work.schema.primary_keys:
         # Rows of an append table stay as they are, one file's after another's.
         return itertools.chain.from_iterable(runs)
@@ -173,7 +193,13 @@ def _merge_section(work: BucketCompaction, directory: str, section: Section, dro
 
 
 def _read_run(
-    work: BucketCompaction, directory: str, run: Sequence[DataFileMeta], columns: Sequence[str]
+    work: BucketCompaction,
+    directory: str,
+    run: Sequence[DataFileMeta],
+    columns: Sequence[str],
+    *,
+    encoded: Sequence[str] = (),
+    batch_rows: int = _BATCH_ROWS,
 ) -> Iterator[pa.Table]:
     for file in run:
         yield from read_data_file(
@@ -184,7 +210,8 @@ def _read_run(
             work.schema,
             columns,
             deletion_vector=_vector(work, file),
-            batch_rows=_BATCH_ROWS,
+            batch_rows=batch_rows,
+            dictionary_columns=encoded,
         )
 
 
