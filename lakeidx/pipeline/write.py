@@ -22,8 +22,10 @@ from lakeidx.data.engines import apply_write_options, make_engine
 from lakeidx.data.merge import merge_rows
 from lakeidx.data.parquet_write import write_data_files
 from lakeidx.data.rows import gather_rows
+from lakeidx.data.sort import merge_order
 from lakeidx.errors import InternalError
 from lakeidx.file_index import index_builder
+from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -168,14 +170,16 @@ def write_bucket(context: WriteContext, target: Target, blocks: Iterable[Block])
     for block in blocks:
         writer.add(block.rows)
     files = writer.finish()
-    entries = tuple(
-        ManifestEntry(kind=FileKind.ADD, partition=partition, bucket=target.bucket, total_buckets=schema.bucket, file=f)
-        for f in files
-    )
+    entries, changelog = (
+        tuple(ManifestEntry(kind=FileKind.ADD, partition=partition, bucket=target.bucket,
+                            total_buckets=schema.bucket, file=f) for f in made)
+        for made in (files, writer.changelog)
+    )  # fmt: skip
     index: tuple[IndexEntry, ...] = ()
     if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
         index = _write_index(context, target, partition, writer.hashes(), names)
-    return WrittenBucket(TableChanges(append=entries, append_index=index), writer.rows_in)
+    changes = TableChanges(append=entries, append_index=index, append_changelog=changelog)
+    return WrittenBucket(changes, writer.rows_in)
 
 
 def _write_index(
@@ -219,7 +223,8 @@ class _BucketWriter:
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._hashes: list[NDArray[np.int32]] = []
-        self._files: list[object] = []
+        self._files: list[DataFileMeta] = []
+        self.changelog: list[DataFileMeta] = []
 
     def add(self, rows: pa.Table) -> None:
         self.rows_in += rows.num_rows
@@ -228,7 +233,7 @@ class _BucketWriter:
         if self._pending_bytes >= self.context.budget_bytes:
             self._flush()
 
-    def finish(self) -> list:  # type: ignore[type-arg]
+    def finish(self) -> list[DataFileMeta]:
         self._flush()
         return self._files
 
@@ -258,6 +263,8 @@ class _BucketWriter:
         columns = [sequence, codes, *(rows.column(name) for name in schema.field_names)]
         kv = pa.table(columns, names=[SEQUENCE, VALUE_KIND, *schema.field_names])
         kv = apply_write_options(kv, schema)
+        if schema.table_options.changelog_producer == "input" and kv.num_rows:
+            self._write_changelog(kv)
         merged = merge_rows(kv, schema, self._engine)
         self._write(merged)
 
@@ -274,6 +281,20 @@ class _BucketWriter:
                     first_sequence=self._sequence,
                 )
             )
+
+    def _write_changelog(self, kv: pa.Table) -> None:
+        """changelog-producer=input: every record as it came, before any merge, in the order of the sorted buffer."""
+        schema = self.context.schema
+        self.changelog.extend(
+            write_data_files(
+                iter([gather_rows([kv], merge_order(kv, schema))]),
+                schema,
+                store=self.context.metadata.store,
+                bucket_dir=self.directory,
+                names=self.names,
+                changelog=True,
+            )
+        )
 
 
 def _concat(tables: list[pa.Table]) -> pa.Table:
