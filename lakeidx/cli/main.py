@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from lakeidx import __version__
-from lakeidx.cli import maintain_commands, read_commands, table_commands, write_commands
+from lakeidx.cli import index_commands, maintain_commands, read_commands, table_commands, write_commands
 
 app = typer.Typer(
     help="Primary-key tables on an object store in the Apache Paimon format.",
@@ -16,6 +16,7 @@ app = typer.Typer(
 )
 app.add_typer(table_commands.app, name="table")
 app.add_typer(maintain_commands.tag_app, name="tag")
+app.add_typer(index_commands.app, name="index")
 app.command("upsert")(write_commands.command)
 for _command in (
     read_commands.scan,
@@ -23,7 +24,6 @@ for _command in (
     read_commands.snapshots,
     read_commands.files,
     read_commands.buckets,
-    read_commands.index,
     read_commands.inspect,
     maintain_commands.compact,
     maintain_commands.expire,

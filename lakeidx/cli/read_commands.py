@@ -25,6 +25,7 @@ from lakeidx.pipeline.keys import partition_codes
 from lakeidx.pipeline.landing import LandingOptions, read_landing
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.scan_explain import ScanExplanation
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict, load_view
 
 FormatOption = Annotated[ListFormat, typer.Option("--format", help="how to print")]
@@ -41,14 +42,30 @@ def scan(
     ] = None,
     columns: Annotated[str | None, typer.Option("--columns", help="comma list")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="at most so many rows")] = None,
-    row_format: Annotated[RowFormat, typer.Option("--format", help="how to print")] = RowFormat.JSONL,
+    row_format: Annotated[
+        RowFormat | None, typer.Option("--format", help="how to print; default jsonl, a table with --explain")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="read, and say what each layer spared and cost")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
 ) -> None:
     """Read rows: merged, deletes applied, at any state of the table."""
     opened = open_table(table)
     names = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
     found = opened.scan(where=where, columns=names, snapshot=snapshot, tag=tag, timestamp_ms=timestamp, limit=limit)
-    write_rows(found.batches(), found.arrow_schema, row_format, output)
+    if explain:
+        show_explanation(found.explain(), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
+    else:
+        write_rows(found.batches(), found.arrow_schema, row_format or RowFormat.JSONL, output)
+
+
+def show_explanation(explained: ScanExplanation, list_format: ListFormat) -> None:
+    """One line per layer on stdout, the sum on stderr."""
+    print_list(explained.rows_as_dicts(), list_format)
+    typer.echo(
+        f"snapshot {explained.snapshot_id}, where {explained.predicate}: {explained.rows} rows in"
+        f" {explained.seconds:.3f} s",
+        err=True,
+    )
 
 
 @one_clear_line
@@ -185,7 +202,7 @@ def buckets(table: TableArgument, list_format: FormatOption = ListFormat.TABLE) 
 
 
 @one_clear_line
-def index(table: TableArgument, list_format: FormatOption = ListFormat.TABLE) -> None:
+def list_index(table: TableArgument, list_format: FormatOption = ListFormat.TABLE) -> None:
     """List the index files of the newest snapshot."""
     opened = open_table(table)
     rows: list[dict[str, Any]] = []

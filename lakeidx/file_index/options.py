@@ -111,15 +111,20 @@ def validate_file_index_options(schema: TableSchema) -> None:
              indexed, unknown option of an index type, bad option value
     """
     for indexed in indexed_columns(schema.options):
-        key = f"{_PREFIX}{indexed.index}{_COLUMNS}"
-        try:
-            indexer = file_index_of(indexed.index)
-            t = index_type(indexed, schema.fields_by_name)
-            for option in indexed.options:
-                _check_option(option, indexer.options, indexed)
-            indexer.check(t, indexed.options)
-        except InvalidInputError as e:
-            raise InvalidInputError(f"option '{key}', column {indexed.reference!r}: {e.message}") from e
+        check_indexed(indexed, schema)
+
+
+def check_indexed(indexed: IndexedColumn, schema: TableSchema) -> None:
+    """Check one index of one column; errors as `validate_file_index_options`."""
+    key = f"{_PREFIX}{indexed.index}{_COLUMNS}"
+    try:
+        indexer = file_index_of(indexed.index)
+        t = index_type(indexed, schema.fields_by_name)
+        for option in indexed.options:
+            _check_option(option, indexer.options, indexed)
+        indexer.check(t, indexed.options)
+    except InvalidInputError as e:
+        raise InvalidInputError(f"option '{key}', column {indexed.reference!r}: {e.message}") from e
 
 
 def _check_option(option: str, known: Sequence[str] | frozenset[str], indexed: IndexedColumn) -> None:

@@ -1,8 +1,8 @@
 """Plans a scan: from a predicate down to the files to read, layer by layer, each layer accounted for.
 
 Layers, in order: manifests and partitions (partition predicate), key ranges, buckets (bucket keys, hash index), value
-statistics, embedded file indexes; reading goes on with file indexes beside the files, row groups and row positions. Every layer only ever drops what surely holds no selected row, and never one version of a
-key while another version stays.
+statistics, embedded file indexes; reading goes on with file indexes beside the files, row groups and row positions. Every
+layer only ever drops what surely holds no selected row, and never one version of a key while another version stays.
 
 source   org.apache.paimon.operation.KeyValueFileStoreScan, org.apache.paimon.table.source.MergeTreeSplitGenerator, release 1.4.2
 """

@@ -1,0 +1,87 @@
+"""``lakeidx index TABLE`` lists index files; ``lakeidx index rebuild TABLE`` changes the file indexes of data files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from lakeidx.cli.context import NoProgress, TableArgument, one_clear_line, open_table, stages
+from lakeidx.cli.maintain_commands import DryRun, parse_partition
+from lakeidx.cli.output import print_json
+from lakeidx.cli.read_commands import list_index
+from lakeidx.cli.write_commands import spark_runner
+from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline.index_rebuild import (
+    IndexWish,
+    run_index_rebuild,
+    wish_of_options,
+    wish_to_build,
+    wish_to_drop,
+)
+from lakeidx.pipeline.runner import LocalRunner, Runner
+from lakeidx.table.handle import TableHandle
+
+_LIST = "list"
+
+
+class _ListByDefault(TyperGroup):
+    """``index TABLE`` means ``index list TABLE``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = [_LIST, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_ListByDefault,
+    help="List the index files of a table, or rebuild the file indexes of its data files.",
+    no_args_is_help=True,
+)
+app.command(_LIST)(list_index)
+
+
+@app.command()
+@one_clear_line
+def rebuild(
+    table: TableArgument,
+    index_type: Annotated[
+        str | None,
+        typer.Option("--type", help="bloom-filter, bitmap, bsi or range-bitmap; default: as the options say"),
+    ] = None,
+    columns: Annotated[str | None, typer.Option("--columns", help="comma list; col[key] for an entry of a map")] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="drop this type (of these columns, or of all)")] = False,
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", help="only this partition: k=v[,k=v]; may be repeated")
+    ] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="build on Spark")] = False,
+    master: Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")] = None,
+    remote: Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")] = None,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="files at a time without --spark")] = 2,
+    dry_run: DryRun = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Add, replace or drop file indexes of the data files there are; data files stay as they are.
+
+    Without --type the files get exactly the indexes that the table's options ask for.
+    """
+    opened = open_table(table)
+    names = [c.strip() for c in (columns or "").split(",") if c.strip()]
+    wish = rebuild_wish(opened, index_type, names, drop=drop)
+    partitions = None if not partition else {parse_partition(p, opened.schema) for p in partition}
+    runner: Runner = spark_runner(master, remote) if spark and not dry_run else LocalRunner(threads)
+    with stages(no_progress) as tell:
+        tell("index rebuild")
+        report = run_index_rebuild(opened.metadata, runner, wish, partitions=partitions, dry_run=dry_run)
+    print_json(report.model_dump())
+
+
+def rebuild_wish(opened: TableHandle, index_type: str | None, columns: list[str], *, drop: bool) -> IndexWish:
+    """What the options of the command ask for; InvalidInputError when they do not go together."""
+    if index_type is None:
+        if columns or drop:
+            raise InvalidInputError("--columns and --drop need --type")
+        return wish_of_options(opened.schema)
+    return wish_to_drop(index_type, columns) if drop else wish_to_build(opened.schema, index_type, columns)
