@@ -33,7 +33,7 @@ from lakeidx.pipeline.landing import (
     open_parquet,
     read_landing,
 )
-from lakeidx.pipeline.parts import PART_ROWS, describe_source, write_part
+from lakeidx.pipeline.parts import PART_ROWS, describe_source, landing_store, write_part
 from lakeidx.pipeline.runner import Runner
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, Field, to_arrow
@@ -136,7 +136,9 @@ def ingest_file(task: IngestTask) -> IngestedFile:
     writer = _PartWriter(task)
     rejected: list[pa.Table] = []
     rows_in = 0
-    for piece in read_landing(task.store, task.file.path, task.schema.fields, task.options):
+    for piece in read_landing(
+        landing_store(task.store, task.file.path), task.file.path, task.schema.fields, task.options
+    ):
         kept, bad = cast_piece(piece, task.schema.fields, task.file.path)
         rows_in += piece.rows.num_rows + len(piece.bad_lines)
         rejected.append(bad)
@@ -232,7 +234,7 @@ def _by_reference(task: IngestTask) -> IngestedFile | None:
     path = task.file.path
     if landing_format(path, task.options) != "parquet":
         return None
-    file = open_parquet(task.store, path)
+    file = open_parquet(landing_store(task.store, path), path)
     found = {f.name: f.type for f in file.schema_arrow}
     check_columns(list(found), task.schema.fields, task.options, path)
     if KIND_COLUMN in found or VALUE_KIND in found or any(f.name not in found for f in task.schema.fields):

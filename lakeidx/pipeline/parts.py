@@ -12,6 +12,7 @@ from lakeidx.format.schema import TableSchema
 from lakeidx.pipeline.artifacts import IngestReport, SourceFile, StagedPart
 from lakeidx.pipeline.kinds import VALUE_KIND
 from lakeidx.pipeline.landing import open_parquet
+from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import STRING_ROOTS
 
@@ -21,9 +22,21 @@ PART_ROWS = 1_000_000
 _DICTIONARY_BYTES = 2
 
 
+def landing_store(store: ObjectStore, path: str) -> ObjectStore:
+    """The store a landing file lies in: the table's, or, for a local file of a table on S3 and the other way round, its own.
+
+    A store of its own is reached as environment variables say.
+    """
+    return store if _is_remote(store.uri) == _is_remote(path) else open_store(path)
+
+
+def _is_remote(uri: str) -> bool:
+    return "://" in uri and not uri.startswith("file:")
+
+
 def describe_source(store: ObjectStore, path: str) -> SourceFile:
     """A landing file as it is now; NotFoundError when it is missing."""
-    info = store.info(path)
+    info = landing_store(store, path).info(path)
     if info is None or info.is_dir:
         raise NotFoundError("the landing file does not exist", path=path)
     return SourceFile(path=path, size=info.size, version=str(info.mtime_ms))
@@ -63,6 +76,7 @@ def read_part(
     """
     if part.by_reference:
         check_source(store, report.sources[part.source])
+        store = landing_store(store, part.path)
     names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
     file = open_parquet(store, part.path)
     groups = list(part.row_groups) if part.row_groups is not None else list(range(file.metadata.num_row_groups))

@@ -1,0 +1,156 @@
+"""The pipeline on a real S3 server: batches, time travel, racing writers, faults, Spark, and Java in both directions."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeidx.errors import CommitUnknownError, UnavailableError
+from lakeidx.pipeline.landing import LandingOptions
+from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.pipeline.upsert import make_context, upsert_files, upsert_table
+from lakeidx.spark.runner import SparkRunner
+from lakeidx.storage.faults import FaultStore
+from lakeidx.table.handle import TableHandle
+from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.s3_server import S3Server, s3_server
+from tests.spark_fixture import spark
+from tests.tables import SPEC, content, rows
+
+__all__ = ["s3_server", "spark"]
+pytestmark = pytest.mark.s3
+
+
+@pytest.fixture
+def table(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> TableHandle:
+    """A table in a warehouse of its own, reached by environment variables as an operator would."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return TableHandle.create(f"{s3_server.fresh_uri('wh')}/d.db/t", SPEC)
+
+
+def batch(table: TableHandle, name: str, values: list[tuple[int, int, str | None]], **options: Any) -> Any:
+    return upsert_table(make_context(table.metadata, name, **options), rows(values))
+
+
+def test_batches_time_travel_and_overwrite(table: TableHandle, tmp_path: Path) -> None:
+    batch(table, "one", [(p, k, "a") for p in (1, 2) for k in range(30)])
+    # A local landing file for a table on S3, and one that lies on S3 beside it.
+    local = tmp_path / "two.csv"
+    local.write_text("p,k,v\n1,0,b\n3,1,c\n1,x,bad\n")
+    remote = table.uri.rsplit("/", 2)[0] + "/landing/two.jsonl"
+    table.store.put(remote, b'{"p": 2, "k": 0, "v": "d"}\n')
+    result = upsert_files(
+        make_context(table.metadata, "two", runner=LocalRunner(2)), [str(local), remote], LandingOptions()
+    )
+    assert result.ingest.rows_rejected == 1
+    wanted: dict[tuple[int, int], str | None] = {(p, k): "a" for p in (1, 2) for k in range(30)}
+    assert content(table, snapshot=1) == wanted
+    wanted |= {(1, 0): "b", (3, 1): "c", (2, 0): "d"}
+    assert content(table) == wanted
+    again = upsert_files(make_context(table.metadata, "two"), [str(local), remote], LandingOptions())
+    assert again.commit.snapshot_ids == (2,)
+    batch(table, "three", [(1, 99, "only")], overwrite="partitions")
+    wanted = {k: v for k, v in wanted.items() if k[0] != 1} | {(1, 99): "only"}
+    fresh = TableHandle.open(table.uri)
+    assert content(fresh) == wanted
+    assert fresh.metadata.snapshot_ids() == [1, 2, 3]
+    assert content(fresh, timestamp_ms=fresh.metadata.snapshot(1).time_millis)[(1, 0)] == "a"
+
+
+def test_two_writers_race(table: TableHandle) -> None:
+    errors: list[BaseException] = []
+
+    def write(who: int) -> None:
+        mine = TableHandle.open(table.uri)
+        try:
+            for n in range(4):
+                batch(mine, f"w{who}-{n}", [(1, k, f"{who}-{n}") for k in (who * 100 + n, 1000 + n)])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(who,)) for who in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    fresh = TableHandle.open(table.uri)
+    found = content(fresh)
+    assert {k for k in found if k[1] < 1000} == {(1, who * 100 + n) for who in (1, 2) for n in range(4)}
+    assert all(found[(1, 1000 + n)] in (f"1-{n}", f"2-{n}") for n in range(4))
+    users = [s.commit_user for s in fresh.metadata.snapshots()]
+    assert len(users) == len(set(users)) == 8
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("verb", "where"),
+    [
+        (("put_if_absent",), "ingest.json"),
+        (("put_if_absent",), "bucket_assignment.json"),
+        (("open_output", "put"), "bucket-"),
+        (("put",), "/index/"),
+        (("put_if_absent",), "index_write.json"),
+        (("put_if_absent",), "/snapshot/snapshot-"),
+        (("put_if_absent",), "commit.json"),
+    ],
+    ids=lambda v: "".join(v).strip("/"),
+)
+def test_a_fault_at_every_stage_leaves_each_row_once(
+    table: TableHandle, verb: tuple[str, ...], where: str, when: Any
+) -> None:
+    batch(table, "first", [(1, k, "a") for k in range(15)])
+    store = FaultStore(table.store)
+    flaky = TableHandle(store, table.paths)
+    fault = store.fail(verb, where, when=when, error=lambda: UnavailableError("503 Slow Down", path=where))
+    for _ in range(3):
+        with contextlib.suppress(UnavailableError, CommitUnknownError):
+            batch(flaky, "second", [(1, k, "b") for k in range(10, 25)])
+            break
+    assert fault.hits == 1
+    fresh = TableHandle.open(table.uri)
+    assert content(fresh) == {(1, k): "a" if k < 10 else "b" for k in range(25)}
+    assert fresh.metadata.snapshot_ids() == [1, 2]
+
+
+def test_spark_writes_to_s3(table: TableHandle, spark: SparkSession) -> None:
+    runner = SparkRunner(spark)
+    stored = TableHandle.open(table.uri, {})
+    batch(stored, "one", [(p, k, "a") for p in (1, 2) for k in range(30)], runner=runner)
+    batch(stored, "two", [(2, k, "b") for k in range(20, 40)], runner=runner)
+    wanted = {(1, k): "a" for k in range(30)} | {(2, k): "a" if k < 20 else "b" for k in range(40)}
+    assert content(TableHandle.open(table.uri)) == wanted
+
+
+def test_java_reads_and_goes_on_writing(table: TableHandle, s3_server: S3Server, tmp_path: Path) -> None:
+    require_java_paimon()
+    warehouse = table.uri.rsplit("/", 2)[0]
+    environment = {**s3_server.environment, "S3_ENDPOINT": s3_server.endpoint_url}
+    java = JavaPaimon(warehouse, "d.t", environment)
+    batch(table, "one", [(p, k, "a") for p in (1, 2) for k in range(25)])
+    wanted: dict[tuple[int, int], str | None] = {(p, k): "a" for p in (1, 2) for k in range(25)}
+
+    def java_content() -> dict[tuple[int, int], str | None]:
+        found = java.json("read")
+        out = {(r["p"], r["k"]): r["v"] for r in found}
+        assert len(out) == len(found)
+        return out
+
+    assert java_content() == wanted
+    java.write(
+        [{"p": "2", "k": str(k), "v": "java", "_kind": "+I"} for k in range(20, 30)], tmp_path / "b.jsonl", compact=True
+    )
+    wanted |= {(2, k): "java" for k in range(20, 30)}
+    fresh = TableHandle.open(table.uri)
+    assert content(fresh) == wanted
+    batch(fresh, "three", [(2, 29, "lake"), (3, 1, "lake")])
+    wanted |= {(2, 29): "lake", (3, 1): "lake"}
+    assert java_content() == wanted == content(TableHandle.open(table.uri))
+    assert all(json.dumps(e) for e in java.json("index"))
