@@ -1,0 +1,142 @@
+"""The Dagster UI of a fresh deployment, and a headless Chromium that looks at it.
+
+Pictures go to a scratch folder, or to LAKEIDX_SCREENSHOTS (``docs/images`` renews those of the documentation).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+START_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class DagsterUI:
+    """A running web server and daemon."""
+
+    url: str
+    work: Path
+    pictures: Path
+
+    def ask(self, query: str) -> Any:
+        """Answer of the GraphQL interface."""
+        request = urllib.request.Request(
+            f"{self.url}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)["data"]
+
+    def runs(self) -> list[dict[str, Any]]:
+        """All runs, newest first."""
+        return list(
+            self.ask("{runsOrError {... on Runs {results {runId status pipelineName tags {key value}}}}}")[
+                "runsOrError"
+            ]["results"]
+        )
+
+    def wait_for_runs(self, count: int, *, job: str, seconds: float = 180) -> list[dict[str, Any]]:
+        """Wait until so many runs of a job have ended; AssertionError when one did not succeed."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            mine = [r for r in self.runs() if r["pipelineName"] == job]
+            assert not [r for r in mine if r["status"] in ("FAILURE", "CANCELED")], mine
+            if len([r for r in mine if r["status"] == "SUCCESS"]) >= count:
+                return mine
+            time.sleep(1)
+        raise AssertionError(f"{count} runs of {job} were to succeed in {seconds} s; there are {self.runs()}")
+
+
+@pytest.fixture(scope="session")
+def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
+    """`python -m dagster_project.ui` over landing files of flights, ended by Ctrl-C."""
+    from jobs.prepare_flights import read_flights
+
+    work = tmp_path_factory.mktemp("ui")
+    write_landing_files(work / "landing" / "flights", read_flights())
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    pictures = Path(os.environ.get("LAKEIDX_SCREENSHOTS", work / "pictures"))
+    pictures.mkdir(parents=True, exist_ok=True)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEIDX_LAND", "LAKEIDX_WARE", "DAGSTER"))}
+    command = [sys.executable, "-m", "dagster_project.ui", "--work", str(work), "--port", str(port)]
+    with (work / "ui.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, env={**environment, "LAKEIDX_ENGINE": "local"}
+        )
+    try:
+        wait_for(f"http://127.0.0.1:{port}/server_info", process, work / "ui.log")
+        yield DagsterUI(f"http://127.0.0.1:{port}", work, pictures)
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = process.wait(60)
+    assert code == 0, (work / "ui.log").read_text()[-2000:]
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0, "the web server outlived Ctrl-C"
+
+
+def write_landing_files(folder: Path, flights: Any) -> None:
+    """Two files each of the first two months, a few thousand flights each."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True)
+    for month in (1, 2):
+        rows = flights.filter(pc.equal(flights.column("month"), month)).slice(0, 6000)
+        status = pa.array(["scheduled"] * rows.num_rows)
+        at = rows.schema.get_field_index("status")
+        pq.write_table(rows.set_column(at, "status", status), folder / f"2013-{month:02d}-1-scheduled.parquet")
+        pq.write_table(rows, folder / f"2013-{month:02d}-2-actual.parquet")
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a web server answers."""
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.5)
+    raise AssertionError(f"the UI did not start: {log.read_text()[-3000:]}")
+
+
+@pytest.fixture(scope="session")
+def page(ui: DagsterUI) -> Iterator[Any]:
+    """A page of a headless Chromium."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs Chromium (apt-get install chromium)")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=chromium, args=list(CHROMIUM_FLAGS))
+        page = browser.new_page(viewport={"width": 1500, "height": 950})
+        page.set_default_timeout(45_000)
+        yield page
+        browser.close()

