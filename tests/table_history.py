@@ -208,7 +208,11 @@ class History:
     ) -> CompactionReport:
         """Compact; what is not in `partitions` stays as it is."""
         wanted = None if partitions is None else set(partitions)
-        chosen = None if wanted is None else {with_arity(encode_row([p], self.table.schema.partition_types), 1) for p in wanted}
+        chosen = (
+            None
+            if wanted is None
+            else {with_arity(encode_row([p], self.table.schema.partition_types), 1) for p in wanted}
+        )
         report = run_compaction(self.table.metadata, LocalRunner(1), full=full, shrink=shrink, partitions=chosen)
         if self.engine.hides_level_0:
             kept = {k: v for k, v in self.visible.items() if wanted is not None and k[0] not in wanted}

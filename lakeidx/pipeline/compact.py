@@ -80,7 +80,11 @@ def plan_buckets(
     whole = full or (keyed and compaction_options(schema).needs_lookup)
     hour = datetime.now().hour
     out = []
-    for (partition, bucket), files in view.by_bucket().items():
+    places = view.by_bucket()
+    if shrink:
+        # Buckets whose last row was compacted away have an index and no files.
+        places |= {(e.partition, e.bucket): [] for e in view.index if (e.partition, e.bucket) not in places}
+    for (partition, bucket), files in places.items():
         if bucket < 0 or (only is not None and (partition, bucket) not in only):
             continue
         mine = {f.file_name: vectors[(partition, bucket, f.file_name)] for f in files
@@ -91,7 +95,8 @@ def plan_buckets(
         else:
             task = plan_append_compaction(files, schema, full=full, must_rewrite=set(mine))
         if task is None and shrink and _has_dead_hashes(files, index):
-            task = CompactionTask((), max(f.level for f in files), max(f.level for f in files), PickReason.FULL, True)
+            top = max((f.level for f in files), default=0)
+            task = CompactionTask((), top, top, PickReason.FULL, True)
         if task is None:
             continue
         replaced = {f.file_name for f in task.files}
@@ -101,7 +106,7 @@ def plan_buckets(
                 schema,
                 partition,
                 bucket,
-                total[(partition, bucket)],
+                total.get((partition, bucket), schema.bucket),
                 task,
                 tuple(f for f in files if f.file_name not in replaced),
                 mine,

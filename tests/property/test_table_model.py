@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.table_history import ENGINES, Engine, History, Record, key_hashes
 
@@ -73,9 +80,7 @@ class TableMachine(RuleBasedStateMachine):
         self.history.compact(full=full, shrink=shrink, partitions=only)
         if full and shrink and only is None and self.history.table.schema.bucket == -1:
             live = {p: set() for p, _ in self.history.rows} | {}
-            for (p, _), h in zip(
-                self.history.rows, key_hashes(self.history.table, self.history.rows), strict=True
-            ):
+            for (p, _), h in zip(self.history.rows, key_hashes(self.history.table, self.history.rows), strict=True):
                 live[p].add(h)
             found = {p: hashes for p, hashes in self.history.index_hashes().items() if hashes}
             assert found == live
