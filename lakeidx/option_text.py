@@ -118,7 +118,11 @@ class Option(Generic[T]):
     def __get__(self, instance: TableOptions | None, owner: type) -> Option[T] | T:
         if instance is None:
             return self
-        found: T = instance.parsed.get(self.key, self.default)
+        parsed = instance.parsed
+        if self.key not in parsed:
+            text = self.find(instance.raw)
+            parsed[self.key] = self.default if text is None else self.value_of(text)
+        found: T = parsed[self.key]
         return found
 
     def find(self, raw: Mapping[str, str]) -> str | None:

@@ -36,10 +36,11 @@ STATS_MODES = "none, counts, truncate(n) or full"
 
 
 class TableOptions:
-    """The options of one table, parsed.
+    """The options of one table.
 
     raw      the texts as stored
-    errors   InvalidInputError from the constructor for a value that cannot be read
+    errors   InvalidInputError from an attribute whose text cannot be read. Only those asked for are read, so that a table stays
+             readable whatever another program made of an option that lakeidx does not need; `check` reads them all
     """
 
     __slots__ = ("parsed", "raw")
@@ -47,10 +48,14 @@ class TableOptions:
     def __init__(self, raw: Mapping[str, str]) -> None:
         self.raw: dict[str, str] = dict(raw)
         self.parsed: dict[str, Any] = {}
+
+    def check(self) -> None:
+        """Read every option: what a new table's options must pass.
+
+        errors   InvalidInputError naming the first one that cannot be read
+        """
         for option in OPTIONS:
-            found = option.find(self.raw)
-            if found is not None:
-                self.parsed[option.key] = option.value_of(found)
+            option.__get__(self, type(self))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableOptions) and self.raw == other.raw

@@ -330,7 +330,7 @@ def _refuse_option(schema: TableSchema, key: str, value: str | None, has_snapsho
         raise InvalidInputError(
             "option 'deletion-vectors.enabled' can change only with 'deletion-vectors.modifiable' = true"
         )
-    if key in _NEVER_TURNED_OFF and options.parsed.get(key) is True and new is False:
+    if key in _NEVER_TURNED_OFF and option is not None and getattr(options, option.attribute) is True and new is False:
         raise InvalidInputError(f"option '{key}' cannot go from true to false")
 
 

@@ -95,6 +95,7 @@ def check_schema(schema: TableSchema) -> None:
     errors   InvalidInputError naming the column or option
     """
     options = schema.table_options
+    options.check()
     _check_names(schema)
     _check_keys(schema)
     _check_buckets(schema, options)

@@ -96,10 +96,7 @@ class TableSchema:
 
     @property
     def table_options(self) -> TableOptions:
-        """The options, parsed.
-
-        errors   InvalidInputError for a value that cannot be read
-        """
+        """The options; an InvalidInputError comes from the attribute whose text cannot be read."""
         return self._once("table_options", lambda: TableOptions(self.options))
 
     @property

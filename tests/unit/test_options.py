@@ -112,8 +112,13 @@ def test_values(key: str, text: str, value: Any) -> None:
     ],
 )
 def test_values_that_cannot_be_read(key: str, text: str) -> None:
+    options = TableOptions({key: text, "num-levels": "4"})
     with pytest.raises(InvalidInputError, match=f"option '{key}'"):
-        TableOptions({key: text})
+        getattr(options, OPTION_BY_KEY[key].attribute)
+    with pytest.raises(InvalidInputError, match=f"option '{key}'"):
+        options.check()
+    assert options.num_levels == 4  # the others are not spoiled
+    TableOptions({"num-levels": "4"}).check()
 
 
 def test_fallback_keys() -> None:
@@ -123,7 +128,7 @@ def test_fallback_keys() -> None:
     assert TableOptions({"first-row.ignore-delete": "true"}).is_set("ignore-delete")
     assert not TableOptions({}).is_set("ignore-delete")
     with pytest.raises(InvalidInputError, match="ignore-delete"):
-        TableOptions({"deduplicate.ignore-delete": "x"})
+        TableOptions({"deduplicate.ignore-delete": "x"}).check()
 
 
 def test_unknown_keys_are_kept() -> None:
