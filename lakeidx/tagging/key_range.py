@@ -128,8 +128,11 @@ def find_candidates(slots: SlotRanges, *, tree: bool, rng: np.random.Generator) 
     cost     O(n) for the order, plus the tree's visits per distinct slot
     """
     order = np.argsort(slots.keys, kind="stable")
-    groups, group_starts = np.unique(slots.keys[order], return_index=True)
-    edges = np.append(group_starts, len(order)).astype(np.int64)
+    ordered = slots.keys[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    group_starts = np.flatnonzero(new)
+    groups, edges = ordered[group_starts], np.append(group_starts, len(order)).astype(np.int64)
     files = len(slots.low)
     # A range that contradicts itself (bounds of two string orders, damage) rules nothing out.
     always = slots.always | (slots.low > slots.high)

@@ -17,12 +17,13 @@ middle of a change is not used.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 import numpy as np
 
+from lakeidx.codec.jit import frozen
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.tagging.state_pages import (
@@ -46,6 +47,8 @@ _ROWS_PER_PAGE = 2048
 _GROW_ABOVE = 4 * _ROWS_PER_PAGE
 _MAX_RUNS = 4
 _BATCH_BYTES = 16 << 20
+# From a quarter of the pages on one pass over all is quicker than a seek for each.
+_PASS_SHARE_BITS = 2
 
 
 class StateStore(Protocol):
@@ -144,13 +147,13 @@ class KeyState:
         """
         n = len(keys)
         partition, bucket = np.full(n, GONE, np.int32), np.full(n, -1, np.int32)
-        hashes = hash_rows(keys)
-        order = np.argsort(hashes, kind="stable")
+        hashes = frozen(hash_rows(keys))
+        keys = RowBytes(frozen(keys.data), frozen(keys.offsets))
+        order = frozen(np.argsort(hashes, kind="stable"))
         pages, edges = self._pages_of(hashes[order])
-        for page, start, stop in zip(pages.tolist(), edges.tolist(), edges.tolist()[1:], strict=False):
-            rows = order[start:stop]
-            for block in self._blocks(page):
-                probe_block(block, hashes, keys, rows, partition, bucket, expire_before=expire_before)
+        rows_of = {p: order[a:b] for p, a, b in zip(pages.tolist(), edges.tolist(), edges.tolist()[1:], strict=False)}
+        for page, block in self._runs_of(rows_of):
+            probe_block(block, hashes, keys, rows_of[page], partition, bucket, expire_before=expire_before)
         bucket[partition == GONE] = -1
         return partition, bucket
 
@@ -228,6 +231,20 @@ class KeyState:
         """Pages that some hashes, in order, fall into, and where each begins (one edge more than pages)."""
         pages, starts = np.unique(page_of(ascending, self.meta.bits), return_index=True)
         return pages.astype(np.int64), np.append(starts, len(ascending)).astype(np.int64)
+
+    def _runs_of(self, pages: Collection[int]) -> Iterator[tuple[int, bytes]]:
+        """Runs of some pages, older before newer; by one pass over the store when most of it is asked for."""
+        bits = self.meta.bits
+        if len(pages) << _PASS_SHARE_BITS >= 1 << bits:
+            for key, block in self._store.items(_page_key(bits, 0, 0), _page_key(bits + 1, 0, 0)):
+                page = _page_in(key)
+                if page in pages:
+                    yield page, block
+            return
+        for page in pages:
+            if self._runs[page]:
+                for _, block in self._store.items(_page_key(bits, page, 0), _page_key(bits, page + 1, 0)):
+                    yield page, block
 
     def _blocks(self, page: int) -> list[Entries]:
         if not self._runs[page]:

@@ -126,8 +126,8 @@ def locate_in_partition(
     last = np.append(key[1:] != key[:-1], True)
     file_of = np.full(n, -1, np.int32)
     file_of[key[last]] = file[last]
-    places = np.unique(key << 32 | buckets[file])
-    figures.split_keys += _repeats(places >> 32)
+    elsewhere = (key[1:] == key[:-1]) & (buckets[file][1:] != buckets[file][:-1])
+    figures.split_keys += len(np.unique(key[1:][elsewhere]))
     file_of = file_of[keys.first]
     bucket = np.where(file_of >= 0, buckets[file_of], -1).astype(np.int32)
     return _result(batch, bucket, batch.partition, (), file_of, files, figures)
@@ -162,7 +162,8 @@ def locate_anywhere(
     newest = np.append((key[1:] != key[:-1]) | (place[1:] != place[:-1]), True)
     dead = matches.dead[order] & context.deletes_hide
     alive = np.flatnonzero(newest & ~dead)
-    figures.split_keys += _repeats(key[alive])
+    living = key[alive]
+    figures.split_keys += len(np.unique(living[1:][living[1:] == living[:-1]]))
     file_of = np.full(n, -1, np.int32)
     file_of[key[alive]] = file[alive]
     file_of = file_of[keys.first]
@@ -195,13 +196,6 @@ def _ages(files: Sequence[LiveFile]) -> Int64s:
     out = np.empty(len(files), np.int64)
     out[order] = np.arange(len(files))
     return out
-
-
-def _repeats(keys: Int64s) -> int:
-    """How many values come more than once."""
-    if len(keys) < 2:
-        return 0
-    return int((np.unique(keys, return_counts=True)[1] > 1).sum())
 
 
 def _result(

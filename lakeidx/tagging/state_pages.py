@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import frozen, kernel, load_u32, load_u64
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.tagging.key_codes import KeyCodes
@@ -186,29 +186,22 @@ def join_entries(parts: Sequence[Entries]) -> Entries:
 
 
 def probe_block(
-    block: Entries, hashes: Hashes, keys: RowBytes, rows: Ints, partition: Int32s, bucket: Int32s, *, expire_before: int
+    data: bytes, hashes: Hashes, keys: RowBytes, rows: Ints, partition: Int32s, bucket: Int32s, *, expire_before: int
 ) -> None:
     """Look keys up in a block and overwrite the answers of those it has.
 
-    hashes, keys       of all keys asked for
+    data               the block's bytes, read where they lie
+    hashes, keys       of all keys asked for; arrays frozen
     rows               int64[m] which of them to look up here, in ascending order of their hashes
     partition, bucket  answers, by key; GONE where the newest entry says so or has expired
+    errors             CorruptFileError when the bytes are not a block; keys are looked up by halving, so hashes that
+                       do not ascend are not noticed and only make keys missing
     """
-    _probe(
-        frozen(block.hashes),
-        frozen(block.keys.data),
-        frozen(block.keys.offsets),
-        frozen(block.partition),
-        frozen(block.bucket),
-        frozen(block.written),
-        frozen(hashes),
-        frozen(keys.data),
-        frozen(keys.offsets),
-        frozen(rows),
-        np.uint32(expire_before),
-        partition,
-        bucket,
-    )
+    raw = np.frombuffer(data, np.uint8)
+    n = int.from_bytes(data[4:8], "little") if len(data) >= _HEADER else -1
+    fits = data[:4] == MAGIC and 0 <= n <= (len(data) - _HEADER) // _ENTRY
+    if not fits or not _probe(raw, n, hashes, keys.data, keys.offsets, rows, expire_before, partition, bucket):
+        raise CorruptFileError(f"not a block of key state: {len(data)} bytes")
 
 
 def take_rows(keys: RowBytes, order: Ints) -> RowBytes:
@@ -261,12 +254,8 @@ def _keep_newest(hashes: Any, data: Any, offsets: Any, order: Any, keep: Any) ->
 
 @kernel
 def _probe(
-    held: Any,
-    held_data: Any,
-    held_offsets: Any,
-    held_partition: Any,
-    held_bucket: Any,
-    held_written: Any,
+    raw: Any,
+    n: Any,
     hashes: Any,
     data: Any,
     offsets: Any,
@@ -274,31 +263,37 @@ def _probe(
     expire_before: Any,
     partition: Any,
     bucket: Any,
-) -> None:
-    n = len(held)
+) -> Any:
+    """False when a key area does not lie inside the block."""
+    ends, partitions = 8 + 8 * n, 8 + 12 * n
+    buckets, written, area = 8 + 16 * n, 8 + 20 * n, 8 + 24 * n
     at = 0
     for row in rows:
         h = hashes[row]
         # Gallop, then halve: few keys on a large page skip far, many on a small one step.
         step = 1
-        while at + step < n and held[at + step] < h:
+        while at + step < n and load_u64(raw, 8 + 8 * (at + step)) < h:
             at += step
             step *= 2
         low, high = at, min(n, at + step + 1)
         while low < high:
             middle = (low + high) >> 1
-            if held[middle] < h:
+            if load_u64(raw, 8 + 8 * middle) < h:
                 low = middle + 1
             else:
                 high = middle
         at = low
         i = at
         length = offsets[row + 1] - offsets[row]
-        while i < n and held[i] == h:
-            if held_offsets[i + 1] - held_offsets[i] == length and same_span(
-                held_data, held_offsets[i], data, offsets[row], length
-            ):
-                partition[row] = held_partition[i] if held_written[i] >= expire_before else -1
-                bucket[row] = held_bucket[i]
+        while i < n and load_u64(raw, 8 + 8 * i) == h:
+            start = np.int64(load_u32(raw, ends + 4 * (i - 1))) if i > 0 else 0
+            end = np.int64(load_u32(raw, ends + 4 * i))
+            if start > end or area + end > len(raw):
+                return False
+            if end - start == length and same_span(raw, area + start, data, offsets[row], length):
+                alive = np.int64(load_u32(raw, written + 4 * i)) >= expire_before
+                partition[row] = np.int32(load_u32(raw, partitions + 4 * i)) if alive else -1
+                bucket[row] = np.int32(load_u32(raw, buckets + 4 * i))
                 break
             i += 1
+    return True
