@@ -1,0 +1,234 @@
+"""Histories with compactions, expiries and shrunk indexes: Java reads what lakeidx made of them, goes on, and back again."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakeidx.pipeline.compact import run_compaction
+from lakeidx.pipeline.landing import LandingOptions
+from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.pipeline.upsert import make_context, upsert_files
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import load_view
+from tests.conftest import GOLDEN
+from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.table_history import ENGINES, History, Record, State, Values, key_hashes
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _witness() -> None:
+    require_java_paimon()
+
+
+def java_state(java: JavaPaimon) -> State:
+    """Rows as Java merges them."""
+    found = java.json("read")
+    out: State = {(int(r["p"]), int(r["k"])): (r["text"], _int(r["n"]), _int(r["m"]), _int(r["s"])) for r in found}
+    assert len(out) == len(found), "Java read a key twice"
+    return out
+
+
+def _int(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def batch(random_: random.Random, deletes: bool) -> list[Record]:
+    def small() -> int | None:
+        return random_.choice([None, *range(-3, 4)])
+
+    def values() -> Values:
+        return random_.choice([None, "a", "b", "é"]), small(), small(), small()
+
+    kinds = ["+I", "+U", "-D"] if deletes else ["+I", "+U"]
+    return [
+        (random_.randint(1, 2), random_.randrange(18), values(), random_.choice(kinds))
+        for _ in range(random_.randint(4, 20))
+    ]
+
+
+def run_history(history: History, seed: int, steps: int) -> None:
+    """A seeded history of everything lakeidx does to tables."""
+    r = random.Random(seed)
+    for _ in range(steps):
+        action = r.choice(
+            ["upsert", "upsert", "staged", "compact", "full", "shrink", "expire", "tag", "overwrite", "clean"]
+        )
+        records = batch(r, history.engine.deletes)
+        if action == "upsert" or not history.at:
+            history.upsert(records)
+        elif action == "staged":
+            staged = history.stage(records)
+            history.compact(full=r.random() < 0.5, shrink=True)
+            history.clean()
+            history.upsert(batch(r, history.engine.deletes))
+            history.commit(staged)
+        elif action == "compact":
+            history.compact()
+        elif action in ("full", "shrink"):
+            history.compact(full=True, shrink=action == "shrink")
+        elif action == "expire":
+            history.expire(r.randint(1, 3))
+        elif action == "tag" and "t" not in history.tags:
+            history.tag("t")
+        elif action == "overwrite":
+            history.upsert([(p, k, v, "+I") for p, k, v, _ in records], overwrite="partitions")
+        elif action == "clean":
+            history.clean()
+
+
+def check_java_index(history: History, java: JavaPaimon) -> None:
+    """Java reads the same hashes as lakeidx."""
+    if history.table.schema.bucket != -1:
+        return
+    found: dict[int, set[int]] = {}
+    for entry in java.json("index"):
+        if entry["type"] != "HASH":
+            continue
+        assert len(entry["hashes"]) == entry["rows"] == entry["size"] // 4
+        p = json.loads(json.dumps(entry["partition"]))
+        found.setdefault(_partition(p), set()).update(entry["hashes"])
+    assert found == history.index_hashes()
+
+
+def _partition(value: Any) -> int:
+    if isinstance(value, dict):
+        value = value["p"]
+    elif isinstance(value, list):
+        value = value[0]
+    return int(str(value).rpartition("=")[2].strip("/{}"))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", ENGINES)
+def test_java_reads_and_continues_any_history(name: str, seed: int, tmp_path: Path) -> None:
+    history = History(tmp_path, ENGINES[name])
+    run_history(history, seed, 14)
+    history.upsert(batch(random.Random(99), history.engine.deletes))
+    history.check_all()
+    java = JavaPaimon(str(tmp_path / "wh"), "d.t")
+    assert java_state(java) == history.visible
+    check_java_index(history, java)
+    # Java compacts; lakeidx reads what it made, writes on, compacts; Java reads that.
+    java.run("compact")
+    history.reopen()
+    assert history.content() == history.rows
+    history.visible = dict(history.rows)
+    run_history(history, seed + 100, 8)
+    assert history.content() == history.visible
+    assert java_state(java) == history.visible
+    check_java_index(history, java)
+
+
+def test_java_continues_a_shrunk_index(tmp_path: Path) -> None:
+    """Java loads it, assigns known keys where they are and new ones to the rooms that are free."""
+    history = History(tmp_path, ENGINES["deduplicate"])
+    row: Values = ("a", 1, 1, 1)
+    history.upsert([(p, k, row, "+I") for p in (1, 2) for k in range(24)])
+    # Partition 2 loses every key: its index files are empty.
+    history.upsert([(1, k, row, "-D") for k in range(6, 18)] + [(2, k, row, "-D") for k in range(24)])
+    report = history.compact(full=True, shrink=True)
+    assert report.hashes_dropped == 36
+    java = JavaPaimon(str(tmp_path / "wh"), "d.t")
+    assert java_state(java) == history.visible
+    check_java_index(history, java)
+    written = [(1, k) for k in range(3, 9)] + [(1, 50 + k) for k in range(8)] + [(2, 3), (2, 60)]
+    values = [{"p": str(p), "k": str(k), "text": "j", "n": "2", "m": "2", "s": "2", "_kind": "+I"} for p, k in written]
+    java.write(values, tmp_path / "rows.jsonl")
+    history.rows |= dict.fromkeys(written, ("j", 2, 2, 2))
+    history.visible = dict(history.rows)
+    history.reopen()
+    assert history.content() == history.visible
+    history.check_index()
+    check_java_index(history, java)
+    hashes = history.index_hashes()
+    assert hashes[1] == set(key_hashes(history.table, [k for k in history.rows if k[0] == 1]))
+    buckets = {e.bucket for e in load_view(history.table.metadata, history.table.snapshot).entries}
+    assert max(buckets) < 3, "Java opened a bucket although there was room"
+    history.upsert([(1, k, ("l", 3, 3, 3), "+U") for k in range(24)])
+    assert java_state(java) == history.visible == history.content()
+
+
+GOLDEN_DV = sorted(p.name for p in (GOLDEN / "tables").iterdir() if p.is_dir() and "dv" in p.name)
+
+
+def _copied(name: str, folder: Path) -> Path:
+    """The warehouse of a golden table."""
+    shutil.copytree(GOLDEN / "tables" / name, folder / name)
+    return folder / name
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", GOLDEN_DV)
+def test_java_reads_its_tables_with_deletion_vectors_after_our_compaction(name: str, tmp_path: Path) -> None:
+    root = _copied(name, tmp_path)
+    schemas = sorted(root.rglob("schema/schema-0"))
+    assert schemas
+    for place in (s.parent.parent for s in schemas):
+        table = TableHandle.open(str(place))
+        if not table.schema.primary_keys or not table.schema.table_options.deletion_vectors_enabled:
+            continue
+        java = JavaPaimon(str(place.parent.parent), f"{place.parent.name.removesuffix('.db')}.{place.name}")
+        java_before = {json.dumps(r, sort_keys=True) for r in java.json("read")}
+        level_0 = any(e.file.level == 0 for e in load_view(table.metadata, table.snapshot).entries)
+        report = run_compaction(table.metadata, LocalRunner(1), full=True)
+        table = TableHandle.open(str(place))
+        after = java.json("read")
+        assert table.scan().to_arrow().num_rows == len(after)
+        if not level_0:
+            assert {json.dumps(r, sort_keys=True) for r in after} == java_before
+        view = load_view(table.metadata, table.snapshot)
+        names = {e.file.file_name for e in view.entries}
+        for entry in view.index:
+            for piece in entry.dv_ranges or ():
+                assert piece.data_file_name in names, "a deletion vector of a file that is gone"
+        assert report.rounds <= 1
+        # Java goes on with it.
+        java.run("compact")
+        assert {json.dumps(r, sort_keys=True) for r in java.json("read")} == {
+            json.dumps(r, sort_keys=True) for r in after
+        }
+
+
+def test_java_reads_the_changelog_of_input(tmp_path: Path) -> None:
+    """changelog-producer=input: Java's incremental changelog read gives every record of the batch, in key order."""
+    options = {"bucket": "1", "changelog-producer": "input"}
+    spec = {"fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}], "primaryKeys": ["k"],
+            "partitionKeys": [], "options": options}  # fmt: skip
+    from_java = JavaPaimon(str(tmp_path / "java"), "d.t")
+    ours = TableHandle.create(f"{tmp_path}/ours/d.db/t", spec)
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    from_java.run("create", str(tmp_path / "spec.json"))
+    rows = [("2", "a", "+I"), ("1", "b", "+I"), ("2", None, "-D"), ("2", "c", "+U"), ("3", "d", "-D")]
+    lines = [{"k": k, "v": v, "_kind": kind} for k, v, kind in rows]
+    from_java.write(lines, tmp_path / "rows.jsonl")
+
+    upsert_files(make_context(ours.metadata, "b1"), [str(tmp_path / "rows.jsonl")], LandingOptions("jsonl"))
+    theirs = TableHandle.open(f"{tmp_path}/java/d.db/t")
+    assert changelog(ours) == changelog(theirs)
+    java = JavaPaimon(str(tmp_path / "ours"), "d.t")
+    assert java.json("read") == from_java.json("read")
+
+
+def changelog(table: TableHandle) -> list[tuple[Any, ...]]:
+    """Rows of all changelog files, as they stand in the Parquet files, and what the manifests say about them."""
+
+    m = table.metadata
+    out: list[tuple[Any, ...]] = []
+    for snapshot in m.snapshots():
+        assert snapshot.changelog_manifest_list is not None
+        for meta in m.manifest_list(snapshot.changelog_manifest_list):
+            for entry in m.manifest(meta.file_name):
+                f = entry.file
+                rows = pq.read_table(m.paths.data_file({}, entry.bucket, f.file_name)).to_pylist()
+                out.append((snapshot.changelog_record_count, f.file_name[:10], f.level, f.row_count, f.delete_row_count,
+                            f.min_key, f.max_key, f.min_sequence_number, f.max_sequence_number, f.file_source, rows))  # fmt: skip
+    return out
