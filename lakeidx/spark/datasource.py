@@ -1,0 +1,92 @@
+"""``spark.read.format("lakeidx")``: tables as a Spark data source, in Python and Arrow, without a jar.
+
+    from lakeidx.spark.datasource import register
+    register(spark)
+    spark.read.format("lakeidx").option("scan.snapshot-id", "3").load("/lake/db.db/flights")
+    frame.write.format("lakeidx").mode("append").save("/lake/db.db/flights")            # upserts
+    spark.readStream.format("lakeidx").load("/lake/db.db/flights")                      # follows the snapshots
+
+Options: `lakeidx.spark.read_options`. Spark's Python data sources have no column push-down of their own: name the columns
+by ``.schema("a BIGINT, b STRING")``, by ``.option("columns", "a,b")``, or use `read_table`, and only those are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from lakeidx.errors import UnsupportedError
+from lakeidx.spark.read_options import ReadOptions
+from lakeidx.spark.table_reader import TableReader, TableStreamReader, read_schema
+from lakeidx.spark.table_writer import TableWriter
+
+FORMAT = "lakeidx"
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+class LakeIdxDataSource(DataSource):
+    """A table of lakeidx or Paimon."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format``."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The columns that are read, in Spark's types."""
+        options = ReadOptions.parse(self.options)
+        found = read_schema(options.open(), options)
+        names = found.field_names if options.columns is None else options.columns
+        return spark_schema(pa.schema([found.arrow_schema.field(found.field(n).name) for n in names]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the columns in `schema`."""
+        return TableReader(ReadOptions.parse(self.options), schema.names, to_arrow_schema(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        """A reader that follows the snapshots."""
+        return TableStreamReader(ReadOptions.parse(self.options), schema.names, to_arrow_schema(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of one batch."""
+        return TableWriter(ReadOptions.parse(self.options), overwrite=overwrite)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format known to a session, and let it push filters down (Spark 4.1 and later)."""
+    spark.dataSource.register(LakeIdxDataSource)
+    spark.conf.set(_PUSHDOWN, "true")
+
+
+def read_table(
+    spark: SparkSession,
+    uri: str,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """A table as a data frame that reads only some columns and rows."""
+    register(spark)
+    reader = spark.read.format(FORMAT).options(**(options or {}))
+    if columns is not None:
+        reader = reader.option("columns", ",".join(columns))
+    if where is not None:
+        reader = reader.option("where", where)
+    return reader.load(uri)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Arrow columns in Spark's types.
+
+    errors   UnsupportedError for a type that Spark does not have (TIME)
+    """
+    try:
+        return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    except Exception as error:
+        raise UnsupportedError(f"Spark cannot hold the table's columns: {error}") from error

@@ -1,0 +1,149 @@
+"""Options of the Spark data source, under Paimon's names where Paimon has one.
+
+===================================  ===========================================================================
+``path``                             the table's directory (what ``load(TABLE)`` gives)
+``columns``                          comma list; only these are read (see `lakeidx.spark.datasource`)
+``where``                            SQL condition, tested by lakeidx before rows reach Spark
+``scan.snapshot-id``                 time travel; ``scan.version`` takes a tag or an id
+``scan.tag-name``
+``scan.timestamp-millis``
+``incremental-between``              ``a,b``: rows of the snapshots in (a, b]; tags may stand for ids
+``incremental-between-timestamp``    ``t1,t2`` epoch ms
+``incremental-between-scan-mode``    auto, delta or changelog
+``scan.mode``                        streams: latest-full (default), latest, from-snapshot
+``source.split.target-size``         bytes of a task
+``source.split.open-file-cost``      least bytes a file counts
+``storage.<name>``                   option of the object store
+``batch-id``                         writes: a batch of the same name is committed once
+===================================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.option_text import parse_size
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.incremental import IncrementalMode, snapshot_range
+from lakeidx.table.metadata import TableMetadata
+
+#: Bytes of a task when neither the read nor the table says: small tables still fill a few cores.
+DEFAULT_SPLIT_BYTES = 32 << 20
+_STORAGE = "storage."
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Options of one read or write; see the table above. ``incremental`` is (after, upto]."""
+
+    path: str
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    snapshot: int | None = None
+    tag: str | None = None
+    timestamp_ms: int | None = None
+    mode: IncrementalMode = IncrementalMode.AUTO
+    scan_mode: str | None = None
+    split_bytes: int | None = None
+    open_cost: int | None = None
+    batch_id: str | None = None
+    between: tuple[str, str] | None = None
+    between_times: tuple[int, int] | None = None
+    version: str | None = None
+    storage: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Read Spark's options; keys in any case. InvalidInputError names the option."""
+        given = {k.lower(): v for k, v in options.items()}
+        path = given.get("path")
+        if not path:
+            raise InvalidInputError('say which table: .load("/lake/db.db/flights") or .option("path", ...)')
+        columns = given.get("columns")
+        mode = given.get("incremental-between-scan-mode", "auto")
+        if mode not in {str(m.value) for m in IncrementalMode}:
+            raise InvalidInputError(f"incremental-between-scan-mode: {mode!r} is not auto, delta or changelog")
+        scan_mode = given.get("scan.mode", "default")
+        if scan_mode not in ("default", "latest-full", "full", "latest", "from-snapshot"):
+            raise InvalidInputError(f"scan.mode: {scan_mode!r} is not latest-full, latest or from-snapshot")
+        between, times = (_pair(given, k) for k in ("incremental-between", "incremental-between-timestamp"))
+        return cls(
+            path=path,
+            columns=None if columns is None else tuple(c.strip() for c in columns.split(",") if c.strip()),
+            where=given.get("where"),
+            snapshot=_number(given, "scan.snapshot-id"),
+            tag=given.get("scan.tag-name"),
+            timestamp_ms=_number(given, "scan.timestamp-millis"),
+            mode=IncrementalMode(mode),
+            scan_mode=scan_mode,
+            split_bytes=_size(given, "source.split.target-size"),
+            open_cost=_size(given, "source.split.open-file-cost"),
+            batch_id=given.get("batch-id"),
+            between=between,
+            between_times=None if times is None else (_int(times[0]), _int(times[1])),
+            version=given.get("scan.version"),
+            storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},
+        )
+
+    def open(self) -> TableHandle:
+        """The table."""
+        return TableHandle.open(self.path, self.storage or None)
+
+    def state(self, metadata: TableMetadata) -> dict[str, int | str | None]:
+        """Arguments of `TableHandle.scan` for the state asked for."""
+        snapshot, tag = self.snapshot, self.tag
+        if self.version is not None:
+            if self.version in metadata.tag_names():
+                tag = self.version
+            else:
+                snapshot = _int(self.version)
+        return {"snapshot": snapshot, "tag": tag, "timestamp_ms": self.timestamp_ms}
+
+    def incremental(self, metadata: TableMetadata) -> tuple[int, int] | None:
+        """(after, upto) of an incremental read; None for a read of one state."""
+        if self.between_times is not None:
+            return snapshot_range(metadata, *self.between_times)
+        if self.between is None:
+            return None
+        tags = set(metadata.tag_names())
+        after, upto = (metadata.tag(t).id if t in tags else _int(t) for t in self.between)
+        return after, upto
+
+
+def _pair(given: Mapping[str, str], key: str) -> tuple[str, str] | None:
+    text = given.get(key)
+    if text is None:
+        return None
+    parts = [p.strip() for p in text.split(",")]
+    if len(parts) != 2:
+        raise InvalidInputError(f"{key}: expected two values with a comma between, found {text!r}")
+    return parts[0], parts[1]
+
+
+def _int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInputError(f"{text!r} is neither a number nor the name of a tag") from None
+
+
+def _number(given: Mapping[str, str], key: str) -> int | None:
+    text = given.get(key)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInputError(f"{key}: {text!r} is not a whole number") from None
+
+
+def _size(given: Mapping[str, str], key: str) -> int | None:
+    text = given.get(key)
+    if text is None:
+        return None
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{key}: {error}") from error

@@ -1,0 +1,189 @@
+"""Reading a table as a Spark data source: one task per split, rows as Arrow record batches."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.predicate import TRUE, Predicate, and_
+from lakeidx.spark.filters import push
+from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
+from lakeidx.table.handle import TableHandle, bind_where
+from lakeidx.table.incremental import plan_incremental
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan import ScanUnit, TableScan
+from lakeidx.table.scan_plan import ScanPlan
+
+
+class Split(InputPartition):
+    """Sections that one task reads.
+
+    plan   the plan without its files: schema, predicate and layers
+    """
+
+    def __init__(self, plan: ScanPlan, units: Sequence[ScanUnit]) -> None:
+        super().__init__(None)
+        self.plan = plan
+        self.units = list(units)
+
+
+def make_splits(scan: TableScan, *, target_bytes: int, open_cost: int) -> list[Split]:
+    """Sections packed into splits of about the same size: largest first, each to the lightest split.
+
+    A section stays whole, for its files are merged. A table without rows to read gives no split.
+    """
+    sized = []
+    for number, (bucket, section) in enumerate(scan.units()):
+        files = [f for run in section for f in run]
+        vectors = {f.file_name: bucket.deletion_vectors[f.file_name] for f in files
+                   if f.file_name in bucket.deletion_vectors}  # fmt: skip
+        alone = replace(bucket, sections=(section,), deletion_vectors=vectors)
+        sized.append((sum(max(f.file_size, open_cost) for f in files), number, (alone, section)))
+    count = min(len(sized), max(1, -(-sum(s for s, _, _ in sized) // target_bytes))) if sized else 0
+    loads: list[tuple[int, int, list[tuple[int, ScanUnit]]]] = [(0, i, []) for i in range(count)]
+    for size, number, unit in sorted(sized, key=lambda s: (-s[0], s[1])):
+        load, i, units = heapq.heappop(loads)
+        heapq.heappush(loads, (load + size, i, [*units, (number, unit)]))
+    plan = replace(scan.plan, buckets=(), trace=())
+    ordered = sorted(loads, key=lambda entry: entry[1])
+    return [Split(plan, [u for _, u in sorted(units, key=lambda n: n[0])]) for _, _, units in ordered]
+
+
+class TableReader(DataSourceReader):
+    """Reads one state of a table, or the rows between two; pickles into the tasks."""
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema) -> None:
+        self.options = options
+        self.columns = tuple(columns)
+        self.arrow_schema = arrow_schema
+        self.pushed: Predicate = TRUE
+
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802 (Spark's name)
+        """Take the filters that lakeidx applies exactly; Spark applies the rest."""
+        self.pushed, left = push(filters, self._table_and_schema()[1].fields)
+        yield from left
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One split per task."""
+        return splits_of(self.scan(), self.options)
+
+    def scan(self) -> TableScan:
+        """The planned scan."""
+        table, schema = self._table_and_schema()
+        where = and_((bind_where(self.options.where, schema), self.pushed))
+        between = self.options.incremental(table.metadata)
+        if between is not None:
+            plan = plan_incremental(table.metadata, schema, *between, where, mode=self.options.mode)
+            return TableScan(table.metadata, plan, columns=self.columns)
+        return table.scan(where=where, columns=self.columns, **self.options.state(table.metadata))  # type: ignore[arg-type]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of one split."""
+        return read_split(self.options, self.columns, self.arrow_schema, partition)
+
+    def _table_and_schema(self) -> tuple[TableHandle, Any]:
+        table = self.options.open()
+        return table, read_schema(table, self.options)
+
+
+class TableStreamReader(DataSourceStreamReader):
+    """Follows the snapshots of a table: the whole state first (unless `scan.mode` says otherwise), then what each adds."""
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema) -> None:
+        self.options = options
+        self.columns = tuple(columns)
+        self.arrow_schema = arrow_schema
+        self._table: TableHandle | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        """Snapshot 0: nothing was read; the first range then begins with a whole state."""
+        if self.options.scan_mode == "latest":
+            return {"snapshot": self._latest()}
+        if self.options.scan_mode == "from-snapshot":
+            if self.options.snapshot is None:
+                raise InvalidInputError("scan.mode from-snapshot needs scan.snapshot-id")
+            earliest = self._metadata().earliest_snapshot_id() or 1
+            # An offset of 0 would mean the whole state.
+            return {"snapshot": max(self.options.snapshot, earliest) - 1, "incremental": 1}
+        return {"snapshot": 0}
+
+    def latestOffset(self, start: dict[str, int] | None = None, limit: object = None) -> dict[str, int]:  # noqa: N802
+        """The newest snapshot."""
+        latest = self._latest()
+        if start is not None and start["snapshot"] >= latest:
+            return start
+        return {"snapshot": latest}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Splits of the snapshots in (start, end]."""
+        first, last = start["snapshot"], end["snapshot"]
+        if first >= last:
+            return []
+        table = self._open()
+        if first == 0 and not start.get("incremental"):
+            scan = table.scan(where=self.options.where, columns=self.columns, snapshot=last)
+        else:
+            where = bind_where(self.options.where, table.schema)
+            plan = plan_incremental(table.metadata, table.schema, first, last, where, mode=self.options.mode)
+            scan = TableScan(table.metadata, plan, columns=self.columns)
+        return splits_of(scan, self.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Rows of one split."""
+        return read_split(self.options, self.columns, self.arrow_schema, partition)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing to do: offsets lie in Spark's checkpoint."""
+
+    def stop(self) -> None:
+        """Nothing to do."""
+
+    def _open(self) -> TableHandle:
+        if self._table is None:
+            self._table = self.options.open()
+        return self._table
+
+    def _metadata(self) -> TableMetadata:
+        return self._open().metadata
+
+    def _latest(self) -> int:
+        return self._metadata().latest_snapshot_id() or 0
+
+
+def read_schema(table: TableHandle, options: ReadOptions) -> Any:
+    """The schema a read has: the newest, or that of the state it travels to."""
+    if options.incremental(table.metadata) is not None:
+        return table.schema
+    state = options.state(table.metadata)
+    if all(v is None for v in state.values()):
+        return table.schema
+    return table.scan(limit=0, **state).plan.schema  # type: ignore[arg-type]
+
+
+def splits_of(scan: TableScan, options: ReadOptions) -> list[Split]:
+    """The splits of a scan by the options of the read, then those of the table."""
+    table = scan.plan.schema.table_options
+    said = "source.split.target-size" in scan.plan.schema.options
+    target = options.split_bytes or (table.source_split_target_size if said else DEFAULT_SPLIT_BYTES)
+    cost = table.source_split_open_file_cost if options.open_cost is None else options.open_cost
+    return make_splits(scan, target_bytes=target, open_cost=min(cost, target))
+
+
+def read_split(
+    options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema, split: InputPartition | None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one split in the Arrow types that Spark expects."""
+    if not isinstance(split, Split):
+        # A plan without splits: Spark runs one task all the same, with no partition.
+        return
+    scan = TableScan(options.open().metadata, split.plan, columns=columns)
+    for bucket, section in split.units:
+        for rows in scan.read_section(bucket, section):
+            if rows.num_rows:
+                yield from rows.cast(arrow_schema).to_batches()

@@ -1,0 +1,108 @@
+"""Writing a Spark DataFrame into a table: tasks stage their rows, the driver takes them through the stages as one batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline.artifacts import IngestReport, StagedPart
+from lakeidx.pipeline.ingest import cast_piece
+from lakeidx.pipeline.landing import LandingOptions, Piece, check_columns
+from lakeidx.pipeline.parts import PART_ROWS, write_part
+from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.pipeline.upsert import finish_batch, make_context, new_batch_id
+from lakeidx.spark.read_options import ReadOptions
+from lakeidx.table.ordered_threads import available_cores
+
+
+@dataclass
+class StagedRows(WriterCommitMessage):
+    """What one task staged."""
+
+    parts: tuple[StagedPart, ...]
+    rows: int
+
+
+class TableWriter(DataSourceArrowWriter):
+    """One batch. Nothing of it is visible before `commit`; a task that Spark runs twice stages twice and counts once.
+
+    overwrite   replace the partitions the rows touch (the table, when it has no partitions) instead of upserting
+    """
+
+    def __init__(self, options: ReadOptions, *, overwrite: bool) -> None:
+        table = options.open()
+        self.options = options
+        self.overwrite = overwrite
+        self.batch_id = options.batch_id or new_batch_id()
+        self.schema_id = table.schema.id
+        self.mode = None if not overwrite else "partitions" if table.schema.partition_keys else "table"
+        self.directory = make_context(table.metadata, self.batch_id).files.new_dir("ingest")
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Stage the rows of one task, in order."""
+        table = self.options.open()
+        schema = table.metadata.schema(self.schema_id)
+        context = TaskContext.get()
+        number = context.partitionId() if context is not None else 0
+        attempt = context.taskAttemptId() if context is not None else 0
+        parts: list[StagedPart] = []
+        waiting: list[pa.RecordBatch] = []
+        rows = staged = 0
+
+        def flush() -> None:
+            nonlocal staged
+            piece = Piece(pa.Table.from_batches(waiting), rows - sum(b.num_rows for b in waiting) + 1)
+            check_columns(piece.rows.column_names, schema.fields, LandingOptions(), "the data frame")
+            kept, rejected = cast_piece(piece, schema.fields, "the data frame")
+            if rejected.num_rows:
+                first = rejected.slice(0, 1).to_pylist()[0]
+                raise InvalidInputError(f"row {first['line']} of task {number}: {first['reason']}")
+            parts.append(write_part(table.store, f"{self.directory}-{attempt}", number, len(parts), kept))
+            staged += sum(b.num_rows for b in waiting)
+            waiting.clear()
+
+        for batch in iterator:
+            if batch.num_rows == 0:
+                continue
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows - staged >= PART_ROWS:
+                flush()
+        if waiting:
+            flush()
+        return StagedRows(tuple(parts), rows)
+
+    def commit(self, messages: list[Any]) -> None:
+        """Take all staged rows through assignment, write and commit."""
+        started = time.monotonic()
+        table = self.options.open()
+        staged = [m for m in messages if m is not None]
+        parts = sorted((p for m in staged for p in m.parts), key=lambda p: (p.source, p.path))
+        context = make_context(
+            table.metadata, self.batch_id, runner=LocalRunner(available_cores()), overwrite=self.mode
+        )
+        report = IngestReport(
+            batch_id=self.batch_id,
+            schema_id=self.schema_id,
+            sources=(),
+            parts=tuple(parts),
+            rows_in=sum(m.rows for m in staged),
+            rows_rejected=0,
+            rejected_path=None,
+            reject_reasons={},
+            seconds=time.monotonic() - started,
+        )
+        context.files.close(report)
+        finish_batch(context, lambda stage: None)
+
+    def abort(self, messages: list[Any]) -> None:
+        """Nothing was published; remove what was staged."""
+        table = self.options.open()
+        table.store.delete_many(p.path for m in messages if m is not None for p in m.parts)
