@@ -2,7 +2,8 @@
 
 Dynamic-bucket tables: the HASH index of the partitions the batch touches is loaded, known hashes keep their bucket and new
 ones are placed by the PartitionIndex rules. Fixed-bucket tables compute the bucket. Which state all this was decided on is
-part of the report, and the commit refuses to publish when it is not the state of the table any more.
+part of the report, and the commit refuses to publish when it is not the state of the table any more. Large batches are assigned
+in tasks (`lakeidx.pipeline.assign_parallel`), the others here.
 
 source   org.apache.paimon.index.HashBucketAssigner, SimpleHashBucketAssigner, org.apache.paimon.bucket, release 1.4.2
 """
@@ -13,48 +14,23 @@ import time
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.bucket import fixed_buckets
-from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.errors import UnsupportedError
 from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.index.partition_index import PartitionIndex
 from lakeidx.index.rules import AssignRules, RandomBuckets
 from lakeidx.pipeline.artifacts import AssignReport, IngestReport, StagedPart, Target
+from lakeidx.pipeline.assign_parallel import AssignerTasks, assign_in_tasks, plan_assigners
+from lakeidx.pipeline.assigned import Assignment, PartKeys, load_index_files, read_part_keys
 from lakeidx.pipeline.context import BatchContext
-from lakeidx.pipeline.keys import RowKeys, key_columns, row_keys
-from lakeidx.pipeline.kinds import VALUE_KIND, is_retract
-from lakeidx.pipeline.parts import read_part
+from lakeidx.pipeline.keys import RowKeys
 from lakeidx.pipeline.targets import write_targets
-from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
+from lakeidx.table.view import SnapshotView, load_view
 
 _READ_THREADS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class PartKeys:
-    """Keys and row kinds of one staged part; `retract` is None when all rows are +I or +U."""
-
-    keys: RowKeys
-    retract: NDArray[np.bool_] | None
-
-
-@dataclass(slots=True)
-class Assignment:
-    """Buckets of all rows of a batch.
-
-    buckets    per part: int32[rows]
-    known      per part: bool[rows], True where the hash was known before this row; None when nobody knows (fixed buckets)
-    """
-
-    buckets: list[NDArray[np.int32]]
-    known: list[NDArray[np.bool_]] | None = None
-    new_buckets: int = 0
-    figures: dict[str, float] = field(default_factory=dict)
 
 
 def run_assignment(context: BatchContext, attempt: int = 1) -> AssignReport:
@@ -69,11 +45,21 @@ def run_assignment(context: BatchContext, attempt: int = 1) -> AssignReport:
     ingest = context.files.require(IngestReport)
     schema = context.metadata.schema(ingest.schema_id)
     latest = context.metadata.latest_snapshot()
-    parts = read_keys(context, ingest, schema)
+    in_tasks = schema.bucket_mode is BucketMode.HASH_DYNAMIC and ingest.rows_staged >= context.parallel_rows
+    fresh = context.overwrite is not None
+    if in_tasks:
+        plan = plan_assigners(schema, context.runner.parallelism)
+        tasks = AssignerTasks(context.metadata, schema, ingest, latest, plan, context.files.batch_id, fresh)
+        parts, assignment = assign_in_tasks(tasks, context.runner)
+    else:
+        parts = read_keys(context, ingest, schema)
     touched = {p for part in parts for p in part.keys.partitions}
     view = load_view(context.metadata, latest, partitions=touched)
-    assignment = assign_rows(context, schema, view, parts)
-    targets, per_part = number_targets(schema, view, parts, assignment, fresh=context.overwrite is not None)
+    if not in_tasks:
+        assignment = assign_rows(context, schema, view, parts)
+    targets, per_part = number_targets(schema, view, parts, assignment, fresh=fresh)
+    if in_tasks:
+        assignment.new_buckets = sum(t.index_file is None for t in targets)
     directory = context.files.new_dir("bucket_assignment")
     paths = []
     for i, numbers in enumerate(per_part):
@@ -101,26 +87,9 @@ def run_assignment(context: BatchContext, attempt: int = 1) -> AssignReport:
 
 def read_keys(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
     """Partition codes and key hashes of every staged part, parts side by side (Arrow and the kernels release the GIL)."""
-    # An append table without buckets needs nothing but the number of rows, which any column tells.
-    columns = key_columns(schema) or schema.field_names[:1]
 
     def read(part: StagedPart) -> PartKeys:
-        table = read_part(context.store, ingest, part, schema, columns)
-        retract = None
-        if VALUE_KIND in table.column_names:
-            retract = is_retract(table.column(VALUE_KIND).to_numpy())
-            if not schema.primary_keys and retract.any():
-                raise InvalidInputError("an append table takes no rows of kind -U or -D", path=part.path)
-        keys = row_keys(table, schema)
-        if schema.bucket_mode is BucketMode.HASH_FIXED:
-            buckets = fixed_buckets(
-                [table.column(n) for n in schema.bucket_keys],
-                [schema.field(n).type for n in schema.bucket_keys],
-                schema.bucket,
-                schema.table_options.bucket_function_type,
-            )
-            keys = RowKeys(keys.partitions, keys.codes, buckets)
-        return PartKeys(keys, retract)
+        return read_part_keys(context.metadata, ingest, part, schema)
 
     with ThreadPoolExecutor(min(_READ_THREADS, max(1, len(ingest.parts)))) as pool:
         return list(pool.map(read, ingest.parts))
@@ -157,19 +126,8 @@ def assign_dynamic(
     loaded = 0
     for partition in dict.fromkeys(p for part in parts for p in part.keys.partitions):
         files = index.get(partition, {})
-        buckets = []
-        for bucket, entry in sorted(files.items()):
-            path = context.paths.index_file(
-                decode_partition_dict(partition, schema), bucket, entry.file_name, external_path=entry.external_path
-            )
-            hashes = decode_hash_index(context.store.get(path), path)
-            if len(hashes) != entry.row_count:
-                raise InvalidInputError(
-                    f"the index file has {len(hashes)} hashes, the manifest says {entry.row_count}: run a repair",
-                    path=path,
-                )
-            loaded += len(hashes)
-            buckets.append((bucket, hashes))
+        buckets = load_index_files(context.metadata, schema, partition, files)
+        loaded += sum(len(hashes) for _, hashes in buckets)
         if context.overwrite is not None:
             partition_index = PartitionIndex.for_overwrite(rules=rules, pick=pick)
         else:

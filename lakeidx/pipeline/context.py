@@ -10,6 +10,9 @@ from lakeidx.pipeline.runner import Runner
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 
+#: The driver assigns some ten million rows a second; beyond this many, reading their keys in one place takes too long.
+PARALLEL_ROWS = 50_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
@@ -19,12 +22,14 @@ class BatchContext:
     files       the batch's staging directory
     runner      where tasks run
     overwrite   None = upsert; "partitions" = replace the partitions the batch has rows for; "table" = replace all
+    parallel_rows   batches of so many rows or more are assigned by several assigners in tasks instead of the driver
     """
 
     metadata: TableMetadata
     files: BatchFiles
     runner: Runner
     overwrite: str | None = None
+    parallel_rows: int = PARALLEL_ROWS
 
     @property
     def store(self) -> ObjectStore:

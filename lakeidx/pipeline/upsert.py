@@ -12,7 +12,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.paths import TablePaths
 from lakeidx.pipeline.artifacts import AssignReport, BatchFiles, CommitReport, IngestReport, WriteReport
 from lakeidx.pipeline.assign import run_assignment
-from lakeidx.pipeline.context import BatchContext
+from lakeidx.pipeline.context import PARALLEL_ROWS, BatchContext
 from lakeidx.pipeline.ingest import run_ingest, stage_table
 from lakeidx.pipeline.landing import LandingOptions
 from lakeidx.pipeline.publish import run_commit
@@ -47,15 +47,18 @@ def make_context(
     *,
     runner: Runner | None = None,
     overwrite: str | None = None,
+    parallel_rows: int = PARALLEL_ROWS,
 ) -> BatchContext:
     """The context of a batch.
 
-    overwrite   None, "partitions" or "table"; see `BatchContext`
+    overwrite, parallel_rows   see `BatchContext`
     """
     if overwrite not in OVERWRITE_MODES:
         raise InvalidInputError(f"unknown overwrite mode {overwrite!r}; use partitions or table")
     paths: TablePaths = metadata.paths
-    return BatchContext(metadata, BatchFiles(metadata.store, paths, batch_id), runner or LocalRunner(2), overwrite)
+    return BatchContext(
+        metadata, BatchFiles(metadata.store, paths, batch_id), runner or LocalRunner(2), overwrite, parallel_rows
+    )
 
 
 def upsert_files(

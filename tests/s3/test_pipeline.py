@@ -120,9 +120,10 @@ def test_a_fault_at_every_stage_leaves_each_row_once(
     assert fresh.metadata.snapshot_ids() == [1, 2]
 
 
-def test_spark_writes_to_s3(table: TableHandle, spark: SparkSession) -> None:
+def test_spark_writes_to_s3(table: TableHandle, spark: SparkSession, s3_server: S3Server) -> None:
     runner = SparkRunner(spark)
-    stored = TableHandle.open(table.uri, {})
+    # Workers do not see this test's environment: the options travel with the table.
+    stored = TableHandle.open(table.uri, s3_server.storage_options)
     batch(stored, "one", [(p, k, "a") for p in (1, 2) for k in range(30)], runner=runner)
     batch(stored, "two", [(2, k, "b") for k in range(20, 40)], runner=runner)
     wanted = {(1, k): "a" for k in range(30)} | {(2, k): "a" if k < 20 else "b" for k in range(40)}
