@@ -5,6 +5,7 @@ Use the session fixture `s3_server` (import it, or name this module in ``pytest_
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -76,6 +77,16 @@ def _free_ports(n: int) -> list[int]:
             s.close()
 
 
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """In the new process: a test run that is killed must not leave its server behind (Linux only)."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
 def start_s3_server(directory: Path) -> tuple[subprocess.Popen[bytes], S3Server]:
     """Start a server that keeps its files in a directory, wait until it takes requests, and make a bucket."""
     weed = weed_binary()
@@ -102,6 +113,7 @@ def start_s3_server(directory: Path) -> tuple[subprocess.Popen[bytes], S3Server]
         process = subprocess.Popen(
             command, cwd=directory, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "HOME": str(directory)},
             start_new_session=True,
+            preexec_fn=_end_with_parent,
         )  # fmt: skip
     server = S3Server(f"http://127.0.0.1:{ports[6]}", key, secret, bucket)
     try:
