@@ -4,7 +4,7 @@ The load and every upsert are read back by a merge-on-read scan and compared wit
 before their time counts. Reported beside wall seconds: processor seconds of all processes (wall times say little on a busy
 machine), the largest resident set of the driver, of the JVM and of a Python worker, and the load average.
 
-    python bench/bench_upsert.py [--lineitem FILE | --scale 1] [--sizes 1500000,6000000] [--cores 2] [--peers] [--json]
+    python bench/bench_upsert.py [--lineitem FILE | --scale 1] [--sizes 1500000,6000000] [--cores 2] [--json]
 
 Without --lineitem the data comes from tpchgen-cli (PyPI) into a cache folder.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -143,6 +144,20 @@ def check(table: TableHandle, want: tuple[int, int]) -> None:
         sys.exit(f"wrong result: rows {rows}, sum {total}, distinct keys {distinct}; wanted {want}")
 
 
+def verify(uri: str, files: Sequence[Path]) -> None:
+    """`check` a table against the files that were upserted."""
+    check(TableHandle.open(uri), expected(files))
+
+
+def in_own_process(function: Callable[..., None], *arguments: Any) -> None:
+    """Call a function where its memory is not taken for the driver's; stops when it did."""
+    process = multiprocessing.get_context("spawn").Process(target=function, args=arguments)
+    process.start()
+    process.join()
+    if process.exitcode != 0:
+        sys.exit(process.exitcode)
+
+
 class Usage:
     """Processor time of this process and all below it, and the largest resident set of each kind while sampling."""
 
@@ -194,13 +209,13 @@ class Usage:
             thread.join()
 
 
-def measure_step(usage: Usage, case: str, step: Callable[[], BatchResult], verify: Callable[[], None]) -> Figure:
+def measure_step(usage: Usage, case: str, step: Callable[[], BatchResult], proof: Callable[[], None]) -> Figure:
     """Run and time a batch, then verify the table; only a right result becomes a figure."""
     cpu, started = usage.cpu(), time.monotonic()
     with usage.watch():
         result = step()
     seconds, cpu = time.monotonic() - started, usage.cpu() - cpu
-    verify()
+    proof()
     stages = (result.ingest, result.assign, result.write, result.commit)
     note = "stages " + " ".join(f"{s.stage} {s.seconds:.2f}" for s in stages)
     if result.ingest.rows_in >= 500_000:
@@ -212,14 +227,17 @@ def measure_step(usage: Usage, case: str, step: Callable[[], BatchResult], verif
 
 def measure_size(usage: Usage, runner: SparkRunner, source: Path, rows: int, rounds: int, folder: Path) -> list[Figure]:
     """A load of so many rows, and upserts of a tenth of them."""
-    base, upsert = make_input(source, rows, folder)
+    base, upsert = folder / f"base-{rows}.parquet", folder / f"upsert-{rows}.parquet"
+    in_own_process(make_input, source, rows, folder)
+    if not base.exists():
+        base = source
     table = TableHandle.create(f"{folder}/wh/b.db/lineitem_{rows}", table_spec(pq.ParquetFile(source).schema_arrow))
 
     def step(case: str, file: Path, files: Sequence[Path]) -> Figure:
         batch = case.replace(",", "").replace(" ", "-")
         context = make_context(table.metadata, batch, runner=runner)
         return measure_step(
-            usage, case, lambda: upsert_files(context, [str(file)]), lambda: check(table, expected(files))
+            usage, case, lambda: upsert_files(context, [str(file)]), lambda: in_own_process(verify, table.uri, files)
         )
 
     figures = [step(f"load {rows:,}", base, [base])]
@@ -236,10 +254,10 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Figure]:
     runner, usage = SparkRunner(session), Usage()
     try:
         runner.map(lambda _: warm_up(), list(range(args.cores)), label="warm")
-        _, small = make_input(source, 600_000, folder)
+        in_own_process(make_input, source, 600_000, folder)
         warm = TableHandle.create(f"{folder}/wh/b.db/warm", table_spec(schema))
         for batch in ("w1", "w2"):
-            upsert_files(make_context(warm.metadata, batch, runner=runner), [str(small)])
+            upsert_files(make_context(warm.metadata, batch, runner=runner), [f"{folder}/upsert-600000.parquet"])
         figures: list[Figure] = []
         for rows in args.sizes:
             figures += measure_size(usage, runner, source, rows, args.rounds, folder)
@@ -258,7 +276,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=2, help="upserts after each load")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--driver-memory", default="3g")
-    parser.add_argument("--peers", action="store_true", help="run what else can do it here, see bench/peers.py")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:

@@ -1,0 +1,153 @@
+"""Runs the benchmarks one after another and keeps their figures. ``python -m bench [name ...] [--minutes 20] [-- ARGUMENTS]``
+
+Each ``bench/bench_<name>.py`` checks its results before it times them and fails when one is wrong. A run appends one line
+per figure to ``bench/results/<name>.jsonl``, with the time, the versions, the machine (cores, memory, load) and the commit.
+Arguments after ``--`` go to the benchmark, which takes one name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+#: Short ones and those of the main path first; the others as they come. Extra arguments keep a whole run short.
+ORDER: Mapping[str, tuple[str, ...]] = {
+    "codec": (),
+    "assigner": (),
+    "upsert": (),
+    "data": (),
+    "engines": (),
+    "file_index": ("--rows", "1000000"),
+    "lookup_store": ("--rows", "10000,1000000"),
+    "tagging": ("--rows", "1000000", "--batch", "100000"),
+}
+PACKAGES = ("lakeidx", "pyarrow", "numpy", "numba", "pyspark")
+
+
+def benchmarks() -> list[str]:
+    """Names of all benchmarks, in the order they run."""
+    found = {p.stem.removeprefix("bench_") for p in HERE.glob("bench_*.py")}
+    return [n for n in ORDER if n in found] + sorted(found - set(ORDER))
+
+
+def surroundings() -> dict[str, Any]:
+    """What a figure depends on."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False
+    )
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit.stdout.strip() or None,
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "load_before": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        **{p: _version(p) for p in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def run(name: str, arguments: Sequence[str], seconds: float) -> tuple[list[dict[str, Any]], str | None]:
+    """Figures of one benchmark, and what went wrong, if anything did."""
+    out = HERE / "results" / f".{name}.json"
+    # One benchmark writes its JSON to a file, the others one object per line to stdout.
+    to_file = name == "tagging"
+    command = [sys.executable, str(HERE / f"bench_{name}.py"), *arguments, "--json", *([str(out)] if to_file else [])]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
+    except subprocess.TimeoutExpired:
+        return [], f"not done after {seconds:.0f} s"
+    if done.returncode != 0:
+        return [], (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    if to_file:
+        found = json.loads(out.read_text())
+        out.unlink()
+        return list(found) if isinstance(found, list) else [found], None
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")], None
+
+
+def show(console: Console, name: str, figures: Sequence[Mapping[str, Any]]) -> None:
+    """One table per benchmark."""
+    columns = [
+        c for c in dict.fromkeys(k for f in figures for k in f) if not isinstance(figures[0].get(c), (list, dict))
+    ]
+    view = Table(*columns, title=name, title_justify="left")
+    for figure in figures:
+        view.add_row(*(_shown(figure.get(c)) for c in columns))
+    console.print(view)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else str(value)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the named benchmarks, or all."""
+    at = list(argv).index("--") if "--" in argv else len(argv)
+    own, passed = argv[:at], argv[at + 1 :]
+    known = benchmarks()
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(known))
+    parser.add_argument(
+        "--minutes", type=float, default=20, help="time for all of them; what does not fit is not begun"
+    )
+    args = parser.parse_args(own)
+    unknown = [n for n in args.names if n not in known]
+    if unknown:
+        parser.error(f"unknown benchmark {', '.join(unknown)}; there are {', '.join(known)}")
+    if passed and len(args.names) != 1:
+        parser.error("arguments after -- need exactly one name")
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    RESULTS.mkdir(exist_ok=True)
+    end = time.monotonic() + args.minutes * 60
+    failed = False
+    for name in args.names or known:
+        left = end - time.monotonic()
+        if left < 5:
+            console.print(f"[yellow]{name}: not begun, the time is used up[/yellow]")
+            continue
+        around = surroundings()
+        console.print(f"[dim]{name} ...[/dim]")
+        figures, error = run(name, passed or ORDER.get(name, ()), left)
+        if error is not None:
+            failed = True
+            console.print(f"[red]{name}: {error}[/red]")
+            continue
+        with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps({**around, **figure}) + "\n" for figure in figures)
+        if figures:
+            show(console, name, figures)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
