@@ -87,6 +87,8 @@ def batch_history(ids: Sequence[int], deltas: Sequence[int], totals: Sequence[in
     def draw(axes: Any) -> None:
         colors = [_GREEN if d >= 0 else _GREY for d in deltas]
         axes.bar(range(len(ids)), deltas, color=colors)
+        # A young table has few snapshots; their bars should not look like walls.
+        axes.set_xlim(-0.6, max(len(ids), 8) - 0.4)
         axes.set_ylabel("rows added", fontsize=8)
         _label(axes, [str(i) for i in ids])
         axes.set_xlabel("snapshot", fontsize=8)
