@@ -48,7 +48,7 @@ class LakeIdxDataSource(DataSource):
         """A reader of the columns in `schema`."""
         return TableReader(ReadOptions.parse(self.options), schema.names, to_arrow_schema(schema))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader that follows the snapshots."""
         return TableStreamReader(ReadOptions.parse(self.options), schema.names, to_arrow_schema(schema))
 

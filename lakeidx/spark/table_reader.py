@@ -64,7 +64,7 @@ class TableReader(DataSourceReader):
         self.arrow_schema = arrow_schema
         self.pushed: Predicate = TRUE
 
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802 (Spark's name)
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         """Take the filters that lakeidx applies exactly; Spark applies the rest."""
         self.pushed, left = push(filters, self._table_and_schema()[1].fields)
         yield from left
@@ -101,7 +101,7 @@ class TableStreamReader(DataSourceStreamReader):
         self.arrow_schema = arrow_schema
         self._table: TableHandle | None = None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> dict[str, int]:
         """Snapshot 0: nothing was read; the first range then begins with a whole state."""
         if self.options.scan_mode == "latest":
             return {"snapshot": self._latest()}
@@ -113,7 +113,7 @@ class TableStreamReader(DataSourceStreamReader):
             return {"snapshot": max(self.options.snapshot, earliest) - 1, "incremental": 1}
         return {"snapshot": 0}
 
-    def latestOffset(self, start: dict[str, int] | None = None, limit: object = None) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, start: dict[str, int] | None = None, limit: object = None) -> dict[str, int]:
         """The newest snapshot."""
         latest = self._latest()
         if start is not None and start["snapshot"] >= latest:
