@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from lakeidx.errors import NotFoundError
 from lakeidx.pipeline.artifacts import AssignReport, BatchFiles, CommitReport, IngestReport, WriteReport, batch_ids
+from lakeidx.pipeline.publish import commit_user
 from lakeidx.storage.base import FileInfo
-from lakeidx.table.changes import TableChanges, decode_changes
+from lakeidx.table.changes import CommitRequest, TableChanges, decode_changes
+from lakeidx.table.commit import committed_and_expired, find_committed
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.orphans import DEFAULT_AGE_MS, OrphanReport, Protected, find_orphans, remove_orphans
 
@@ -50,7 +52,8 @@ def clean_staging(
     """Remove staged rows of finished batches, and everything of abandoned ones.
 
     A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
-    changes were committed after all (the writer died before the report), its reports stay like those of a finished one.
+    changes were committed after all (the writer died before the report), it gets its report and ends like a finished one;
+    else everything goes, and the same id may be run anew.
     """
     finished: list[str] = []
     abandoned: list[str] = []
@@ -66,25 +69,50 @@ def clean_staging(
                 gone += bulky
         elif found and now_ms - newest > abandoned_age_ms:
             abandoned.append(batch_id)
-            gone += bulky if _has_written(files) else found
+            committed = _committed(metadata, files)
+            if committed is not None and not dry_run:
+                files.close(committed)
+            gone += found if committed is None else bulky
     if not dry_run:
         metadata.store.delete_many(f.path for f in gone)
     return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone))
 
 
-def _has_written(files: BatchFiles) -> bool:
-    # A batch that got as far as its write may have been committed; its reports answer a later call with the same id.
-    return files.read(WriteReport, attempt=files.latest_attempt()) is not None
+def _committed(metadata: TableMetadata, files: BatchFiles) -> CommitReport | None:
+    """The commit report a batch should have: its snapshot is there, or was and has been expired. None: never committed."""
+    attempt = files.latest_attempt()
+    assign = files.read(AssignReport)
+    write = files.read(WriteReport, attempt=attempt)
+    if assign is None or write is None:
+        return None
+    try:
+        changes = decode_changes(files.store.get(write.changes_path), write.changes_path)
+    except NotFoundError:
+        return None
+    request = CommitRequest(
+        commit_user=commit_user(metadata.paths.root, files.batch_id),
+        changes=changes,
+        base_snapshot_id=assign.base_snapshot_id,
+    )
+    snapshot = find_committed(metadata, request)
+    if snapshot is None and not committed_and_expired(metadata, request):
+        return None
+    snapshot_id = (assign.base_snapshot_id or 0) + 1 if snapshot is None else snapshot.id
+    return CommitReport(
+        batch_id=files.batch_id, attempt=attempt, snapshot_ids=(snapshot_id,), already=True, replans=0, seconds=0.0
+    )
 
 
 def staged_files(metadata: TableMetadata) -> Protected:
     """Files that batches have written or are writing, and may still commit.
 
-    A batch whose write has finished names its files. While one is writing, nobody knows them: then every file is safe that
-    is as new as the newest bucket assignment of such a batch. (`clean_staging` gives up batches that died.)
+    A batch whose write has finished names its files, and may be putting the manifests of its commit. While one is writing,
+    nobody knows its files: then every file is safe that is as new as the batch's bucket assignment. `clean_staging` gives up
+    batches that died, so nothing is safe for ever.
     """
     names: set[str] = set()
-    since: list[int] = []
+    writing: list[int] = []
+    committing: list[int] = []
     for batch_id in batch_ids(metadata.store, metadata.paths):
         files = BatchFiles(metadata.store, metadata.paths, batch_id)
         if files.read(IngestReport) is None or files.read(CommitReport) is not None:
@@ -96,10 +124,11 @@ def staged_files(metadata: TableMetadata) -> Protected:
             names |= _names_written(files, earlier) or set()
         written = _names_written(files, attempt)
         if written is None:
-            since.append(files.closed_ms(AssignReport, attempt=attempt) - _CLOCK_STEP_MS)
+            writing.append(files.closed_ms(AssignReport, attempt=attempt) - _CLOCK_STEP_MS)
         else:
             names |= written
-    return Protected(frozenset(names), min(since, default=None))
+            committing.append(files.closed_ms(WriteReport, attempt=attempt) - _CLOCK_STEP_MS)
+    return Protected(frozenset(names), min(writing, default=None), min(committing, default=None))
 
 
 def _names_written(files: BatchFiles, attempt: int) -> set[str] | None:

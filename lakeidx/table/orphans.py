@@ -23,6 +23,8 @@ from lakeidx.table.metadata import TableMetadata
 DEFAULT_AGE_MS = 86_400_000
 _METADATA_KINDS = frozenset({NameKind.MANIFEST, NameKind.MANIFEST_LIST, NameKind.INDEX_MANIFEST, NameKind.INDEX,
                              NameKind.STATISTICS})  # fmt: skip
+#: What a commit writes before its snapshot; a snapshot's own temporary file among it.
+_COMMIT_KINDS = frozenset({NameKind.MANIFEST, NameKind.MANIFEST_LIST, NameKind.INDEX_MANIFEST, NameKind.TEMP})
 _COMPANIONS = frozenset({NameKind.FILE_INDEX, NameKind.LOOKUP})
 
 
@@ -49,16 +51,22 @@ class OrphanReport:
 class Protected:
     """Files that are nobody's yet but soon somebody's.
 
-    names      file names
-    since_ms   files changed then or later (epoch ms): batches are writing; None = no batch is
+    names               file names
+    since_ms            files changed then or later (epoch ms): batches are writing; None = no batch is
+    metadata_since_ms   likewise for manifests and lists only: batches are committing
     """
 
     names: frozenset[str] = frozenset()
     since_ms: int | None = None
+    metadata_since_ms: int | None = None
 
     def is_too_new(self, file: FileInfo) -> bool:
         """True for a file that a batch may just have written."""
-        return self.since_ms is not None and file.mtime_ms >= self.since_ms
+        if self.since_ms is not None and file.mtime_ms >= self.since_ms:
+            return True
+        if self.metadata_since_ms is None or file.mtime_ms < self.metadata_since_ms:
+            return False
+        return parse_file_name(file.name).kind in _COMMIT_KINDS
 
 
 def find_orphans(
