@@ -44,6 +44,7 @@ from lakeidx.table.changes import CommitRequest, TableChanges
 from lakeidx.table.commit import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import HASH_INDEX
+from lakeidx.tagging.advise import Needs, advise, measure
 from lakeidx.tagging.base import KeyBatch, TagContext, Tagger, TagResult
 from lakeidx.tagging.bloom_footer import footer_builder
 from lakeidx.tagging.bucket_id import bucket_ids
@@ -306,6 +307,26 @@ def time_hbase(work: Workload, port: int, keys: int) -> list[Figure]:
     return [put, _time(part, "hbase", lambda: tagger, options, 1)]
 
 
+def time_advice(work: Workload, figures: list[Figure], sample: int = 20_000) -> int:
+    """Predicted against measured seconds of the types that were timed; 1 when the advised one is over 20 % off the fastest."""
+    b = work.batch
+    rows = np.sort(np.random.default_rng(3).choice(len(b), min(sample, len(b)), replace=False))
+    part = KeyBatch(b.partitions, b.partition[rows], b.keys.take(pa.array(rows)), b.key_types, b.hashes[rows])
+    context = work.context({})
+    located = make_tagger(IndexOptions({"index.type": "simple"})).tag(part, context)
+    measures = measure(part, located, context.view.files(None), batch_rows=len(b))
+    advice = advise(measures, Needs(other_writers=True))
+    measured = {f.case: f.seconds for f in figures if f.order == work.order}
+    for p in advice.predictions:
+        real = measured.get(p.index_type)
+        text = "" if real is None else f"measured {real:7.3f} s"
+        print(f"advice {p.index_type:14} {work.order:8} predicted {p.seconds:7.3f} s  {text}  {p.why_not}")
+    able = {p.index_type for p in advice.predictions if not p.why_not} & set(measured)
+    if advice.index_type not in able:
+        return 0
+    return int(measured[advice.index_type] > 1.2 * min(measured[k] for k in able))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=6_000_000)
@@ -320,6 +341,7 @@ def main() -> int:
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="bench-tagging-", dir=arguments.dir))
     figures: list[Figure] = []
+    off = 0
     try:
         for order in arguments.orders.split(","):
             started = time.perf_counter()
@@ -331,6 +353,7 @@ def main() -> int:
             for kind in arguments.types.split(","):
                 figures += time_tagging(work, kind, arguments.rounds)
                 _show(figures[-2:] if "build" in figures[-2:][0].case else figures[-1:])
+            off += time_advice(work, figures)
             if arguments.hbase_port:
                 figures += time_hbase(work, arguments.hbase_port, arguments.hbase_batch)
                 _show(figures[-2:])
@@ -341,7 +364,7 @@ def main() -> int:
         lines = [json.dumps({**machine, **asdict(f)}) for f in figures]
         arguments.json.write_text("\n".join(lines) + "\n")
     late = [f for f in figures if f.limit is not None and f.seconds > f.limit]
-    return 1 if late and arguments.rows >= 6_000_000 else 0
+    return 1 if (late or off) and arguments.rows >= 6_000_000 else 0
 
 
 def _show(figures: list[Figure]) -> None:

@@ -13,15 +13,15 @@ from typing import Protocol
 # Seconds per piece of work on one core.
 _HASH_KEY = 25e-9  # hash and look up a key in a table of the batch
 _BUILD_KEY = 100e-9  # put a key of the batch into that table, and its answer back into the batch
-_READ_KEY = 35e-9  # decode a key of a file, plus per byte of it:
-_READ_BYTE = 1.5e-9
+_READ_KEY = 20e-9  # decode a key of a file, plus per byte of it:
+_READ_BYTE = 1.0e-9
 _HASH_FILE_VALUE = 25e-9  # read a 4-byte hash of a HASH file and look it up
-_PROBE_MISS = 60e-9  # ask a filter about a key it does not have
+_PROBE_MISS = 100e-9  # ask a filter about a key it does not have
 _PROBE_ROUND = 9e-9  # one hash round of a key it has
 _FILTER_BYTE = 1.0e-9  # read and decode a byte of a filter's Base64
-_BUCKET_KEY = 100e-9
-_STATE_KEY = 450e-9  # look a key up in the state
-_STATE_BYTE = 1.2e-9  # a byte of the state's pages that are read
+_BUCKET_KEY = 60e-9
+_STATE_KEY = 250e-9  # look a key up in the state
+_STATE_BYTE = 0.6e-9  # a byte of the state's pages that are read
 _STATE_WRITE = 1.2e-6  # put a new location
 _TEXT_BYTE = 2e-9
 _HBASE_KEY = 50e-6

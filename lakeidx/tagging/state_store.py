@@ -12,19 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rocksdict import (
-    BlockBasedOptions,
-    Cache,
-    Checkpoint,
-    DBCompressionType,
-    Options,
-    Rdict,
-    ReadOptions,
-    WriteBatch,
-    WriteOptions,
-)
+from lakeidx.errors import CorruptFileError, UnsupportedError
 
-from lakeidx.errors import CorruptFileError
+try:
+    import rocksdict
+except ImportError:  # the extra `state` is not installed
+    rocksdict = None  # type: ignore[assignment]
 
 _WRITE_BUFFER_BYTES = 64 << 20
 _BLOCK_BYTES = 64 << 10
@@ -68,29 +61,32 @@ class RocksStore:
     """A RocksDB database in a directory, which one process at a time may have open.
 
     cache_bytes   memory for blocks that were read
-    errors        CorruptFileError when the directory holds no database that can be opened
+    errors        CorruptFileError when the directory holds no database that can be opened; UnsupportedError without the
+                  library
     """
 
     def __init__(self, directory: Path, *, cache_bytes: int) -> None:
+        if rocksdict is None:
+            raise UnsupportedError("index type state needs the package rocksdict: install lakeidx[state]")
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
-        options = Options(raw_mode=True)
+        options = rocksdict.Options(raw_mode=True)
         options.create_if_missing(True)
         options.set_write_buffer_size(_WRITE_BUFFER_BYTES)
-        options.set_compression_type(DBCompressionType.lz4())
+        options.set_compression_type(rocksdict.DBCompressionType.lz4())
         options.set_max_open_files(512)
         options.increase_parallelism(2)
-        table = BlockBasedOptions()
-        table.set_block_cache(Cache(cache_bytes))
+        table = rocksdict.BlockBasedOptions()
+        table.set_block_cache(rocksdict.Cache(cache_bytes))
         table.set_block_size(_BLOCK_BYTES)
         options.set_block_based_table_factory(table)
         try:
-            self._db: Any = Rdict(str(directory), options)
+            self._db: Any = rocksdict.Rdict(str(directory), options)
         except Exception as error:  # rocksdict raises bare Exception for whatever RocksDB says
             raise CorruptFileError(
                 f"the key state's database cannot be opened: {error}", path=str(directory)
             ) from error
-        writing: Any = WriteOptions()  # its stub calls the attribute a method
+        writing: Any = rocksdict.WriteOptions()  # its stub calls the attribute a method
         writing.disable_wal = True
         self._db.set_write_options(writing)
 
@@ -109,7 +105,7 @@ class RocksStore:
 
     def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes] = ()) -> None:
         """Put and delete in one batch."""
-        batch = WriteBatch(raw_mode=True)
+        batch = rocksdict.WriteBatch(raw_mode=True)
         for key, value in puts:
             batch.put(key, value)
         for key in deletes:
@@ -123,7 +119,7 @@ class RocksStore:
     def checkpoint(self, directory: Path) -> None:
         """A consistent copy (hard links where possible) in a directory that must not exist."""
         self._db.flush()
-        Checkpoint(self._db).create_checkpoint(str(directory))
+        rocksdict.Checkpoint(self._db).create_checkpoint(str(directory))
 
     def close(self) -> None:
         """Release the directory."""
@@ -135,7 +131,7 @@ def clear_directory(directory: Path) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _until(stop: bytes) -> ReadOptions:
-    options = ReadOptions()
+def _until(stop: bytes) -> Any:
+    options = rocksdict.ReadOptions()
     options.set_iterate_upper_bound(stop)
     return options

@@ -116,7 +116,8 @@ class SnapshotTable:
     def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
         """Live data files of some partitions, None = of all."""
         view = self._view(partitions)
-        return [self._live(e) for e in view.entries]
+        # The view may be the whole table's, read for another question.
+        return [self._live(e) for e in view.entries if partitions is None or e.partition in partitions]
 
     def hashes(self, partition: bytes) -> Sequence[tuple[int, Int32s]]:
         """(bucket, hashes) of each HASH index file of a partition."""
