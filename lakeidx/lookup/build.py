@@ -1,0 +1,122 @@
+"""One data file made into one lookup file: trimmed primary key -> row, sequence number, kind (and position).
+
+source   org.apache.paimon.mergetree.LookupLevels#createSstFileFromDataFile, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from lakeidx.codec.compacted_row_vec import encode_compacted_rows
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.data.parquet_read import read_data_file
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.schema import TableSchema
+from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.lookup.factory import LookupStoreFactory
+from lakeidx.lookup.hash_writer import context_path
+from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.listing import LookupPlaces, StoredLookup
+from lakeidx.lookup.scratch_file import os_errors
+from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType, parse_store_type
+from lakeidx.lookup.value_rows import Processor, ValueRows, encode_value_rows
+from lakeidx.storage.base import join
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import decode_partition_dict
+
+_COPY_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LookupBuild:
+    """The work on one data file; pickles.
+
+    schema      the table's newest schema: its options say how lookup files are made
+    local_dir   where the file is made before it goes to the store; None: the system's temporary directory
+    """
+
+    metadata: TableMetadata
+    schema: TableSchema
+    entry: ManifestEntry
+    local_dir: str | None = None
+
+
+def lookup_processor(schema: TableSchema) -> Processor:
+    """What the values must hold: positions only where deletion vectors need them."""
+    with_vectors = schema.table_options.deletion_vectors_enabled
+    return Processor.POSITION_AND_VALUE if with_vectors else Processor.VALUE
+
+
+def lookup_store_type(schema: TableSchema) -> StoreType:
+    """``lookup.store.type`` of a table."""
+    return parse_store_type(schema.table_options.lookup_store_type)
+
+
+def lookup_keys(table: pa.Table, schema: TableSchema) -> RowBytes:
+    """The trimmed primary keys of rows in the form lookup files have them."""
+    columns = [table.column(n) for n in schema.trimmed_primary_keys]
+    return encode_compacted_rows(columns, schema.key_types, table.num_rows)
+
+
+def build_lookup_file(work: LookupBuild) -> StoredLookup:
+    """Make the lookup file of one data file and put it into the table's store.
+
+    memory   a batch of rows and what the store's writer keeps
+    errors   those of reading the data file; UnavailableError for a full disk
+    """
+    metadata, entry = work.metadata, work.entry
+    file = entry.file
+    file_schema = metadata.schema(file.schema_id)
+    partition = decode_partition_dict(entry.partition, work.schema)
+    source = metadata.paths.data_file(partition, entry.bucket, file.file_name, external_path=file.external_path)
+    processor, store_type = lookup_processor(work.schema), lookup_store_type(work.schema)
+    factory = LookupStoreFactory(
+        store_type,
+        order=KeyOrder.row_compacted(file_schema.key_types),
+        options=LookupStoreOptions.from_table_options(work.schema.table_options),
+    )
+    types = [f.type for f in file_schema.fields]
+    with tempfile.TemporaryDirectory(prefix="lakeidx-lookup-", dir=work.local_dir) as folder:
+        with factory.create_writer(Path(folder) / "store", expected_entries=file.row_count) as writer:
+            position = 0
+            for rows in read_data_file(metadata.store, source, file, file_schema, file_schema):
+                n = rows.num_rows
+                values = ValueRows(
+                    encode_compacted_rows([rows.column(f.name) for f in file_schema.fields], types, n),
+                    rows.column(SEQUENCE_NUMBER).to_numpy(),
+                    rows.column(VALUE_KIND).to_numpy(),
+                    np.arange(position, position + n) if processor is Processor.POSITION_AND_VALUE else None,
+                )
+                writer.write(lookup_keys(rows, file_schema), encode_value_rows(values))
+                position += n
+            made = writer.finish()
+        name = f"{file.file_name}.{made.size}.{processor}.v1.lookup"
+        return _upload(
+            work, made, join(LookupPlaces(metadata.paths).bucket_dir(partition, entry.bucket), name), processor
+        )
+
+
+def _upload(work: LookupBuild, made: LookupFile, path: str, processor: Processor) -> StoredLookup:
+    """Copy a finished file and what belongs to it into the store; the file itself last."""
+    store, places = work.metadata.store, LookupPlaces(work.metadata.paths)
+    sides = tuple(str(context_path(path)) for _ in made.side_files)
+    for local, remote in (*zip(made.side_files, sides, strict=True), (made.path, path)):
+        with os_errors(Path(local)), open(local, "rb") as source, store.open_output(places.full(remote)) as sink:
+            shutil.copyfileobj(source, sink, _COPY_BYTES)
+    return StoredLookup(
+        data_file=work.entry.file.file_name,
+        path=path,
+        schema_id=work.entry.file.schema_id,
+        processor=processor,
+        store_type=made.store_type,
+        size=made.size,
+        entries=made.entries,
+        checksum=made.checksum,
+        side_files=sides,
+    )

@@ -1,0 +1,122 @@
+"""Lookup files at hand: in place on a local disk, else copied from the object store into a directory with a byte bound.
+
+The directory may be shared by processes (executors of one machine): files appear under their name whole, and one that is removed
+while another process has it mapped stays readable there. The time a file was last used is its time of change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from lakeidx.errors import CorruptFileError, UnavailableError
+from lakeidx.lookup.hash_writer import context_path
+from lakeidx.lookup.listing import LookupPlaces, StoredLookup
+from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full
+from lakeidx.storage import LocalStore
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.local import local_path
+
+_log = logging.getLogger(__name__)
+_COPY_BYTES = 8 << 20
+DEFAULT_DISK_BYTES = 10 << 30
+
+
+def default_directory() -> str:
+    """``LAKEIDX_LOOKUP_CACHE``, or a directory of this user among the temporary files."""
+    return os.environ.get("LAKEIDX_LOOKUP_CACHE") or str(Path(tempfile.gettempdir()) / f"lakeidx-lookup-{os.getuid()}")
+
+
+class LookupFileCache:
+    """Local copies of lookup files.
+
+    directory   made when it is first needed
+    max_bytes   of all copies together, whichever process made them; a single larger file is still kept while it is used
+    """
+
+    def __init__(self, directory: str | None = None, max_bytes: int = DEFAULT_DISK_BYTES) -> None:
+        self.directory = Path(directory or default_directory())
+        self.max_bytes = max_bytes
+        self.downloads = 0
+        self.evictions = 0
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> tuple[str, int]:
+        return str(self.directory), self.max_bytes
+
+    def __setstate__(self, state: tuple[str, int]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def local(self, store: ObjectStore, places: LookupPlaces, file: StoredLookup) -> str | None:
+        """The local path of a lookup file; None when there is no room for it even after all others were removed.
+
+        errors   NotFoundError when the store does not have it; CorruptFileError for another size than listed
+        """
+        full = places.full(file.path)
+        if isinstance(store, LocalStore):
+            return local_path(full)
+        target = self.directory / f"{hashlib.sha256(full.encode()).hexdigest()[:32]}.lookup"
+        parts = [*((places.full(s), context_path(target)) for s in file.side_files), (full, target)]
+        with self._lock:
+            if all(p.exists() for _, p in parts):
+                now = time.time()
+                for _, path in parts:
+                    _touch(path, now)
+                return str(target)
+            for attempt in range(2):
+                self._make_room(file.size if attempt == 0 else self.max_bytes)
+                try:
+                    for remote, path in parts:
+                        self._copy(store, remote, path)
+                except UnavailableError as error:
+                    if not is_disk_full(error):
+                        raise
+                    continue
+                if target.stat().st_size != file.size:
+                    target.unlink(missing_ok=True)
+                    raise CorruptFileError(f"listed with {file.size} bytes", path=full)
+                self.downloads += 1
+                return str(target)
+        _log.warning("the disk of %s is full: %s is answered from its data file", self.directory, file.data_file)
+        return None
+
+    def _copy(self, store: ObjectStore, remote: str, target: Path) -> None:
+        scratch = ScratchFile(target)
+        try:
+            with store.open_input(remote) as source:
+                while data := source.read(_COPY_BYTES):
+                    scratch.write(data)
+            scratch.commit()
+        except BaseException:
+            scratch.discard()
+            raise
+
+    def _make_room(self, needed: int) -> None:
+        """Remove the files used longest ago until `needed` more bytes fit."""
+        found = []
+        if self.directory.is_dir():
+            for entry in os.scandir(self.directory):
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:
+                    continue
+                if not entry.name.endswith(".tmp"):
+                    found.append((status.st_mtime, status.st_size, entry.path))
+        used = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if used + needed <= self.max_bytes:
+                return
+            Path(path).unlink(missing_ok=True)
+            used -= size
+            self.evictions += 1
+
+
+def _touch(path: Path, now: float) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.utime(path, (now, now))

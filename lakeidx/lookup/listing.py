@@ -1,0 +1,159 @@
+"""Where lookup files lie, and which data file has which: one listing per snapshot.
+
+Inside the table's directory, in a tree of their own that has the shape of the table's::
+
+    <table>/lookup/listing-<snapshot id>.json
+    <table>/lookup/<partition>/bucket-<n>/<data file>.<size>.<processor>.v1.lookup      Paimon's name of a remote lookup file
+    <table>/lookup/<partition>/bucket-<n>/<data file>.<size>.<processor>.v1.lookup.context   (hash stores)
+
+Not beside the data files: Paimon's orphan cleaning removes what it does not know from bucket directories, but enters no
+directory called ``lookup``. Ours knows the names: a lookup file belongs to its data file and goes with it. A listing refers to data
+files by name, which is never used twice; so one of an older snapshot is right for a newer one, only incomplete.
+
+Listings are JSON: ``{"version": 1, "snapshotId": n, "files": [{...}]}``, written whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lakeidx.errors import CorruptFileError, NotFoundError
+from lakeidx.format.paths import TablePaths
+from lakeidx.lookup.store import StoreType, parse_store_type
+from lakeidx.lookup.value_rows import Processor
+from lakeidx.storage.base import ObjectStore, join
+
+LOOKUP_DIR = "lookup"
+_VERSION = 1
+_LISTING = re.compile(r"listing-(?P<id>\d+)\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLookup:
+    """A lookup file in the table's store.
+
+    data_file    name of the data file it was made of
+    path         below the lookup directory; `side_files` the same
+    schema_id    schema of the rows in its values
+    size, entries, checksum   see `lookup.store.LookupFile`
+    """
+
+    data_file: str
+    path: str
+    schema_id: int
+    processor: Processor
+    store_type: StoreType
+    size: int
+    entries: int
+    checksum: int
+    side_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The lookup files of a snapshot.
+
+    files   by name of the data file
+    """
+
+    snapshot_id: int
+    files: Mapping[str, StoredLookup]
+
+
+class LookupPlaces:
+    """Names of one table's lookup files and listings."""
+
+    def __init__(self, paths: TablePaths) -> None:
+        self._paths = paths
+        self.root = join(paths.root, LOOKUP_DIR)
+        # A branch numbers its snapshots itself.
+        self._listings = self.root if paths.branch == "main" else join(self.root, f"branch-{paths.branch}")
+
+    @property
+    def listing_dir(self) -> str:
+        """Where listings lie."""
+        return self._listings
+
+    def listing(self, snapshot_id: int) -> str:
+        """The listing of a snapshot."""
+        return join(self._listings, f"listing-{snapshot_id}.json")
+
+    def bucket_dir(self, partition: Mapping[str, Any], bucket: int) -> str:
+        """Below `root`: where the lookup files of a bucket lie."""
+        return self._paths.bucket_dir(partition, bucket)[len(self._paths.root.rstrip("/")) + 1 :]
+
+    def full(self, relative: str) -> str:
+        """The whole path of a path in a listing."""
+        return join(self.root, relative)
+
+
+def encode_listing(listing: Listing) -> bytes:
+    """A listing as JSON."""
+    files = [asdict(f) for _, f in sorted(listing.files.items())]
+    return json.dumps({"version": _VERSION, "snapshotId": listing.snapshot_id, "files": files}, indent=1).encode()
+
+
+def decode_listing(data: bytes, path: str | None = None) -> Listing:
+    """A listing from its bytes.
+
+    errors   CorruptFileError for anything else
+    """
+    try:
+        raw = json.loads(data)
+        if raw["version"] != _VERSION:
+            raise CorruptFileError(f"a lookup listing of version {raw['version']}", path=path)
+        files = [_stored(f) for f in raw["files"]]
+        return Listing(int(raw["snapshotId"]), {f.data_file: f for f in files})
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CorruptFileError(f"not a lookup listing: {error}", path=path) from error
+
+
+def _stored(raw: Mapping[str, Any]) -> StoredLookup:
+    # Paths stay inside the lookup directory whatever a listing says.
+    names = [str(raw["path"]), *map(str, raw["side_files"])]
+    if any(n.startswith("/") or ".." in n.split("/") for n in names):
+        raise ValueError("a path leads out of the lookup directory")
+    return StoredLookup(
+        data_file=str(raw["data_file"]),
+        path=names[0],
+        schema_id=int(raw["schema_id"]),
+        processor=Processor(raw["processor"]),
+        store_type=parse_store_type(str(raw["store_type"])),
+        size=int(raw["size"]),
+        entries=int(raw["entries"]),
+        checksum=int(raw["checksum"]),
+        side_files=tuple(names[1:]),
+    )
+
+
+def listing_ids(store: ObjectStore, places: LookupPlaces) -> list[int]:
+    """Snapshots that have a listing, ascending."""
+    found = (_LISTING.fullmatch(f.name) for f in store.list(places.listing_dir))
+    return sorted(int(m["id"]) for m in found if m is not None)
+
+
+def read_listing(store: ObjectStore, places: LookupPlaces, snapshot_id: int) -> Listing | None:
+    """The listing of a snapshot, or else the newest one there is; None without any."""
+    wanted = [snapshot_id]
+    for _ in range(3):
+        for number in wanted:
+            path = places.listing(number)
+            try:
+                return decode_listing(store.get(path), path)
+            except NotFoundError:
+                continue
+        wanted = listing_ids(store, places)[-1:]
+        if not wanted:
+            return None
+    return None
+
+
+def write_listing(store: ObjectStore, places: LookupPlaces, listing: Listing) -> str:
+    """Write a listing; gives its path."""
+    path = places.listing(listing.snapshot_id)
+    store.put(path, encode_listing(listing))
+    return path

@@ -1,0 +1,432 @@
+"""Point lookup: the rows of given keys, from lookup files where there are any and from data files where not.
+
+key -> partition -> hash index or bucket function -> bucket -> files, newest sequence numbers first. With the deduplicate engine a
+file is asked only for keys of which nothing newer is known; other engines get every version of a key and merge them, as scans do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.codec.compacted_row_vec import decode_compacted_rows
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.values import arrow_to_internal
+from lakeidx.data.evolve import evolve_column, plan_columns
+from lakeidx.data.parquet_read import read_data_file
+from lakeidx.data.positions import sorted_positions
+from lakeidx.data.rows import take_column, take_rows
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.deletion_vector import decode_vector, vector_range
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.schema import BucketMode, TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.lookup.block_cache import BlockCache
+from lakeidx.lookup.build import lookup_keys
+from lakeidx.lookup.factory import LookupStoreFactory
+from lakeidx.lookup.file_cache import LookupFileCache
+from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
+from lakeidx.lookup.packed import joined, plain
+from lakeidx.lookup.routes import PartitionFiles, Route, find_routes, partition_files, split_partitions
+from lakeidx.lookup.store import LookupStoreReader, StoreType
+from lakeidx.lookup.value_rows import Processor, decode_value_rows
+from lakeidx.lookup.versions import Versions, merge_versions, newest_wins
+from lakeidx.predicate import bind, col
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.prune import keys_may_match
+from lakeidx.table.view import decode_partition_dict, load_view
+from lakeidx.types import to_arrow
+
+_log = logging.getLogger(__name__)
+_OPEN_READERS = 512
+#: Before the sequence number of every row.
+_NOTHING = np.int64(-(2**63))
+
+
+@dataclass(frozen=True, slots=True)
+class LookupResult:
+    """Answers to n keys, in their order.
+
+    found   bool[n]
+    rows    n rows of the table's columns, all null where nothing was found
+    """
+
+    found: npt.NDArray[np.bool_]
+    rows: pa.Table
+
+
+@dataclass
+class LookupFigures:
+    """What lookups have cost so far.
+
+    keys, found    asked and answered
+    not_indexed    keys that ended at the hash index
+    lookup_files, data_files   files asked; data files because they have no lookup file
+    """
+
+    keys: int = 0
+    found: int = 0
+    not_indexed: int = 0
+    lookup_files: int = 0
+    data_files: int = 0
+
+
+@dataclass
+class _State:
+    snapshot: Snapshot | None
+    schema: TableSchema
+    stored: dict[str, StoredLookup]
+    partitions: dict[bytes, PartitionFiles] = field(default_factory=dict)
+    whole: bool = False
+
+
+@dataclass
+class _Hits:
+    """Rows that lookup files gave, not decoded yet: of one schema and one kind of value."""
+
+    asked: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    rows: list[RowBytes] = field(default_factory=list)
+    sequences: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    kinds: list[npt.NDArray[np.int8]] = field(default_factory=list)
+
+
+class TableLookup:
+    """Looks keys up in the newest snapshot; what it has loaded stays for the next call. Several threads may call `lookup`.
+
+    files       local copies of lookup files; None: a directory of this user, bounded by ``lookup.cache-max-disk-size``
+    blocks      decompressed blocks; None: bounded by ``lookup.cache-max-memory-size``
+    use_files   False answers from data files only (tests compare)
+    errors      InvalidInputError for a table without primary key
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        *,
+        files: LookupFileCache | None = None,
+        blocks: BlockCache | None = None,
+        use_files: bool = True,
+    ) -> None:
+        schema = metadata.latest_schema()
+        if not schema.primary_keys:
+            raise InvalidInputError("point lookups need a primary key", path=metadata.paths.root)
+        options = schema.table_options
+        self.figures = LookupFigures()
+        self._metadata = metadata
+        self._places = LookupPlaces(metadata.paths)
+        self._use_files = use_files
+        self._files = files or LookupFileCache(max_bytes=options.lookup_cache_max_disk_size)
+        self._blocks = blocks or BlockCache(options.lookup_cache_max_memory_size)
+        self._readers: OrderedDict[str, LookupStoreReader] = OrderedDict()
+        self._factories: dict[tuple[StoreType, int], LookupStoreFactory] = {}
+        self._vectors: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
+        self._state: _State | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that the last lookup was answered from."""
+        return self._state.snapshot.id if self._state is not None and self._state.snapshot is not None else None
+
+    def lookup(self, keys: pa.Table) -> LookupResult:
+        """The rows of n keys.
+
+        keys     the primary key's columns, by name; what casts to their types without loss will do. A null matches nothing
+        errors   InvalidInputError for a missing or wrong column; CorruptFileError for damage in what had to be read
+        """
+        state = self._fresh_state()
+        schema = state.schema
+        asked = key_columns_of(keys, schema)
+        complete = _without_nulls(asked)
+        few = asked if complete is None else asked.take(pa.array(complete))
+        rows_of = split_partitions(few, schema) if schema.bucket_mode is not BucketMode.KEY_DYNAMIC else []
+        with self._lock:
+            self._load_partitions(state, [p for p, _ in rows_of])
+            encoded = lookup_keys(few, schema)
+            hits: dict[tuple[int, Processor], _Hits] = {}
+            found: list[Versions] = []
+            routed = 0
+            for route in find_routes(self._metadata, schema, few, rows_of, state.partitions):
+                routed += len(route.rows)
+                self._ask(state, route, few, encoded, hits, found)
+            found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in hits.items()]
+            self.figures.keys += keys.num_rows
+            self.figures.not_indexed += max(0, few.num_rows - routed)
+            result = _result(found, schema, asked.num_rows, complete)
+            self.figures.found += int(result.found.sum())
+        return result
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def _fresh_state(self) -> _State:
+        """The newest snapshot's state; what was loaded of the one before is kept where it still holds."""
+        with self._lock:
+            latest = self._metadata.latest_snapshot_id()
+            old = self._state
+            if old is not None and (old.snapshot.id if old.snapshot is not None else None) == latest:
+                return old
+            snapshot = self._metadata.latest_snapshot()
+            listing = None
+            if snapshot is not None and self._use_files:
+                listing = read_listing(self._metadata.store, self._places, snapshot.id)
+            state = _State(snapshot, self._metadata.latest_schema(), dict(listing.files) if listing is not None else {})
+            if old is not None and old.partitions:
+                view = load_view(self._metadata, snapshot, partitions=None if old.whole else list(old.partitions))
+                state.partitions = partition_files(view, list(old.partitions), old.partitions)
+                state.whole = old.whole
+            self._state = state
+            return state
+
+    def _load_partitions(self, state: _State, wanted: Sequence[bytes]) -> None:
+        if state.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+            if not state.whole:
+                state.partitions = partition_files(load_view(self._metadata, state.snapshot), (), {})
+                state.whole = True
+            return
+        missing = [p for p in wanted if p not in state.partitions]
+        if missing:
+            view = load_view(self._metadata, state.snapshot, partitions=missing)
+            state.partitions |= partition_files(view, missing, {})
+
+    # -- one bucket --------------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        state: _State,
+        route: Route,
+        keys: pa.Table,
+        encoded: RowBytes,
+        hits: dict[tuple[int, Processor], _Hits],
+        found: list[Versions],
+    ) -> None:
+        """Ask the files of one bucket, those with the largest sequence numbers first."""
+        newest_only = newest_wins(state.schema)
+        newest = np.full(len(route.rows), _NOTHING, np.int64)
+        vectors = state.partitions[route.partition].vectors
+        for entry in sorted(route.files, key=lambda e: -e.file.max_sequence_number):
+            # Of equal numbers the engine decides, so both versions are wanted.
+            open_rows = np.flatnonzero(newest <= entry.file.max_sequence_number)
+            if not len(open_rows):
+                return
+            rows = route.rows[open_rows]
+            deleted = self._deleted(state, route, entry) if entry.file.file_name in vectors else None
+            reader = self._reader(state, entry, with_vector=deleted is not None)
+            if reader is None:
+                self.figures.data_files += 1
+                version = self._from_data_file(state, route, entry, keys, encoded, rows, deleted)
+                if version is None:
+                    continue
+                found.append(version)
+                at, sequences = version.asked, version.kv.column(SEQUENCE_NUMBER).to_numpy()
+            else:
+                self.figures.lookup_files += 1
+                stored = state.stored[entry.file.file_name]
+                at, sequences = self._from_lookup_file(
+                    reader,
+                    stored,
+                    encoded,
+                    rows,
+                    deleted,
+                    hits.setdefault((stored.schema_id, stored.processor), _Hits()),
+                )
+            if newest_only and len(at):
+                # `at` keeps the order of `rows` but for files read in several batches.
+                order = np.argsort(rows, kind="stable")
+                places = open_rows[order[np.searchsorted(rows, at, sorter=order)]]
+                newest[places] = np.maximum(newest[places], sequences)
+
+    def _from_lookup_file(
+        self,
+        reader: LookupStoreReader,
+        stored: StoredLookup,
+        encoded: RowBytes,
+        rows: npt.NDArray[np.int64],
+        deleted: npt.NDArray[np.int64] | None,
+        hits: _Hits,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        answer = reader.lookup_many(_take(encoded, rows))
+        where = np.flatnonzero(answer.found)
+        if not len(where):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        values = decode_value_rows(_take(answer.values, where), stored.processor, stored.path)
+        at, sequences, kinds, compacted = rows[where], values.sequences, values.kinds, values.rows
+        if deleted is not None and values.positions is not None:
+            keep = np.flatnonzero(~np.isin(values.positions, deleted))
+            at, sequences, kinds, compacted = at[keep], sequences[keep], kinds[keep], _take(compacted, keep)
+        hits.asked.append(at)
+        hits.rows.append(plain(compacted))
+        hits.sequences.append(sequences)
+        hits.kinds.append(kinds)
+        return at, sequences
+
+    def _from_data_file(
+        self,
+        state: _State,
+        route: Route,
+        entry: ManifestEntry,
+        keys: pa.Table,
+        encoded: RowBytes,
+        rows: npt.NDArray[np.int64],
+        deleted: npt.NDArray[np.int64] | None,
+    ) -> Versions | None:
+        """Read the row groups that may hold the keys; None when the file surely or really has none of them."""
+        metadata, schema = self._metadata, state.schema
+        first = schema.trimmed_primary_keys[0]
+        wanted = pc.unique(keys.column(first).take(pa.array(rows)))
+        predicate = bind(col(first).is_in(arrow_to_internal(wanted, schema.field(first).type)), schema.fields)
+        if not keys_may_match(entry.file, predicate, schema):
+            return None
+        asked_keys = _take(encoded, rows).to_arrow()
+        partition = decode_partition_dict(route.partition, schema)
+        path = metadata.paths.data_file(
+            partition, entry.bucket, entry.file.file_name, external_path=entry.file.external_path
+        )
+        found = []
+        for batch in read_data_file(
+            metadata.store,
+            path,
+            entry.file,
+            metadata.schema(entry.file.schema_id),
+            schema,
+            predicate=predicate,
+            deletion_vector=deleted,
+        ):
+            at = pc.index_in(asked_keys, value_set=lookup_keys(batch, schema).to_arrow())
+            mine = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+            if len(mine):
+                places = at.drop_null().to_numpy().astype(np.int64)
+                found.append(Versions(rows[mine], take_rows(batch, places)))
+        if not found:
+            return None
+        return Versions(np.concatenate([v.asked for v in found]), pa.concat_tables([v.kv for v in found]))
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    def _reader(self, state: _State, entry: ManifestEntry, *, with_vector: bool) -> LookupStoreReader | None:
+        """The open lookup file of a data file; None where there is none that can be used."""
+        stored = state.stored.get(entry.file.file_name)
+        if stored is None or (with_vector and stored.processor is Processor.VALUE):
+            return None
+        reader = self._readers.get(stored.path)
+        if reader is not None:
+            self._readers.move_to_end(stored.path)
+            return reader
+        try:
+            path = self._files.local(self._metadata.store, self._places, stored)
+            if path is None:
+                return None
+            reader = self._factory(stored).open_reader(path, checksum=stored.checksum)
+        except NotFoundError as error:
+            _log.warning("%s is answered from its data file: %s", entry.file.file_name, error)
+            del state.stored[entry.file.file_name]
+            return None
+        self._readers[stored.path] = reader
+        while len(self._readers) > _OPEN_READERS:
+            self._readers.popitem(last=False)[1].close()
+        return reader
+
+    def _factory(self, stored: StoredLookup) -> LookupStoreFactory:
+        key = (stored.store_type, stored.schema_id)
+        if key not in self._factories:
+            order = KeyOrder.row_compacted(self._metadata.schema(stored.schema_id).key_types)
+            self._factories[key] = LookupStoreFactory(stored.store_type, order=order, cache=self._blocks)
+        return self._factories[key]
+
+    def _deleted(self, state: _State, route: Route, entry: ManifestEntry) -> npt.NDArray[np.int64]:
+        """int64[k]: deleted positions of a data file, ascending."""
+        name, meta = state.partitions[route.partition].vectors[entry.file.file_name]
+        key = (name, meta.offset)
+        if key not in self._vectors:
+            partition = decode_partition_dict(route.partition, state.schema)
+            path = self._metadata.paths.index_file(partition, route.bucket, name)
+            data = self._metadata.store.get_range(path, *vector_range(meta))
+            if len(self._vectors) >= _OPEN_READERS:
+                self._vectors.clear()
+            self._vectors[key] = sorted_positions(decode_vector(data, meta, path))
+        return self._vectors[key]
+
+    def _decoded(self, schema: TableSchema, schema_id: int, hits: _Hits) -> Versions:
+        """Rows of lookup files in the newest schema."""
+        then = self._metadata.schema(schema_id)
+        if not hits.asked:
+            empty = pa.table({SEQUENCE_NUMBER: pa.array([], pa.int64()), VALUE_KIND: pa.array([], pa.int8())})
+            for f in schema.fields:
+                empty = empty.append_column(f.name, pa.array([], to_arrow(f.type)))
+            return Versions(np.zeros(0, np.int64), empty)
+        rows = decode_compacted_rows(joined(hits.rows), [f.type for f in then.fields], then.field_names)
+        columns = [pa.chunked_array([np.concatenate(hits.sequences)]), pa.chunked_array([np.concatenate(hits.kinds)])]
+        for plan in plan_columns(then.fields, schema.fields):
+            raw = rows.column(plan.source.name) if plan.source is not None else None
+            columns.append(evolve_column(plan, raw, rows.num_rows))
+        return Versions(
+            np.concatenate(hits.asked),
+            pa.Table.from_arrays(columns, names=[SEQUENCE_NUMBER, VALUE_KIND, *schema.field_names]),
+        )
+
+
+def key_columns_of(keys: pa.Table, schema: TableSchema) -> pa.Table:
+    """The primary key's columns of a table in their own types.
+
+    errors   InvalidInputError naming a column that is missing, is none of the key's, or does not cast
+    """
+    names = list(schema.primary_keys)
+    missing = [n for n in names if n not in keys.column_names]
+    extra = [n for n in keys.column_names if n not in names]
+    if missing or extra:
+        wrong = f"{missing[0]!r} is missing" if missing else f"{extra[0]!r} is none of them"
+        raise InvalidInputError(f"a key has the columns {', '.join(names)}: {wrong}")
+    columns = []
+    for name in names:
+        target = to_arrow(schema.field(name).type)
+        try:
+            columns.append(keys.column(name).cast(target))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise InvalidInputError(f"key column {name!r} is {schema.field(name).type}: {error}") from error
+    return pa.Table.from_arrays([pa.chunked_array(c.chunks, c.type) for c in columns], names=names)
+
+
+def _without_nulls(keys: pa.Table) -> npt.NDArray[np.int64] | None:
+    """Rows without a null; None when all are."""
+    if not any(c.null_count for c in keys.columns):
+        return None
+    valid = np.ones(keys.num_rows, np.bool_)
+    for column in keys.columns:
+        valid &= column.is_valid().to_numpy()
+    return np.flatnonzero(valid)
+
+
+def _take(rows: RowBytes, which: npt.NDArray[np.int64]) -> RowBytes:
+    if len(which) == len(rows) and (len(which) == 0 or bool((np.diff(which) == 1).all())):
+        return rows
+    return RowBytes.from_arrow(rows.to_arrow().take(pa.array(which)))
+
+
+def _result(
+    found: Sequence[Versions], schema: TableSchema, n: int, complete: npt.NDArray[np.int64] | None
+) -> LookupResult:
+    wanted = pa.schema([pa.field(f.name, to_arrow(f.type)) for f in schema.fields])
+    found = [
+        Versions(v.asked, v.kv.cast(pa.schema([(SEQUENCE_NUMBER, pa.int64()), (VALUE_KIND, pa.int8()), *wanted])))
+        for v in found
+        if len(v.asked)
+    ]
+    at = np.zeros(n, np.int64)
+    is_found = np.zeros(n, np.bool_)
+    if not found:
+        return LookupResult(is_found, pa.Table.from_arrays([pa.nulls(n, f.type) for f in wanted], schema=wanted))
+    merged = merge_versions(found, schema)
+    asked = merged.asked if complete is None else complete[merged.asked]
+    at[asked], is_found[asked] = np.arange(len(asked)), True
+    indices = pa.array(at, mask=~is_found)
+    columns = [take_column(merged.kv.column(f.name), indices) for f in wanted]
+    return LookupResult(is_found, pa.Table.from_arrays(columns, schema=wanted))

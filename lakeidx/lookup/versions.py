@@ -1,0 +1,79 @@
+"""Versions of asked keys, gathered from many files, made into one row per key by the table's merge engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.codec.binary_row_vec import encode_rows
+from lakeidx.codec.order_key import argsort_keys
+from lakeidx.data.engines import make_engine
+from lakeidx.data.rows import take_rows
+from lakeidx.data.sort import sequence_columns
+from lakeidx.format.schema import TableSchema
+from lakeidx.format.table_schema import VALUE_KIND
+from lakeidx.types import DataType, Root
+
+Int64s = npt.NDArray[np.int64]
+_BIGINT = DataType(Root.BIGINT, nullable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Rows found for keys.
+
+    asked   int64[m]: which key each row answers
+    kv      m rows of a KV table in the newest schema
+    """
+
+    asked: Int64s
+    kv: pa.Table
+
+
+def newest_wins(schema: TableSchema) -> bool:
+    """True when the row with the largest sequence number is the answer, so older files need not be asked."""
+    options = schema.table_options
+    return options.merge_engine == "deduplicate" and not options.sequence_field and not options.ignore_delete
+
+
+def merge_versions(found: Sequence[Versions], schema: TableSchema) -> Versions:
+    """At most one row per key, deletes gone.
+
+    source   as a merging read (`data.merge`): a key's only version stays as it is, others go through the engine
+    """
+    asked = np.concatenate([v.asked for v in found])
+    kv = pa.concat_tables([v.kv for v in found])
+    order = np.argsort(asked, kind="stable")
+    ordered = asked[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    if len(starts) < len(ordered):
+        columns, types = sequence_columns(kv, schema)
+        order = argsort_keys([pa.array(asked), *columns], [_BIGINT, *types])
+        merged = make_engine(schema).merge(take_rows(kv, order), starts, shortcut=True)
+        groups = ordered[starts]
+        if merged.num_rows != len(starts):
+            # The engine dropped keys: which ones, their keys say. Partition columns are alike for all rows of a key.
+            groups = groups[_places(merged, kv, order[starts], schema)]
+        asked, kv = groups, merged
+    kinds = kv.column(VALUE_KIND).to_numpy()
+    if (kinds & 1).any():
+        keep = np.flatnonzero((kinds & 1) == 0)
+        asked, kv = asked[keep], take_rows(kv, keep)
+    return Versions(asked, kv)
+
+
+def _places(merged: pa.Table, kv: pa.Table, firsts: Int64s, schema: TableSchema) -> Int64s:
+    """Which groups the merged rows are of: both run through the groups in the same order."""
+    names, types = list(schema.primary_keys), [schema.field(n).type for n in schema.primary_keys]
+
+    def keys(rows: pa.Table) -> pa.Array:
+        return encode_rows([rows.column(n) for n in names], types).to_arrow()
+
+    of_groups, left = keys(take_rows(kv.select(names), firsts)), keys(merged)
+    # A key that was asked twice has two groups with the same outcome, so membership decides.
+    return np.flatnonzero(pc.is_in(of_groups, value_set=left).to_numpy(zero_copy_only=False))
