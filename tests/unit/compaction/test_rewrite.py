@@ -19,7 +19,8 @@ from lakeidx.errors import UnsupportedError
 from lakeidx.format.data_file import FileSource
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.manifest import FileKind
-from lakeidx.pipeline.compact import plan_buckets
+from lakeidx.pipeline.compact import plan_buckets, run_compaction
+from lakeidx.pipeline.runner import LocalRunner
 from lakeidx.pipeline.upsert import make_context, upsert_table
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
@@ -63,6 +64,7 @@ def test_the_entries_replace_every_input_by_sorted_files_of_the_top_level(tmp_pa
 def test_deletes_stay_where_older_rows_may_lie_below(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"num-sorted-run.compaction-trigger": "2", "bucket": "1"})
     upsert(table, [(1, k, random_text(k)) for k in range(5000)])
+    run_compaction(table.metadata, LocalRunner(1), full=True)
     for k in range(3):
         upsert(table, [(1, k, None)], ["-D"])
     (work,) = work_of(table, full=False)

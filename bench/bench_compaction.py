@@ -1,0 +1,207 @@
+"""Full compaction of the lineitem table of TPC-H scale 1 after two upserts of 600 k rows, and the scans before and after it.
+
+7.2 M rows in, 6.3 M out. What every scan gives is checked against NumPy's own count and sum over the input files before its time
+counts. Beside wall seconds the processor seconds are reported: on a machine that does other things, too, only they say
+something. Every round compacts a fresh copy of the table.
+
+    python bench/bench_compaction.py --lineitem FILE [--rounds 3] [--threads 2] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from lakeidx.codec.warm_up import warm_up
+from lakeidx.pipeline.compact import run_compaction
+from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.pipeline.upsert import make_context, upsert_files
+from lakeidx.table.handle import TableHandle
+
+KEYS = ["l_orderkey", "l_linenumber"]
+SUMMED = "l_partkey"
+UPSERT_ROWS = 600_000
+NEW_KEYS_FROM = 10**9
+#: Seconds that issue 4 allows on two cores.
+TARGETS = {"full compaction": 6.0, "merge-on-read scan, one column": 1.2}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured step: best wall seconds of the rounds, and that round's processor seconds; memory in MiB."""
+
+    case: str
+    rows_in: int
+    rows_out: int
+    seconds: float
+    cpu_seconds: float
+    peak_mib: int
+    load_average: float
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """String views as strings, everything NOT NULL."""
+    fields = [pa.field(f.name, pa.string() if f.type == pa.string_view() else f.type, False) for f in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def make_upserts(source: Path, folder: Path) -> list[Path]:
+    """Two files, half known keys, half new ones (the same new ones in both)."""
+    rows = plain(pq.read_table(source))
+    half = min(UPSERT_ROWS, rows.num_rows) // 2
+    new = rows.slice(0, half)
+    new = new.set_column(0, new.schema.field(0), pc.add(new.column(0), NEW_KEYS_FROM))
+    out = []
+    for seed in (1, 2):
+        random = np.random.default_rng(seed)
+        known = rows.take(pa.array(np.sort(random.choice(rows.num_rows, half, replace=False))))
+        both = pa.concat_tables([known, new])
+        # Values that tell the batches apart, so that a sum shows which of them won.
+        both = both.set_column(1, both.schema.field(1), pc.add(both.column(1), seed * 1_000_000))
+        path = folder / f"upsert-{seed}.parquet"
+        pq.write_table(both.take(pa.array(random.permutation(both.num_rows))), path)
+        out.append(path)
+    return out
+
+
+def expected(files: Sequence[Path]) -> tuple[int, int]:
+    """Rows and sum of the column after all files, by NumPy: of a key's rows the last counts."""
+    tables = [pq.read_table(f, columns=[*KEYS, SUMMED]) for f in files]
+    order, line, value = (np.concatenate([np.asarray(t.column(n)) for t in tables]) for n in (*KEYS, SUMMED))
+    keys = order.astype(np.int64) * 16 + line
+    _, last = np.unique(keys[::-1], return_index=True)
+    return len(last), int(value[::-1][last].sum())
+
+
+def build(source: Path, upserts: Sequence[Path], folder: Path, threads: int) -> TableHandle:
+    """The table: loaded, then upserted twice."""
+
+    def type_of(t: pa.DataType) -> str:
+        if pa.types.is_decimal(t):
+            return f"DECIMAL({t.precision}, {t.scale})"
+        if pa.types.is_integer(t):
+            return "BIGINT" if t.bit_width == 64 else "INT"
+        return "DATE" if pa.types.is_date(t) else "STRING"
+
+    spec: dict[str, Any] = {
+        "fields": [{"name": f.name, "type": f"{type_of(f.type)} NOT NULL"} for f in pq.read_schema(source)],
+        "primaryKeys": KEYS,
+        "partitionKeys": [],
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "500000"},
+    }
+    table = TableHandle.create(f"{folder}/wh/b.db/lineitem", spec)
+    for i, file in enumerate((source, *upserts)):
+        upsert_files(make_context(table.metadata, f"b{i}", runner=LocalRunner(threads)), [str(file)])
+    return table
+
+
+def check(table: TableHandle, want: tuple[int, int]) -> None:
+    """Exit unless the table gives the count and sum."""
+    rows = table.scan(columns=[SUMMED]).to_arrow()
+    found = (rows.num_rows, pc.sum(rows.column(SUMMED)).as_py())
+    if found != want:
+        sys.exit(f"wrong result: {found}, expected {want}")
+
+
+def cpu_seconds() -> float:
+    """User and system seconds of this process."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(case: str, rounds: int, step: Callable[[], tuple[int, int]]) -> Figure:
+    """Best of some rounds; the step gives rows in and out."""
+    best: Figure | None = None
+    for _ in range(rounds):
+        cpu, started = cpu_seconds(), time.perf_counter()
+        rows_in, rows_out = step()
+        seconds, used = time.perf_counter() - started, cpu_seconds() - cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        figure = Figure(case, rows_in, rows_out, round(seconds, 2), round(used, 2), peak, round(os.getloadavg()[0], 1))
+        best = figure if best is None or figure.seconds < best.seconds else best
+    assert best is not None
+    return best
+
+
+def run(source: Path, rounds: int, threads: int, folder: Path) -> list[Figure]:
+    """All figures."""
+    warm_up()
+    upserts = make_upserts(source, folder)
+    base = build(source, upserts, folder, threads)
+    files = (source, *upserts)
+    want = expected(files)
+    total = sum(pq.read_metadata(f).num_rows for f in files)
+    check(base, want)
+    figures = []
+
+    def scan(columns: list[str] | None) -> Callable[[], tuple[int, int]]:
+        def read() -> tuple[int, int]:
+            n = sum(t.num_rows for t in TableHandle.open(base.uri).scan(columns=columns).batches())
+            return total, n
+
+        return read
+
+    figures.append(measure("merge-on-read scan, one column", rounds, scan([SUMMED])))
+    figures.append(measure("merge-on-read scan, all columns", 1, scan(None)))
+
+    copies = [TableHandle.open(_copy(base.uri, folder / f"copy-{i}")) for i in range(rounds)]
+    waiting = iter(copies)
+
+    def compact() -> tuple[int, int]:
+        report = run_compaction(next(waiting).metadata, LocalRunner(threads), full=True)
+        return report.rows_in, report.rows_out
+
+    figures.append(measure("full compaction", rounds, compact))
+    for table in copies:
+        check(TableHandle.open(table.uri), want)
+    return figures
+
+
+def _copy(uri: str, folder: Path) -> str:
+    place = folder / "b.db" / "lineitem"
+    shutil.copytree(uri, place)
+    return str(place)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; 1 when processor seconds over the threads are above a target."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--lineitem", type=Path, required=True, help="lineitem.parquet of TPC-H scale 1")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
+        figures = run(args.lineitem, args.rounds, args.threads, Path(folder))
+    if args.json:
+        print(json.dumps([asdict(f) for f in figures], indent=1))
+    else:
+        table = Table(title=f"Compaction, {args.threads} threads")
+        for name in ("case", "rows in", "rows out", "wall s", "cpu s", "peak MiB", "load", "target s"):
+            table.add_column(name, justify="left" if name == "case" else "right")
+        for f in figures:
+            values = (f"{f.rows_in:,}", f"{f.rows_out:,}", f.seconds, f.cpu_seconds, f.peak_mib, f.load_average)
+            table.add_row(f.case, *map(str, values), str(TARGETS.get(f.case, "")))
+        Console().print(table)
+    return int(any(f.cpu_seconds / args.threads > TARGETS.get(f.case, 1e9) for f in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
