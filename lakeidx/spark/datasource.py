@@ -6,6 +6,12 @@
     frame.write.format("lakeidx").mode("append").save("/lake/db.db/flights")            # upserts
     spark.readStream.format("lakeidx").load("/lake/db.db/flights")                      # follows the snapshots
 
+Filters: Spark keeps what a reader was pushed with the *loaded* frame, not with the query. Of two queries on one
+``frame = spark.read...load(TABLE)`` the second would be answered with the first one's filter (seen on Spark 4.3:
+``frame.where("k < 5").count(); frame.count()``). Rows would be missing, so filters are taken only on request: by
+``.option("where", "k < 5")`` or `read_table`, which are part of the frame and always safe, or by
+``.option("filter-pushdown", "true")`` for a frame that is used in one query only.
+
 Options: `lakeidx.spark.read_options`. Spark's Python data sources have no column push-down of their own: name the columns
 by ``.schema("a BIGINT, b STRING")``, by ``.option("columns", "a,b")``, or use `read_table`, and only those are read.
 """
@@ -22,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from lakeidx.errors import UnsupportedError
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.table_reader import TableReader, TableStreamReader, read_schema
+from lakeidx.spark.table_reader import PushingTableReader, TableReader, TableStreamReader, read_schema
 from lakeidx.spark.table_writer import TableWriter
 
 FORMAT = "lakeidx"
@@ -46,7 +52,9 @@ class LakeIdxDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns in `schema`."""
-        return TableReader(ReadOptions.parse(self.options), schema.names, to_arrow_schema(schema))
+        options = ReadOptions.parse(self.options)
+        made = PushingTableReader if options.filter_pushdown else TableReader
+        return made(options, schema.names, to_arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader that follows the snapshots."""
@@ -58,7 +66,7 @@ class LakeIdxDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session, and let it push filters down (Spark 4.1 and later)."""
+    """Make the format known to a session, and let readers that ask for it take filters (Spark 4.1)."""
     spark.dataSource.register(LakeIdxDataSource)
     spark.conf.set(_PUSHDOWN, "true")
 

@@ -4,6 +4,7 @@
 ``path``                             the table's directory (what ``load(TABLE)`` gives)
 ``columns``                          comma list; only these are read (see `lakeidx.spark.datasource`)
 ``where``                            SQL condition, tested by lakeidx before rows reach Spark
+``filter-pushdown``                  true: take Spark's filters; only for frames used once (see `lakeidx.spark.datasource`)
 ``scan.snapshot-id``                 time travel; ``scan.version`` takes a tag or an id
 ``scan.tag-name``
 ``scan.timestamp-millis``
@@ -52,6 +53,7 @@ class ReadOptions:
     between: tuple[str, str] | None = None
     between_times: tuple[int, int] | None = None
     version: str | None = None
+    filter_pushdown: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -68,6 +70,9 @@ class ReadOptions:
         scan_mode = given.get("scan.mode", "default")
         if scan_mode not in ("default", "latest-full", "full", "latest", "from-snapshot"):
             raise InvalidInputError(f"scan.mode: {scan_mode!r} is not latest-full, latest or from-snapshot")
+        pushdown = given.get("filter-pushdown", "false").lower()
+        if pushdown not in ("true", "false"):
+            raise InvalidInputError(f"filter-pushdown: write true or false, not {pushdown!r}")
         between, times = (_pair(given, k) for k in ("incremental-between", "incremental-between-timestamp"))
         return cls(
             path=path,
@@ -84,6 +89,7 @@ class ReadOptions:
             between=between,
             between_times=None if times is None else (_int(times[0]), _int(times[1])),
             version=given.get("scan.version"),
+            filter_pushdown=pushdown == "true",
             storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},
         )
 

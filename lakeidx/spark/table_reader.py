@@ -64,11 +64,6 @@ class TableReader(DataSourceReader):
         self.arrow_schema = arrow_schema
         self.pushed: Predicate = TRUE
 
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Take the filters that lakeidx applies exactly; Spark applies the rest."""
-        self.pushed, left = push(filters, self._table_and_schema()[1].fields)
-        yield from left
-
     def partitions(self) -> Sequence[InputPartition]:
         """One split per task."""
         return splits_of(self.scan(), self.options)
@@ -90,6 +85,15 @@ class TableReader(DataSourceReader):
     def _table_and_schema(self) -> tuple[TableHandle, Any]:
         table = self.options.open()
         return table, read_schema(table, self.options)
+
+
+class PushingTableReader(TableReader):
+    """Takes Spark's filters as well; on request only, see `lakeidx.spark.datasource`."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
+        """Take the filters that lakeidx applies exactly; Spark applies the rest."""
+        self.pushed, left = push(filters, self._table_and_schema()[1].fields)
+        yield from left
 
 
 class TableStreamReader(DataSourceStreamReader):

@@ -1,0 +1,118 @@
+"""``spark.read.format("lakeidx")``: what Spark reads and writes against what lakeidx itself reads, and a plain dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeidx.api import Table
+from lakeidx.spark.datasource import FORMAT, read_table, register
+from lakeidx.spark.session import get_session
+from lakeidx.spark.table_reader import make_splits
+
+pytestmark = pytest.mark.spark
+
+SPEC = {
+    "fields": [
+        {"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"},
+        {"name": "d", "type": "DECIMAL(9, 2)"}, {"name": "t", "type": "TIMESTAMP(6)"},
+    ],
+    "primaryKeys": ["p", "k"],
+    "partitionKeys": ["p"],
+    "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "20", "file-index.bloom-filter.columns": "v"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    session = get_session(master="local[2]")
+    register(session)
+    yield session
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table.create(f"{tmp_path}/d.db/t", SPEC)
+
+
+def frame(spark: SparkSession, keys: range, text: str) -> DataFrame:
+    return spark.createDataFrame([(k % 2, k, f"{text}{k}") for k in keys], "p INT, k LONG, v STRING")
+
+
+def save(rows: DataFrame, table: Table, mode: str = "append") -> None:
+    rows.write.format(FORMAT).mode(mode).save(table.uri)
+
+
+def content(rows: DataFrame) -> dict[int, str]:
+    found = rows.select("k", "v").collect()
+    out = {r.k: r.v for r in found}
+    assert len(out) == len(found)
+    return out
+
+
+def test_upserts_reads_time_travel_and_changes(spark: SparkSession, table: Table) -> None:
+    save(frame(spark, range(60), "a"), table)
+    save(frame(spark, range(40, 80), "b"), table)
+    model = {k: f"a{k}" for k in range(40)} | {k: f"b{k}" for k in range(40, 80)}
+    loaded = spark.read.format(FORMAT).load(table.uri)
+    assert content(loaded) == model
+    assert {r["k"]: r["v"] for r in table.scan().to_arrow().to_pylist()} == model
+    before = spark.read.format(FORMAT).option("scan.snapshot-id", "1").load(table.uri)
+    assert content(before) == {k: f"a{k}" for k in range(60)}
+    between = spark.read.format(FORMAT).option("incremental-between", "1,2").load(table.uri)
+    assert content(between) == {k: f"b{k}" for k in range(40, 80)}
+    # One frame, several queries: none sees another one's filter.
+    assert content(loaded.where("k < 5")) == {k: f"a{k}" for k in range(5)}
+    assert content(loaded.where("v = 'b50'")) == {50: "b50"}
+    assert loaded.count() == 80
+    assert content(read_table(spark, table.uri, columns=["k", "v"], where="k >= 78")) == {78: "b78", 79: "b79"}
+    assert read_table(spark, table.uri, columns=["k"]).columns == ["k"]
+    pushed = spark.read.format(FORMAT).option("filter-pushdown", "true").load(table.uri)
+    assert content(pushed.where("k in (3, 70) and v is not null and p = 1")) == {3: "a3"}
+    nothing = spark.read.format(FORMAT).option("where", "k = 12345").load(table.uri)
+    assert nothing.count() == 0
+
+
+def test_overwrite_replaces_touched_partitions(spark: SparkSession, table: Table) -> None:
+    save(frame(spark, range(10), "a"), table)
+    save(spark.createDataFrame([(0, 100, "only")], "p INT, k LONG, v STRING"), table, "overwrite")
+    assert content(spark.read.format(FORMAT).load(table.uri)) == {k: f"a{k}" for k in range(1, 10, 2)} | {100: "only"}
+
+
+def test_a_stream_follows_the_snapshots(spark: SparkSession, table: Table, tmp_path: Path) -> None:
+    save(frame(spark, range(10), "a"), table)
+    stream = spark.readStream.format(FORMAT).load(table.uri).select("k", "v")
+    query = (
+        stream.writeStream.format("memory").queryName("followed").option("checkpointLocation", f"{tmp_path}/cp").start()
+    )
+    try:
+        query.processAllAvailable()
+        assert spark.table("followed").count() == 10
+        save(frame(spark, range(8, 12), "b"), table)
+        query.processAllAvailable()
+        rows = {(r.k, r.v) for r in spark.table("followed").collect()}
+        assert rows == {(k, f"a{k}") for k in range(10)} | {(k, f"b{k}") for k in range(8, 12)}
+    finally:
+        query.stop()
+
+
+def test_a_missing_table_and_bad_options_are_named(spark: SparkSession, table: Table, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="not a Paimon table"):
+        spark.read.format(FORMAT).load(f"{tmp_path}/none").count()
+    with pytest.raises(Exception, match=r"incremental-between"):
+        spark.read.format(FORMAT).option("incremental-between", "1").load(table.uri).count()
+
+
+def test_splits_hold_every_section_once_and_weigh_about_the_same(spark: SparkSession, table: Table) -> None:
+    save(frame(spark, range(400), "a"), table)
+    scan = table.scan()
+    splits = make_splits(scan, target_bytes=4000, open_cost=1)
+    names = [f.file_name for s in splits for _, section in s.units for run in section for f in run]
+    assert sorted(names) == sorted(f.file_name for b in scan.plan.buckets for f in b.files())
+    sizes = [sum(f.file_size for _, section in s.units for run in section for f in run) for s in splits]
+    largest = max(f.file_size for b in scan.plan.buckets for f in b.files())
+    assert len(splits) > 1
+    assert max(sizes) - min(sizes) <= largest
