@@ -144,3 +144,17 @@ def test_verification_and_expiry_jobs(tmp_path: Path) -> None:
     assert d.table.metadata.snapshot_ids() == [3]
     assert d.content() == {(1, k): f"c{k}" for k in range(12)}
     assert red_checks(d.run_asset("verification")) == set()
+
+
+def test_compaction_keeps_rows_and_its_checks_pass(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    for name in ("a", "b", "c"):
+        d.land(f"{name}.parquet", rows(0, 12, name))
+    d.run("a.parquet", "b.parquet", "c.parquet")
+    before = d.content()
+    result = d.run_asset("compaction", full=True)
+    assert result.success
+    assert red_checks(result) == set()
+    assert figures(result, "compaction")["buckets"] == 2
+    assert d.table.snapshot.commit_kind.value == "COMPACT"
+    assert d.content() == before

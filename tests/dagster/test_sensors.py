@@ -1,0 +1,77 @@
+"""The sensors as the daemon runs them: requests, partitions, cursors, reasons to skip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from dagster_project.resources import StoreResource
+from tests.dagster.pipelines import Deployment
+
+pytestmark = pytest.mark.dagster
+
+
+def tick(d: Deployment, sensor: str, cursor: str | None = None) -> dg.SensorResult:
+    definition = next(s for s in d.defs.sensors or () if s.name == sensor)
+    resources = {n: r for n, r in (d.defs.resources or {}).items() if n in definition.required_resource_keys}
+    with dg.build_sensor_context(instance=d.instance, cursor=cursor, resources=resources) as context:
+        result = definition(context)
+    assert isinstance(result, dg.SensorResult)
+    return result
+
+
+def land(d: Deployment, *names: str) -> None:
+    for i, name in enumerate(names):
+        d.land(f"{name}.parquet", [(1, k, name) for k in range(i, i + 3)])
+
+
+def test_new_files_become_partitions_and_runs_once(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    land(d, "a", "b")
+    first = tick(d, "d__t__landing_sensor")
+    assert [r.partition_key for r in first.run_requests or ()] == ["a.parquet", "b.parquet"]
+    assert len({r.run_key for r in first.run_requests or ()}) == 2
+    again = tick(d, "d__t__landing_sensor", first.cursor)
+    assert again.run_requests == []
+    assert "2 landing files" in str(again.skip_reason)
+    # The same tick from the same cursor, for instance after a crash of the daemon, asks for the same runs.
+    assert [r.run_key for r in tick(d, "d__t__landing_sensor").run_requests or ()] == [
+        r.run_key for r in first.run_requests or ()
+    ]
+
+
+def test_a_batch_of_files_is_one_run_over_a_range(tmp_path: Path) -> None:
+    d = Deployment(tmp_path, {"landing": {"batching": {"max_files": 3}}})
+    land(d, "a", "b", "c")
+    request = (tick(d, "d__t__landing_sensor").run_requests or ())[0]
+    assert request.partition_key is None
+    assert request.tags["dagster/asset_partition_range_start"] == "a.parquet"
+    assert request.tags["dagster/asset_partition_range_end"] == "c.parquet"
+
+
+def test_a_folder_that_cannot_be_listed_is_a_reason_to_skip(tmp_path: Path) -> None:
+    d = Deployment(tmp_path, {"landing": {"path": "s3://lake/landing"}})
+    definition = next(s for s in d.defs.sensors or () if s.name == "d__t__landing_sensor")
+    store = StoreResource(endpoint_url="http://127.0.0.1:9", aws_access_key_id="k", aws_secret_access_key="s")
+    context = dg.build_sensor_context(instance=d.instance, cursor=None, resources={"store": store})
+    result = definition(context)
+    assert isinstance(result, dg.SensorResult)
+    assert "cannot be listed" in str(result.skip_reason)
+    assert result.cursor is None
+
+
+def test_the_compaction_sensor_runs_when_sorted_runs_pile_up(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    name = "d__t__compaction_sensor"
+    assert "does not exist" in str(tick(d, name).skip_reason)
+    for batch in ("a", "b", "c", "d", "e"):
+        d.land(f"{batch}.parquet", [(1, k, batch) for k in range(5)])
+        d.run(f"{batch}.parquet")
+    found = tick(d, name)
+    assert [r.run_key for r in found.run_requests or ()] == ["compaction-of-snapshot-5"]
+    assert d.run_asset("compaction").success
+    after = tick(d, name, found.cursor)
+    assert not after.run_requests
+    assert "needs no compaction" in str(after.skip_reason)
