@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 GOLDEN = Path(os.environ.get("LAKEIDX_GOLDEN", Path(__file__).parent / "golden"))
 
@@ -14,3 +15,20 @@ GOLDEN = Path(os.environ.get("LAKEIDX_GOLDEN", Path(__file__).parent / "golden")
 def golden_dir() -> Path:
     """The folder of data made with the released jars (LAKEIDX_GOLDEN, or tests/golden)."""
     return GOLDEN
+
+
+#: Share of the examples that property tests run: the fast lane takes a part, the properties lane all of them.
+EXAMPLES_SCALE = float(os.environ.get("LAKEIDX_EXAMPLES_SCALE", "1"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Scale the number of examples of property tests."""
+    if EXAMPLES_SCALE == 1:
+        return
+    for item in items:
+        function = getattr(item, "obj", None)
+        function = getattr(function, "__func__", function)
+        own = getattr(function, "_hypothesis_internal_use_settings", None)
+        if own is not None:
+            fewer = max(5, int(own.max_examples * EXAMPLES_SCALE))
+            function._hypothesis_internal_use_settings = settings(own, max_examples=fewer)  # type: ignore[union-attr]
