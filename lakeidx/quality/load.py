@@ -199,7 +199,7 @@ def _load_keys(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoo
     chosen = [b for b in plan.buckets if (b.partition, b.bucket) in wanted and whole(b)]
     kept: dict[bytes, list[_Read]] = {}
     for found in pool.map(read, chosen):
-        partition, bucket = found.place
+        partition = found.place[0]
         if found.fault is not None:
             evidence.unreadable.append({"partition": evidence.partition_name(partition), **found.fault})
             continue
