@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -195,4 +196,4 @@ def test_the_explanation_adds_up(table: TableHandle, where: str) -> None:
     assert by_name["row group"].bytes_kept == scan.counters.bytes_read
     assert by_name["filter"].kept == rows.num_rows
     file_layers = [layer for layer in explained.planning if layer.unit == "files"]
-    assert all(a.kept == b.came_in and a.bytes_kept == b.bytes_in for a, b in zip(file_layers, file_layers[1:]))
+    assert all(a.kept == b.came_in and a.bytes_kept == b.bytes_in for a, b in pairwise(file_layers))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,10 @@ SPEC = {
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
+def spark() -> SparkSession:
     session = get_session(master="local[2]")
     register(session)
-    yield session
+    return session
 
 
 @pytest.fixture
