@@ -32,9 +32,7 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.master or arguments.remote:
             runner = SparkRunner(get_session(master=arguments.master, remote=arguments.remote))
         table = TableHandle.open(arguments.table)
-        report = run_lookup_store(
-            table.metadata, runner, local_dir=arguments.local_dir, remove=not arguments.keep
-        )
+        report = run_lookup_store(table.metadata, runner, local_dir=arguments.local_dir, remove=not arguments.keep)
         print(report.model_dump_json(indent=2))
     except LakeIdxError as error:
         print(f"build_lookup: {error}", file=sys.stderr)

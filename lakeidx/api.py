@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.lookup.point import TableLookup
 from lakeidx.pipeline.landing import LandingOptions
 from lakeidx.pipeline.runner import Runner
 from lakeidx.pipeline.upsert import BatchResult, make_context, new_batch_id, upsert_files, upsert_table
@@ -70,6 +71,24 @@ class Table(TableHandle):
         """Upsert landing files (Parquet, CSV, JSON lines) as one batch; bad rows are split off with their reasons."""
         context = make_context(self.metadata, batch_id or new_batch_id(), runner=runner)
         return upsert_files(context, files, options, strict=strict)
+
+    def lookup(self, keys: pa.Table | pa.RecordBatch | ArrowStreamable) -> pa.Table:
+        """The rows of some keys in the newest snapshot; what was loaded stays for the next call.
+
+        keys      the primary key's columns
+        returns   one row per key, in their order: column ``_FOUND`` (bool), then the table's columns, null when not found
+        errors    InvalidInputError for a missing or wrong key column, or a table without primary key; CorruptFileError
+        """
+        if self._lookup is None:
+            self._lookup = TableLookup(self.metadata)
+        answer = self._lookup.lookup(as_table(keys))
+        return answer.rows.add_column(0, "_FOUND", pa.array(answer.found))
+
+    _lookup: TableLookup | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Open files stay here.
+        return {k: v for k, v in self.__dict__.items() if k != "_lookup"}
 
 
 def as_table(rows: Any) -> pa.Table:

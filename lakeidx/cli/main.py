@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from lakeidx import __version__
-from lakeidx.cli import index_commands, maintain_commands, read_commands, table_commands, write_commands
+from lakeidx.cli import index_commands, lookup_command, maintain_commands, read_commands, table_commands, write_commands
 
 app = typer.Typer(
     help="Primary-key tables on an object store in the Apache Paimon format.",
@@ -25,6 +25,7 @@ for _command in (
     read_commands.files,
     read_commands.buckets,
     read_commands.inspect,
+    lookup_command.lookup,
     maintain_commands.compact,
     maintain_commands.expire,
     maintain_commands.orphans,

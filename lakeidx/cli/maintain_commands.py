@@ -19,6 +19,7 @@ from lakeidx.option_text import parse_duration_ms
 from lakeidx.pipeline.cast import cast_column
 from lakeidx.pipeline.cleanup import clean_orphans, clean_staging
 from lakeidx.pipeline.compact import run_compaction
+from lakeidx.pipeline.lookup_store import clean_lookup_files
 from lakeidx.pipeline.runner import LocalRunner, Runner
 from lakeidx.table.expire import expire_table
 from lakeidx.table.rollback import roll_back
@@ -116,6 +117,8 @@ def expire(
             "files": len(cleaned.files),
             "bytes": cleaned.bytes,
         }
+    lookup = clean_lookup_files(opened.metadata, dry_run=dry_run)
+    out["lookup"] = {"files": len(lookup.files), "bytes": lookup.bytes}
     print_json(out)
 
 

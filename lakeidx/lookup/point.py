@@ -30,6 +30,7 @@ from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.lookup.answers import LookupResult, in_key_order, key_columns_of, take_row_bytes, without_nulls
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.build import lookup_keys
 from lakeidx.lookup.factory import LookupStoreFactory
@@ -51,18 +52,6 @@ _log = logging.getLogger(__name__)
 _OPEN_READERS = 512
 #: Before the sequence number of every row.
 _NOTHING = np.int64(-(2**63))
-
-
-@dataclass(frozen=True, slots=True)
-class LookupResult:
-    """Answers to n keys, in their order.
-
-    found   bool[n]
-    rows    n rows of the table's columns, all null where nothing was found
-    """
-
-    found: npt.NDArray[np.bool_]
-    rows: pa.Table
 
 
 @dataclass
@@ -147,7 +136,7 @@ class TableLookup:
         state = self._fresh_state()
         schema = state.schema
         asked = key_columns_of(keys, schema)
-        complete = _without_nulls(asked)
+        complete = without_nulls(asked)
         few = asked if complete is None else asked.take(pa.array(complete))
         rows_of = split_partitions(few, schema) if schema.bucket_mode is not BucketMode.KEY_DYNAMIC else []
         with self._lock:
@@ -162,7 +151,7 @@ class TableLookup:
             found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in hits.items()]
             self.figures.keys += keys.num_rows
             self.figures.not_indexed += max(0, few.num_rows - routed)
-            result = _result(found, schema, asked.num_rows, complete)
+            result = in_key_order(found, schema, asked.num_rows, complete)
             self.figures.found += int(result.found.sum())
         return result
 
@@ -254,15 +243,15 @@ class TableLookup:
         deleted: npt.NDArray[np.int64] | None,
         hits: _Hits,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        answer = reader.lookup_many(_take(encoded, rows))
+        answer = reader.lookup_many(take_row_bytes(encoded, rows))
         where = np.flatnonzero(answer.found)
         if not len(where):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        values = decode_value_rows(_take(answer.values, where), stored.processor, stored.path)
+        values = decode_value_rows(take_row_bytes(answer.values, where), stored.processor, stored.path)
         at, sequences, kinds, compacted = rows[where], values.sequences, values.kinds, values.rows
         if deleted is not None and values.positions is not None:
             keep = np.flatnonzero(~np.isin(values.positions, deleted))
-            at, sequences, kinds, compacted = at[keep], sequences[keep], kinds[keep], _take(compacted, keep)
+            at, sequences, kinds, compacted = at[keep], sequences[keep], kinds[keep], take_row_bytes(compacted, keep)
         hits.asked.append(at)
         hits.rows.append(plain(compacted))
         hits.sequences.append(sequences)
@@ -286,7 +275,7 @@ class TableLookup:
         predicate = bind(col(first).is_in(arrow_to_internal(wanted, schema.field(first).type)), schema.fields)
         if not keys_may_match(entry.file, predicate, schema):
             return None
-        asked_keys = _take(encoded, rows).to_arrow()
+        asked_keys = take_row_bytes(encoded, rows).to_arrow()
         partition = decode_partition_dict(route.partition, schema)
         path = metadata.paths.data_file(
             partition, entry.bucket, entry.file.file_name, external_path=entry.file.external_path
@@ -372,61 +361,3 @@ class TableLookup:
             np.concatenate(hits.asked),
             pa.Table.from_arrays(columns, names=[SEQUENCE_NUMBER, VALUE_KIND, *schema.field_names]),
         )
-
-
-def key_columns_of(keys: pa.Table, schema: TableSchema) -> pa.Table:
-    """The primary key's columns of a table in their own types.
-
-    errors   InvalidInputError naming a column that is missing, is none of the key's, or does not cast
-    """
-    names = list(schema.primary_keys)
-    missing = [n for n in names if n not in keys.column_names]
-    extra = [n for n in keys.column_names if n not in names]
-    if missing or extra:
-        wrong = f"{missing[0]!r} is missing" if missing else f"{extra[0]!r} is none of them"
-        raise InvalidInputError(f"a key has the columns {', '.join(names)}: {wrong}")
-    columns = []
-    for name in names:
-        target = to_arrow(schema.field(name).type)
-        try:
-            columns.append(keys.column(name).cast(target))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise InvalidInputError(f"key column {name!r} is {schema.field(name).type}: {error}") from error
-    return pa.Table.from_arrays([pa.chunked_array(c.chunks, c.type) for c in columns], names=names)
-
-
-def _without_nulls(keys: pa.Table) -> npt.NDArray[np.int64] | None:
-    """Rows without a null; None when all are."""
-    if not any(c.null_count for c in keys.columns):
-        return None
-    valid = np.ones(keys.num_rows, np.bool_)
-    for column in keys.columns:
-        valid &= column.is_valid().to_numpy()
-    return np.flatnonzero(valid)
-
-
-def _take(rows: RowBytes, which: npt.NDArray[np.int64]) -> RowBytes:
-    if len(which) == len(rows) and (len(which) == 0 or bool((np.diff(which) == 1).all())):
-        return rows
-    return RowBytes.from_arrow(rows.to_arrow().take(pa.array(which)))
-
-
-def _result(
-    found: Sequence[Versions], schema: TableSchema, n: int, complete: npt.NDArray[np.int64] | None
-) -> LookupResult:
-    wanted = pa.schema([pa.field(f.name, to_arrow(f.type)) for f in schema.fields])
-    found = [
-        Versions(v.asked, v.kv.cast(pa.schema([(SEQUENCE_NUMBER, pa.int64()), (VALUE_KIND, pa.int8()), *wanted])))
-        for v in found
-        if len(v.asked)
-    ]
-    at = np.zeros(n, np.int64)
-    is_found = np.zeros(n, np.bool_)
-    if not found:
-        return LookupResult(is_found, pa.Table.from_arrays([pa.nulls(n, f.type) for f in wanted], schema=wanted))
-    merged = merge_versions(found, schema)
-    asked = merged.asked if complete is None else complete[merged.asked]
-    at[asked], is_found[asked] = np.arange(len(asked)), True
-    indices = pa.array(at, mask=~is_found)
-    columns = [take_column(merged.kv.column(f.name), indices) for f in wanted]
-    return LookupResult(is_found, pa.Table.from_arrays(columns, schema=wanted))

@@ -1,0 +1,41 @@
+"""``lakeidx lookup``: the rows of given keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from lakeidx.cli.context import TableArgument, one_clear_line, open_table
+from lakeidx.cli.output import json_lines
+from lakeidx.errors import InvalidInputError
+from lakeidx.lookup.point import TableLookup
+from lakeidx.pipeline.ingest import cast_piece
+from lakeidx.pipeline.landing import LandingOptions, read_landing
+from lakeidx.storage import open_store
+
+
+@one_clear_line
+def lookup(
+    table: TableArgument,
+    keys: Annotated[Path, typer.Option("--keys", help="JSON lines with the primary key's columns")],
+) -> None:
+    """Print one line per key, in their order: its row as JSON, or null."""
+    opened = open_table(table)
+    fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
+    answers = TableLookup(opened.metadata)
+    path = str(keys.absolute())
+    for piece in read_landing(open_store(path), path, fields, LandingOptions("jsonl", ignore_extra=True)):
+        kept, rejected = cast_piece(piece, fields, path)
+        if rejected.num_rows:
+            first = rejected.slice(0, 1).to_pylist()[0]
+            raise InvalidInputError(f"line {first['line']}: {first['reason']}", path=path)
+        _print(answers, kept.select([f.name for f in fields]))
+
+
+def _print(answers: TableLookup, keys: pa.Table) -> None:
+    answer = answers.lookup(keys)
+    for is_found, line in zip(answer.found.tolist(), json_lines(answer.rows), strict=True):
+        typer.echo(line if is_found else "null")
