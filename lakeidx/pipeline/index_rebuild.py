@@ -283,14 +283,19 @@ def _build(
 
 
 def _store(work: FileRebuild, path: str, payloads: Payloads) -> tuple[bytes | None, tuple[str, ...], int]:
-    """(embedded bytes, names of side files, size) of the new container; the side file is written."""
-    if not payloads:
-        return None, (), 0
+    """(embedded bytes, names of side files, size) of the new container; the side file is written.
+
+    Java collects the DELETE entries of all manifests before it looks at the ADD entries, and an entry is known by its
+    file's name, extra files and embedded bytes. An entry that once was deleted must never come again, or Java would not
+    see the file any more: so every rebuild, that to no index at all included, leaves a mark that is new. In embedded
+    bytes it is a column of that name without indexes, which readers pass over.
+    """
+    mark = uuid.uuid4().hex
+    embedded = encode_container({**payloads, f"_rebuilt-{mark}": {}})
+    if not payloads or len(embedded) <= work.schema.table_options.file_index_in_manifest_threshold:
+        return embedded, (), len(embedded)
     container = encode_container(payloads)
-    if len(container) <= work.schema.table_options.file_index_in_manifest_threshold:
-        return container, (), len(container)
     directory, _, name = path.rpartition("/")
-    number = 1
-    while not work.metadata.store.put_if_absent(join(directory, f"{name}-{number}{INDEX_SUFFIX}"), container):
-        number += 1
-    return None, (f"{name}-{number}{INDEX_SUFFIX}",), len(container)
+    side = f"{name}-{mark}{INDEX_SUFFIX}"
+    work.metadata.store.put(join(directory, side), container)
+    return None, (side,), len(container)
