@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.evolve import evolve_column, plan_columns
 from lakeidx.data.parquet_read import read_data_file
 from lakeidx.data.positions import sorted_positions
-from lakeidx.data.rows import take_column, take_rows
+from lakeidx.data.rows import take_rows
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.deletion_vector import decode_vector, vector_range
 from lakeidx.format.manifest import ManifestEntry
@@ -41,7 +42,7 @@ from lakeidx.lookup.packed import joined, plain
 from lakeidx.lookup.routes import PartitionFiles, Route, find_routes, partition_files, split_partitions
 from lakeidx.lookup.store import LookupStoreReader, StoreType
 from lakeidx.lookup.value_rows import Processor, decode_value_rows
-from lakeidx.lookup.versions import Versions, merge_versions, newest_wins
+from lakeidx.lookup.versions import Versions, newest_wins
 from lakeidx.predicate import bind, col
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.prune import keys_may_match
@@ -154,6 +155,27 @@ class TableLookup:
             result = in_key_order(found, schema, asked.num_rows, complete)
             self.figures.found += int(result.found.sum())
         return result
+
+    def shards(self, keys: pa.Table) -> npt.NDArray[np.int32]:
+        """int32[n]: a number per key, equal for keys of one bucket; -1 for keys that are surely not there.
+
+        For spreading keys over tasks so that each needs few buckets; `lookup` does not depend on it.
+        """
+        state = self._fresh_state()
+        asked = key_columns_of(keys, state.schema)
+        complete = without_nulls(asked)
+        few = asked if complete is None else asked.take(pa.array(complete))
+        rows_of = split_partitions(few, state.schema) if state.schema.bucket_mode is not BucketMode.KEY_DYNAMIC else []
+        out = np.full(few.num_rows, -1, np.int32)
+        with self._lock:
+            self._load_partitions(state, [p for p, _ in rows_of])
+            for route in find_routes(self._metadata, state.schema, few, rows_of, state.partitions):
+                out[route.rows] = (zlib.crc32(route.partition) + 31 * route.bucket) & 0x7FFFFFFF
+        if complete is None:
+            return out
+        whole = np.full(keys.num_rows, -1, np.int32)
+        whole[complete] = out
+        return whole
 
     # -- state -------------------------------------------------------------------------------------------------
 

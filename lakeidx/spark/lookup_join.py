@@ -1,0 +1,137 @@
+"""Joins a Spark frame, batch or streaming, with the rows of a table by its primary key, looked up on the executors.
+
+Every Python worker keeps one `TableLookup` per table: open lookup files, hash indexes, decompressed blocks. Copies of lookup files
+from an object store lie in one directory per machine with a byte bound, which its workers share. Before each Arrow batch the worker
+looks whether there is a newer snapshot; a batch is answered from one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.lookup.file_cache import LookupFileCache
+from lakeidx.lookup.point import TableLookup
+from lakeidx.spark.datasource import spark_schema
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.types import to_arrow
+
+_SHARD = "__lakeidx_shard"
+#: Of this worker process, by table.
+_LOOKUPS: dict[tuple[str, str, int | None], TableLookup] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """What tasks need; pickles.
+
+    keys      (column of the frame, key column of the table)
+    columns   (column of the table, its name in the result)
+    """
+
+    metadata: TableMetadata
+    keys: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...]
+    inner: bool
+    cache_dir: str | None
+    cache_bytes: int | None
+
+
+def lookup_join(
+    df: DataFrame,
+    table: TableHandle,
+    on: Sequence[str] | Mapping[str, str],
+    columns: Sequence[str] | Mapping[str, str] | None = None,
+    how: Literal["left", "inner"] = "left",
+    *,
+    by_bucket: bool = True,
+    cache_dir: str | None = None,
+    cache_bytes: int | None = None,
+) -> DataFrame:
+    """The frame's rows, each with columns of the table's row of its key.
+
+    on            the table's primary key columns, or frame column -> key column; all of the key, each once
+    columns       the table's columns to add, or column -> name in the result; default all but the key
+    how           left: rows without a match get nulls; inner: they go. A null in a key matches nothing
+    by_bucket     shuffle first, so that keys of a bucket meet in one task and a task needs few lookup files; without it rows stay
+                  where they are (small frames, streams that must not wait for a shuffle)
+    cache_dir     where executors keep copies of lookup files; default: a temporary directory of the user
+    cache_bytes   bound of that directory; default ``lookup.cache-max-disk-size``
+    errors        InvalidInputError naming a column; errors of a lookup fail the task
+    """
+    if how not in ("left", "inner"):
+        raise InvalidInputError(f"a lookup join is left or inner, not {how!r}")
+    schema = table.schema
+    keys = tuple(on.items()) if isinstance(on, Mapping) else tuple((n, n) for n in on)
+    if sorted(k for _, k in keys) != sorted(schema.primary_keys):
+        raise InvalidInputError(f"join on the whole primary key: {', '.join(schema.primary_keys)}")
+    missing = [c for c, _ in keys if c not in df.columns]
+    if missing:
+        raise InvalidInputError(f"the frame has no column {missing[0]!r}")
+    if columns is None:
+        columns = [n for n in schema.field_names if n not in schema.primary_keys]
+    added = tuple(columns.items()) if isinstance(columns, Mapping) else tuple((n, n) for n in columns)
+    twice = [a for _, a in added if a in df.columns]
+    if twice:
+        raise InvalidInputError(f"the frame already has a column {twice[0]!r}: give the new one another name")
+    new = pa.schema([pa.field(name, to_arrow(schema.field(column).type)) for column, name in added])
+    join = _Join(table.metadata, keys, added, how == "inner", cache_dir, cache_bytes)
+    result = StructType([*df.schema.fields, *spark_schema(new).fields])
+    if by_bucket:
+        shard = StructType([*df.schema.fields, StructField(_SHARD, IntegerType(), False)])
+        df = df.mapInArrow(_Sharding(join), shard).repartition(_SHARD)
+    return df.mapInArrow(_Joining(join), result)
+
+
+def _lookup_of(join: _Join) -> TableLookup:
+    """This worker's lookup of the table."""
+    key = (join.metadata.paths.root, join.metadata.paths.branch, join.cache_bytes)
+    found = _LOOKUPS.get(key)
+    if found is None:
+        disk = join.cache_bytes or join.metadata.latest_schema().table_options.lookup_cache_max_disk_size
+        found = _LOOKUPS[key] = TableLookup(join.metadata, files=LookupFileCache(join.cache_dir, disk))
+    return found
+
+
+def _keys_of(join: _Join, batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_arrays([batch.column(c) for c, _ in join.keys], names=[k for _, k in join.keys])
+
+
+class _Sharding:
+    """Adds the shard of every row's key."""
+
+    def __init__(self, join: _Join) -> None:
+        self._join = join
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            shards = _lookup_of(self._join).shards(_keys_of(self._join, batch))
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, pa.array(shards, pa.int32())], names=[*batch.schema.names, _SHARD]
+            )
+
+
+class _Joining:
+    """Adds the looked-up columns."""
+
+    def __init__(self, join: _Join) -> None:
+        self._join = join
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            answer = _lookup_of(self._join).lookup(_keys_of(self._join, batch))
+            names = [n for n in batch.schema.names if n != _SHARD]
+            arrays = [batch.column(batch.schema.get_field_index(n)) for n in names]
+            for column, name in self._join.columns:
+                looked_up = answer.rows.column(column).combine_chunks()
+                arrays.append(looked_up if isinstance(looked_up, pa.Array) else pa.concat_arrays(looked_up.chunks))
+                names.append(name)
+            out = pa.RecordBatch.from_arrays(arrays, names=names)
+            yield out.filter(pa.array(answer.found)) if self._join.inner else out
