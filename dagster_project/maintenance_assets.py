@@ -24,6 +24,7 @@ from dagster_project.resources import SparkResource, TableResource
 from lakeidx.pipeline.cleanup import clean_orphans, clean_staging
 from lakeidx.pipeline.compact import CompactionReport, run_compaction
 from lakeidx.pipeline.config import PipelineConfig
+from lakeidx.pipeline.lookup_store import clean_lookup_files
 from lakeidx.quality import RuleResult, check_orphans
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
@@ -116,6 +117,8 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
             now_ms = int(clock() * 1000)
             report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
             metadata = expiry_metadata(report)
+            lookup = clean_lookup_files(table.metadata, dry_run=config.dry_run)
+            metadata["lakeidx/lookup_files_deleted"] = len(lookup.files)
             if config.clean_staging:
                 staging = clean_staging(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
                 metadata["lakeidx/staging_files_deleted"] = len(staging.files)
