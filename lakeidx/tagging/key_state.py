@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -78,7 +78,7 @@ class StateMeta:
     table_id    see `TableView.table_id`
     scope       what else decides about its content (global or not, which share of the keys, which partitions)
     snapshot_id, token   snapshot it is at
-    files       data files whose keys are in it
+    files       data files whose keys are in it: name -> [partition number, bucket]
     partitions  manifest bytes (hex) by partition number
     bits        log2 of the number of pages
     generation  of the newest run
@@ -90,7 +90,7 @@ class StateMeta:
     scope: str
     snapshot_id: int | None = None
     token: str | None = None
-    files: list[str] = field(default_factory=list)
+    files: dict[str, list[int]] = field(default_factory=dict)
     partitions: list[str] = field(default_factory=list)
     bits: int = _MIN_BITS
     generation: int = 0
@@ -105,7 +105,9 @@ class KeyState:
     def __init__(self, store: StateStore, meta: StateMeta) -> None:
         self._store = store
         self.meta = meta
-        self._runs = np.zeros(1 << meta.bits, np.uint8)
+        self._runs = np.zeros(1 << meta.bits, np.uint16)
+        # While a sweep is to come runs stay apart: which run an entry is in tells whether it was confirmed.
+        self._hold_runs = False
 
     @classmethod
     def create(cls, store: StateStore, meta: StateMeta, *, expected_rows: int) -> KeyState:
@@ -220,10 +222,44 @@ class KeyState:
                 self._store.write(puts)
                 puts, size = [], 0
         self._store.write(puts)
+        if self._hold_runs:
+            return
         for page in full:
             self._merge_page(page, expire_before)
         if self.meta.rows > _GROW_ABOVE << self.meta.bits and self.meta.bits < _MAX_BITS:
             self._grow(expire_before)
+
+    def start_sweep(self) -> int:
+        """Keep runs apart from now on; the generation that `sweep` counts from."""
+        self._hold_runs = True
+        return self.meta.generation
+
+    def sweep(self, places: Collection[tuple[int, int]], since: int, *, expire_before: int = 0) -> None:
+        """Forget keys whose location is one of some places and was not written again after `start_sweep` gave `since`.
+
+        places   (partition number, bucket)
+        cost     one pass over the state, and its pages written anew
+        """
+        bits = self.meta.bits
+        wanted = np.array(sorted(p << 32 | b for p, b in places), np.int64)
+        rows = 0
+        for page in range(1 << bits):
+            if not self._runs[page]:
+                continue
+            items = list(self._store.items(_page_key(bits, page, 0), _page_key(bits, page + 1, 0)))
+            runs = []
+            for key, value in items:
+                run = decode_block(value)
+                if _generation_in(key) <= since:
+                    stale = np.isin(run.partition.astype(np.int64) << 32 | run.bucket.astype(np.int64), wanted)
+                    run = replace(run, partition=np.where(stale, GONE, run.partition).astype(np.int32))
+                runs.append(run)
+            merged = merge_runs(runs, expire_before=expire_before, drop_gone=True)
+            puts = [(items[-1][0], encode_block(merged))] if len(merged) else []
+            self._store.write(puts, [k for k, _ in (items[:-1] if puts else items)])
+            self._runs[page] = len(puts)
+            rows += len(merged)
+        self.meta.rows, self._hold_runs = rows, False
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -266,7 +302,7 @@ class KeyState:
     def _grow(self, expire_before: int) -> None:
         """Twice as many pages: each becomes two neighbours, cut where the next bit of the hash turns."""
         bits = self.meta.bits
-        runs = np.zeros(2 << bits, np.uint8)
+        runs = np.zeros(2 << bits, np.uint16)
         rows = 0
         for page in range(1 << bits):
             items = list(self._store.items(_page_key(bits, page, 0), _page_key(bits, page + 1, 0)))
@@ -295,6 +331,10 @@ def _page_key(bits: int, page: int, generation: int) -> bytes:
 
 def _page_in(key: bytes) -> int:
     return int.from_bytes(key[2:6], "big")
+
+
+def _generation_in(key: bytes) -> int:
+    return int.from_bytes(key[6:10], "big")
 
 
 def _block_rows(block: bytes) -> int:

@@ -21,7 +21,7 @@ import logging
 import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,14 +151,15 @@ class StateTagger:
         state = self._state
         if state is None or state.meta.snapshot_id != commit.base_id or commit.snapshot_id is None:
             return
-        live = {f.meta.file_name for f in context.view.files(None)}
+        files = context.view.files(None)
+        live = {f.meta.file_name for f in files}
         known = (set(state.meta.files) | {f.meta.file_name for f in commit.added}) - set(commit.removed)
         if live != known or state.meta.table_id != context.view.table_id:
             return
         state.begin()
         if commit.batch is not None and len(commit.batch):
             self._apply(state, commit, context)
-        self._at_snapshot(state, context, live)
+        self._at_snapshot(state, context, files)
         every = context.options.index_state_checkpoint_every
         self._since_checkpoint += 1
         if every and self._since_checkpoint >= every:
@@ -216,7 +217,7 @@ class StateTagger:
         files = self._files(context)
         state = self._empty(context, sum(f.meta.row_count for f in files))
         loader.load(state, files, context, figures)
-        self._at_snapshot(state, context, {f.meta.file_name for f in view.files(None)})
+        self._at_snapshot(state, context, view.files(None))
         return self._done("rebuilt", reason, started, figures.rows_read)
 
     def _done(self, kind: str, reason: str, started: float, keys: int) -> KeyState:
@@ -243,14 +244,14 @@ class StateTagger:
 
     def _catch_up(self, state: KeyState, loader: StateLoader, context: TagContext, figures: TagFigures) -> None:
         state.begin()
-        loader.catch_up(state, set(state.meta.files), self._files(context), context, figures)
-        self._at_snapshot(state, context, {f.meta.file_name for f in context.view.files(None)})
+        loader.catch_up(state, self._files(context), context, figures)
+        self._at_snapshot(state, context, context.view.files(None))
 
-    def _at_snapshot(self, state: KeyState, context: TagContext, files: set[str]) -> None:
+    def _at_snapshot(self, state: KeyState, context: TagContext, files: Sequence[LiveFile]) -> None:
         meta, view = state.meta, context.view
         meta.snapshot_id = view.snapshot_id
         meta.token = None if view.snapshot_id is None else view.snapshot_token(view.snapshot_id)
-        meta.files = sorted(files)
+        meta.files = {f.meta.file_name: [state.partition_number(f.partition), f.bucket] for f in files}
         state.commit()
 
     def _files(self, context: TagContext) -> list[LiveFile]:
@@ -374,8 +375,7 @@ class StateTagger:
         assert was is not None
         assert commit.bucket is not None
         numbers = np.array([self._number(state, p) for p in was.partitions], np.int32)
-        same = (was.bucket == commit.bucket) & (numbers[was.partition] == partition)
-        return ~same[rows]
+        return ~((was.bucket == commit.bucket) & (numbers[was.partition] == partition))[rows]
 
     def _number(self, state: KeyState, partition: bytes) -> int:
         """A partition's number, one that no partition has when the state does not know it."""

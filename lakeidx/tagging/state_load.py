@@ -92,24 +92,32 @@ class StateLoader:
                 units += [_Unit((f,), False) for f in group]
         self._fill(state, units, context, figures, fresh=True)
 
-    def catch_up(
-        self, state: KeyState, known: set[str], files: Sequence[LiveFile], context: TagContext, figures: TagFigures
-    ) -> None:
-        """Put the keys of files that are not known into a state that has all others.
+    def catch_up(self, state: KeyState, files: Sequence[LiveFile], context: TagContext, figures: TagFigures) -> None:
+        """Bring a state from the files it knows (`StateMeta.files`) to those of the context's view.
 
-        What happened in between must have been appends and compactions only.
+        files   the view's files in the partitions that the state is of
+
+        What happened in between must have been appends and compactions only. In a bucket that lost files a key may
+        have been deleted and the delete compacted away, of which no file tells: all that lives there is read again,
+        and what is not confirmed by that is forgotten.
         """
+        known = state.meta.files
+        exact = self.is_global and context.deletes_hide
+        live = {f.meta.file_name for f in context.view.files(None)}
+        lost = {(p, b) for name, (p, b) in known.items() if name not in live} if exact else set()
         units = []
-        for group in _by_bucket(files).values():
+        for (partition, bucket), group in _by_bucket(files).items():
             new = [f for f in group if f.meta.file_name not in known]
-            if not new:
-                continue
-            if self.is_global and context.deletes_hide and _has_deletes(group):
-                # A new file may hold a key's older record (compaction) or its delete: ask all files of the bucket.
-                units.append(_Unit(tuple(group), True))
+            shrunk = (state.partition_number(partition), bucket) in lost
+            # A new file may hold a key's older record (compaction) or its delete: ask all files of the bucket.
+            if shrunk or (new and exact and _has_deletes(group)):
+                units.append(_Unit(tuple(group), exact and _has_deletes(group)))
             else:
                 units += [_Unit((f,), False) for f in new]
+        since = state.start_sweep() if lost else 0
         self._fill(state, units, context, figures, fresh=False)
+        if lost:
+            state.sweep(lost, since)
 
     def _fill(
         self, state: KeyState, units: Sequence[_Unit], context: TagContext, figures: TagFigures, *, fresh: bool

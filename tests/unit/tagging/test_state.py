@@ -76,7 +76,7 @@ ROWS = [(p, (k,)) for p in "ab" for k in range(8)]
 
 @pytest.mark.parametrize("in_memory", [True, False], ids=["inmemory", "state"])
 @pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=histories(),
     cut=st.integers(0, 8),
@@ -376,7 +376,32 @@ def test_only_some_partitions(table: FakeTable, options: dict[str, str]) -> None
         table.batch([("a", (1,)), ("a", (2,))]), table.context({**options, "index.partition.regex": "p=a"})
     )
     assert found.bucket.tolist() == [0, -1]
+    table.write("a", 0, _keys(3))
+    table.commit()
+    found = tagger.tag(
+        table.batch([("a", (3,)), ("a", (1,))]), table.context({**options, "index.partition.regex": "p=a"})
+    )
+    assert found.bucket.tolist() == [0, 0]
+    assert tagger.last_action is not None
+    assert (tagger.last_action.kind, tagger.last_action.keys) == ("caught up", 1)
     tagger.close()
+
+
+@pytest.mark.parametrize("left", [[], [9]], ids=["nothing left", "others left"])
+def test_a_delete_that_was_compacted_away_unseen(
+    table: FakeTable, tagger: StateTagger, options: dict[str, str], left: list[int]
+) -> None:
+    """Deleted and compacted between two snapshots of the state: no live file tells of it."""
+    table.write("a", 0, _keys(1, *left))
+    table.write("b", 1, _keys(2))
+    table.commit()
+    check(table, ROWS, tagger, options)
+    table.write("a", 0, [((1,), 3)])
+    table.compact("a", 0)
+    table.commit()
+    found = check(table, [("b", (1,)), ("b", (2,)), ("a", (9,))], tagger, options)
+    assert _action(tagger) == "caught up"
+    assert found.bucket.tolist() == [-1, 1, 0 if left else -1]
 
 
 def test_a_moved_key(table: FakeTable, tagger: StateTagger, options: dict[str, str]) -> None:
