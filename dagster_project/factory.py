@@ -9,9 +9,11 @@ import dagster as dg
 
 from dagster_project.check_assets import build_checks
 from dagster_project.landing_asset import build_landing_asset
+from dagster_project.lookup_asset import build_lookup_asset
 from dagster_project.maintenance_assets import build_compaction_asset, build_expiry_asset, build_verification_asset
 from dagster_project.names import (
     COMPACTION,
+    LOOKUP_STORE,
     SNAPSHOT_EXPIRY,
     VERIFICATION,
     asset_job_name,
@@ -48,6 +50,10 @@ def build_table(pipeline: PipelineConfig) -> TableDefinitions:
         build_verification_asset(pipeline),
     ]
     out.checks = list(build_checks(pipeline))
+    if pipeline.lookup_store:
+        out.assets.append(build_lookup_asset(pipeline))
+        key = asset_key(pipeline, LOOKUP_STORE)
+        out.jobs.append(dg.define_asset_job(asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
     batch = dg.define_asset_job(
         batch_job_name(pipeline),
         selection=asset_keys(pipeline),
