@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from lakeidx.errors import InvalidInputError
 MAX_LENGTH = 2147483647
 
 
-class Root(str, Enum):
+class Root(StrEnum):
     """Type roots, by the word that schema JSON uses."""
 
     CHAR = "CHAR"
@@ -115,7 +115,9 @@ _SIMPLE = {r.value: r for r in (Root.BOOLEAN, Root.TINYINT, Root.SMALLINT, Root.
                                 Root.DOUBLE, Root.DATE, Root.VARIANT)}  # fmt: skip
 _SIMPLE["INTEGER"] = Root.INT
 _SIMPLE["DOUBLE PRECISION"] = Root.DOUBLE
-_PATTERN = re.compile(r"^\s*(?P<word>[A-Z_]+(?:\s+PRECISION)?)\s*(?:\(\s*(?P<args>\d+\s*(?:,\s*\d+\s*)?)\))?\s*(?P<rest>.*?)\s*$")
+_PATTERN = re.compile(
+    r"^\s*(?P<word>[A-Z_]+(?:\s+PRECISION)?)\s*(?:\(\s*(?P<args>\d+\s*(?:,\s*\d+\s*)?)\))?\s*(?P<rest>.*?)\s*$"
+)
 _LENGTH_ROOTS = {"CHAR": Root.CHAR, "VARCHAR": Root.VARCHAR, "BINARY": Root.BINARY, "VARBINARY": Root.VARBINARY}
 _NOT_OURS = frozenset({"VECTOR", "BLOB", "GEOMETRY", "GEOGRAPHY"})
 
@@ -197,7 +199,8 @@ def format_type(t: DataType) -> str | dict[str, Any]:
         assert t.element is not None
         return {"type": t.root.value + suffix, "element": format_type(t.element)}
     if t.root is Root.MAP:
-        assert t.key is not None and t.element is not None
+        assert t.key is not None
+        assert t.element is not None
         return {"type": "MAP" + suffix, "key": format_type(t.key), "value": format_type(t.element)}
     if t.root is Root.ROW:
         return {"type": "ROW" + suffix, "fields": [format_field(f) for f in t.fields]}
@@ -279,7 +282,8 @@ def to_arrow(t: DataType) -> pa.DataType:
         assert t.element is not None
         return pa.map_(to_arrow(t.element.with_nullable(False)), pa.field("value", pa.int32(), False))
     if t.root is Root.MAP:
-        assert t.key is not None and t.element is not None
+        assert t.key is not None
+        assert t.element is not None
         return pa.map_(to_arrow(t.key), pa.field("value", to_arrow(t.element), t.element.nullable))
     return pa.struct([to_arrow_field(f) for f in t.fields])
 

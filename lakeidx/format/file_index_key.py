@@ -15,7 +15,7 @@ CHAR, VARCHAR               UTF-8 bytes                                         
 
 Floats: the IEEE bits as a signed integer, with all but the sign flipped when negative. So -0.0 is below and unequal to
 0.0, and NaN (one bit pattern for all) is above infinity; predicates differ only in the two zeros
-(`lakeidx.index.file_index_eval` sees to that).
+(`lakeidx.file_index.evaluate` sees to that).
 
 source   org.apache.paimon.fileindex.bitmap.BitmapTypeVisitor, rangebitmap.dictionary.chunked.KeyFactory,
          bsi.BitSliceIndexBitmapFileIndex.getValueMapper, release 1.4.2

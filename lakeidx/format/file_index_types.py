@@ -1,7 +1,7 @@
 """What an index type of the file index family must offer, and what evaluating one gives.
 
 A new type is one module with an object that fits `FileIndexer`, and one registration
-(`lakeidx.index.file_index_registry`).
+(`lakeidx.file_index.registry`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -183,8 +183,8 @@ def spec_of(shape: Shape) -> dict[str, Any]:
 
 
 @pytest.fixture(params=SHAPES, ids=lambda s: s.name)
-def shape(request: pytest.FixtureRequest) -> Iterator[Shape]:
-    yield request.param
+def shape(request: pytest.FixtureRequest) -> Shape:
+    return request.param
 
 
 def test_lakeidx_begins_java_goes_on(shape: Shape, tmp_path: Path) -> None:
