@@ -174,7 +174,7 @@ def parquet_properties(options: TableOptions, *, compression: str) -> ParquetPro
         codec_by_column=_by_column(raw, "compression", _codec),
         dictionary=_read(raw, "enable.dictionary", parse_bool),
         dictionary_by_column=_by_column(raw, "enable.dictionary", parse_bool),
-        delta=version not in ("PARQUET_1_0", "V1") and not _has_file_index(options),
+        delta=version not in ("PARQUET_1_0", "V1") and not _rows_are_picked(options),
         bloom=bool(_read(raw, "bloom.filter.enabled", parse_bool)),
         bloom_by_column=_by_column(raw, "bloom.filter.enabled", parse_bool),
         bloom_ndv=_by_column(raw, "bloom.filter.expected.ndv", int),
@@ -187,9 +187,11 @@ def parquet_properties(options: TableOptions, *, compression: str) -> ParquetPro
     )
 
 
-def _has_file_index(options: TableOptions) -> bool:
-    """Java 1.4.2 reads wrong values when a file index picks rows out of DELTA_BINARY_PACKED pages (seen: it found no row)."""
-    return any(k.startswith("file-index.") and k.endswith(".columns") for k in options.raw)
+def _rows_are_picked(options: TableOptions) -> bool:
+    """Java 1.4.2 reads wrong values when rows are picked out of DELTA_BINARY_PACKED pages by position (seen with a bitmap index:
+    it found no row). File indexes pick rows so; deletion vectors do, too."""
+    indexed = any(k.startswith("file-index.") and k.endswith(".columns") for k in options.raw)
+    return indexed or bool(options.deletion_vectors_enabled)
 
 
 def _is_whole_number(t: pa.DataType) -> bool:
