@@ -25,7 +25,7 @@ from lakeidx.storage import LocalStore
 from lakeidx.types import DataType, Root
 
 ROOT = Path(__file__).resolve().parents[2]
-ORACLE = Path(os.environ.get("LAKEIDX_ORACLE", ROOT / "../shared/oracle/paimon.sh"))
+ORACLE = Path(os.environ.get("LAKEIDX_ORACLE", ROOT / "tests/oracle/paimon.sh"))
 STORE = LocalStore(sync=False)
 
 

@@ -29,7 +29,7 @@ from tests.conftest import GOLDEN
 
 pytestmark = pytest.mark.interop
 
-ORACLE = Path(os.environ.get("LAKEIDX_ORACLE", Path(__file__).resolve().parents[2] / "../shared/oracle/paimon.sh"))
+ORACLE = Path(os.environ.get("LAKEIDX_ORACLE", Path(__file__).resolve().parents[2] / "tests/oracle/paimon.sh"))
 CASE = GOLDEN / "tables" / "file-index-append"
 
 
