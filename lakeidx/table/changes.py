@@ -6,7 +6,7 @@ source   org.apache.paimon.table.sink.CommitMessageImpl, org.apache.paimon.manif
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lakeidx.errors import CorruptFileError
@@ -157,8 +157,3 @@ class CommitResult:
     snapshot_ids: tuple[int, ...]
     already: bool = False
     attempts: int = 1
-
-
-def added_buckets(entries: Collection[ManifestEntry]) -> set[tuple[bytes, int]]:
-    """(partition, bucket) pairs that get new files."""
-    return {(e.partition, e.bucket) for e in entries if e.kind is FileKind.ADD}
