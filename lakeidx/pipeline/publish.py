@@ -10,6 +10,7 @@ from lakeidx.errors import CommitConflictError
 from lakeidx.pipeline.artifacts import AssignReport, CommitReport, WriteReport
 from lakeidx.pipeline.assign import run_assignment
 from lakeidx.pipeline.context import BatchContext
+from lakeidx.pipeline.turns import Turn
 from lakeidx.pipeline.write import run_index_write
 from lakeidx.table.changes import CommitRequest, Overwrite, decode_changes
 from lakeidx.table.commit import commit_changes
@@ -52,12 +53,21 @@ def build_request(
 def run_commit(context: BatchContext, *, sleep: Callable[[float], None] = time.sleep) -> CommitReport:
     """Commit a batch at most once.
 
-    A conflict (another batch changed the hash index or the touched buckets) starts a new attempt of assignment and write.
+    A conflict (another batch changed the hash index or the touched buckets) starts a new attempt of assignment and write; a
+    batch that loses again and again is let go first (`lakeidx.pipeline.turns`).
     errors   CommitConflictError after MAX_REPLANS, CommitUnknownError, UnavailableError
     """
     done = context.files.read(CommitReport)
     if done is not None:
         return done
+    turn = Turn(context.store, context.paths, context.files.batch_id, sleep=sleep)
+    try:
+        return context.files.close(_commit_or_replan(context, turn, sleep))
+    finally:
+        turn.done()
+
+
+def _commit_or_replan(context: BatchContext, turn: Turn, sleep: Callable[[float], None]) -> CommitReport:
     started = time.monotonic()
     attempt = context.files.latest_attempt()
     first = attempt
@@ -65,6 +75,8 @@ def run_commit(context: BatchContext, *, sleep: Callable[[float], None] = time.s
     while True:
         assign = context.files.require(AssignReport, attempt=attempt)
         write = context.files.require(WriteReport, attempt=attempt)
+        partitions = tuple(sorted({t.partition for t in assign.targets}))
+        turn.wait(partitions)
         try:
             result = commit_changes(context.metadata, build_request(context, assign, write, first_base), sleep=sleep)
             break
@@ -72,9 +84,11 @@ def run_commit(context: BatchContext, *, sleep: Callable[[float], None] = time.s
             if attempt - first >= MAX_REPLANS:
                 raise
             attempt += 1
+            turn.ask(partitions, attempt - first, assign.seconds + write.seconds)
+            turn.wait(partitions)
             run_assignment(context, attempt)
             run_index_write(context, attempt)
-    report = CommitReport(
+    return CommitReport(
         batch_id=context.files.batch_id,
         attempt=attempt,
         snapshot_ids=result.snapshot_ids,
@@ -82,4 +96,3 @@ def run_commit(context: BatchContext, *, sleep: Callable[[float], None] = time.s
         replans=attempt - first,
         seconds=time.monotonic() - started,
     )
-    return context.files.close(report)
