@@ -5,7 +5,15 @@ from __future__ import annotations
 import typer
 
 from lakeidx import __version__
-from lakeidx.cli import index_commands, lookup_command, maintain_commands, read_commands, table_commands, write_commands
+from lakeidx.cli import (
+    hudi_commands,
+    index_commands,
+    lookup_command,
+    maintain_commands,
+    read_commands,
+    table_commands,
+    write_commands,
+)
 
 app = typer.Typer(
     help="Primary-key tables on an object store in the Apache Paimon format.",
@@ -17,6 +25,7 @@ app = typer.Typer(
 app.add_typer(table_commands.app, name="table")
 app.add_typer(maintain_commands.tag_app, name="tag")
 app.add_typer(index_commands.app, name="index")
+app.add_typer(hudi_commands.app, name="hudi")
 app.command("upsert")(write_commands.command)
 for _command in (
     read_commands.scan,

@@ -202,7 +202,7 @@ class _Tagging:
                 raise InvalidInputError("the table names no record key fields", path=self._table.path)
             groups = list(range(opened.metadata.num_row_groups))
             table, positions = read_columns(opened, names, groups, figures)
-            held = record_keys([table.column(n) for n in names], names)
+            held = record_keys([table.column(n) for n in names], names, escaped=False)
         found = self._set.find(KeyCodes(rows=held))
         asked = np.zeros(len(self._keys), np.bool_)
         asked[keys] = True

@@ -24,10 +24,13 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.tagging.bucket_id import EMPTY_VALUE, NULL_VALUE
 
 
-def record_keys(columns: Sequence[pa.Array | pa.ChunkedArray], names: Sequence[str]) -> RowBytes:
+def record_keys(
+    columns: Sequence[pa.Array | pa.ChunkedArray], names: Sequence[str], *, escaped: bool = True
+) -> RowBytes:
     """Record keys of n rows, UTF-8.
 
     columns  key columns, at least one
+    escaped  False = without the backslashes, letter for letter as Hudi writes them
     errors   InvalidInputError for no column, a type without text form, or a null in a key of one column
     """
     if not columns:
@@ -41,8 +44,9 @@ def record_keys(columns: Sequence[pa.Array | pa.ChunkedArray], names: Sequence[s
     for name, column in zip(names, columns, strict=True):
         text = value_text(column)
         if _is_text(_type(column)):
-            text = pc.replace_substring_regex(text, r"([\\,])", r"\\\1")
-            text = pc.replace_substring_regex(text, f"^({NULL_VALUE}|{EMPTY_VALUE})$", r"\\\1")
+            if escaped:
+                text = pc.replace_substring_regex(text, r"([\\,])", r"\\\1")
+                text = pc.replace_substring_regex(text, f"^({NULL_VALUE}|{EMPTY_VALUE})$", r"\\\1")
             text = pc.if_else(pc.equal(text, ""), EMPTY_VALUE, text)
         parts.append(pc.binary_join_element_wise(name, pc.fill_null(text, NULL_VALUE), ":"))
     return RowBytes.from_arrow(pc.binary_join_element_wise(*parts, ","))

@@ -1,0 +1,100 @@
+"""Keys that a command is given in a file: Parquet, CSV or JSON lines, told apart by the ending."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline.ingest import cast_piece
+from lakeidx.pipeline.landing import LandingOptions, landing_format, open_parquet, read_landing
+from lakeidx.storage import open_store
+from lakeidx.storage.base import ObjectStore
+from lakeidx.tagging.record_key import record_keys
+from lakeidx.types import Field, parse_type, to_arrow_schema
+
+#: Columns that hold a whole record key, when the file has one and none is named.
+_WHOLE_KEY = ("_hoodie_record_key", "record_key", "key")
+_ANY = LandingOptions(ignore_extra=True)
+
+
+def read_key_rows(path: str, fields: Sequence[Field]) -> pa.Table:
+    """The given columns of a file, cast to their types.
+
+    returns  n rows, columns in the order of `fields`
+    errors   InvalidInputError naming the line for a value that cannot be a key; NotFoundError, CorruptFileError
+    """
+    schema = to_arrow_schema(fields)
+    parts = [schema.empty_table()]
+    for piece in read_landing(open_store(path), path, fields, _ANY):
+        kept, rejected = cast_piece(piece, fields, path)
+        if rejected.num_rows:
+            first = rejected.slice(0, 1).to_pylist()[0]
+            raise InvalidInputError(f"line {first['line']}: {first['reason']}", path=path)
+        parts.append(kept.select(schema.names).cast(schema))
+    return pa.concat_tables(parts)
+
+
+def read_record_keys(path: str, key_fields: Sequence[str], column: str | None) -> pa.StringArray:
+    """Record keys, as Hudi writes them, of the rows of a file.
+
+    key_fields  the table's record key fields
+    column      the column that holds whole record keys; None = a column of a usual name, else the record key fields,
+                else the only column there is
+    errors      InvalidInputError when no column is found, or a key is null; see `read_key_rows`
+    """
+    names = column_names(open_store(path), path)
+    wanted = _key_columns(path, names, key_fields, column)
+    nullable = len(wanted) > 1
+    text = parse_type("STRING" if nullable else "STRING NOT NULL")
+    rows = read_key_rows(path, [Field(i, n, text) for i, n in enumerate(wanted)])
+    keys: RowBytes = record_keys([rows.column(n) for n in wanted], wanted, escaped=False)
+    return keys.to_arrow().cast(pa.string())
+
+
+def _key_columns(path: str, names: Sequence[str], key_fields: Sequence[str], column: str | None) -> list[str]:
+    if column is not None:
+        if column not in names:
+            raise InvalidInputError(f"there is no column {column}; the file has {', '.join(names)}", path=path)
+        return [column]
+    for name in _WHOLE_KEY:
+        if name in names and name not in key_fields:
+            return [name]
+    if key_fields and set(key_fields) <= set(names):
+        return list(key_fields)
+    if len(names) == 1:
+        return [names[0]]
+    fields = ", ".join(key_fields) or "none"
+    raise InvalidInputError(
+        f"which column holds the keys? Name it with --column; the file has {', '.join(names) or 'none'}, the table's "
+        f"record key fields are {fields}",
+        path=path,
+    )
+
+
+def column_names(store: ObjectStore, path: str) -> list[str]:
+    """Columns of a file; of JSON lines those of the first line.
+
+    errors  NotFoundError, InvalidInputError (empty, not of its format), CorruptFileError (Parquet)
+    """
+    kind = landing_format(path, _ANY)
+    if kind == "parquet":
+        return list(open_parquet(store, path).schema_arrow.names)
+    with store.open_input(path) as source:
+        first = io.TextIOWrapper(source, encoding="utf-8-sig", errors="replace").readline()
+    if not first:
+        raise InvalidInputError("the file is empty (0 bytes)", path=path)
+    if kind == "csv":
+        return next(csv.reader([first]), [])
+    try:
+        row = json.loads(first)
+    except ValueError as error:
+        raise InvalidInputError(f"line 1 is not JSON: {error}", path=path) from error
+    if not isinstance(row, dict):
+        raise InvalidInputError('line 1 is no JSON object; write e.g. {"key": "a"}', path=path)
+    return list(row)
