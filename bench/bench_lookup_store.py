@@ -199,7 +199,7 @@ def compare_with_java(folder: Path, rounds: int) -> list[Figure]:
     """lakeidx and Java on PaimonMicro's data."""
     # Only here: a run without Java does not need the tests beside it.
     from tests.interop.java_judges import paimon_0_9, run_program
-    from tests.java_paimon import SCRIPT
+    from tests.java_tools import SCRIPT
 
     figures = []
     values = text_values(COMPARED_ROWS)

@@ -1,30 +1,20 @@
-"""The released Java Paimon as a witness (tests/oracle): runs one command per call and gives its lines."""
+"""The released Java Paimon as a witness (tests/oracle): a table as its commands see it, and values as it prints them."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, TIMESTAMP_ROOTS, DataType, Root
+from tests.java_tools import require_java_paimon, witness
 
-SCRIPT = Path(os.environ.get("LAKEIDX_ORACLE", Path(__file__).parent / "oracle" / "paimon.sh"))
+__all__ = ["JavaPaimon", "from_java", "require_java_paimon", "to_text"]
+
 _EPOCH = date(1970, 1, 1)
-
-
-def require_java_paimon() -> None:
-    """Skip, visibly, where Java or Maven is missing."""
-    missing = [tool for tool in ("java", "javac", "mvn", "bash") if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"the Java witness needs {', '.join(missing)}")
 
 
 class JavaPaimon:
@@ -41,15 +31,7 @@ class JavaPaimon:
 
     def run(self, command: str, *arguments: str) -> list[str]:
         """Lines of stdout; AssertionError with Java's words when it fails."""
-        done = subprocess.run(
-            ["bash", str(SCRIPT), command, self.warehouse, self.name, *arguments],
-            capture_output=True,
-            text=True,
-            env={**os.environ, **self.environment},
-            check=False,
-        )
-        assert done.returncode == 0, f"Java {command}: {done.stderr[-3000:]}"
-        return done.stdout.splitlines()
+        return witness([command, self.warehouse, self.name, *arguments], self.environment)
 
     def json(self, command: str, *arguments: str) -> list[Any]:
         """Lines as JSON."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.data.java_text import double_text, float_text
@@ -23,25 +20,15 @@ from lakeidx.format.schema import TableSchema, encode_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.storage import LocalStore
 from lakeidx.types import DataType, Root
+from tests.java_tools import witness
 
 ROOT = Path(__file__).resolve().parents[2]
-ORACLE = Path(os.environ.get("LAKEIDX_ORACLE", ROOT / "tests/oracle/paimon.sh"))
 STORE = LocalStore(sync=False)
 
 
 def oracle(command: str, warehouse: Path, *args: str) -> list[dict[str, Any]]:
-    if not ORACLE.exists():
-        pytest.skip(f"no oracle at {ORACLE}; set LAKEIDX_ORACLE")
-    done = subprocess.run(
-        ["bash", str(ORACLE), command, str(warehouse), "db.t", *args],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "TZ": "UTC"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    lines = witness([command, str(warehouse), "db.t", *args], {"TZ": "UTC"})
+    return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 def java_json(value: Any, t: DataType) -> Any:

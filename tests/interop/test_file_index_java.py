@@ -7,9 +7,7 @@ lakeidx's.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,26 +24,16 @@ from lakeidx.format.table_schema import TableSchema
 from lakeidx.predicate import Predicate, filter_table, parse_where
 from lakeidx.types import to_arrow_schema
 from tests.conftest import GOLDEN
+from tests.java_tools import witness
 
 pytestmark = pytest.mark.interop
 
-ORACLE = Path(os.environ.get("LAKEIDX_ORACLE", Path(__file__).resolve().parents[2] / "tests/oracle/paimon.sh"))
 CASE = GOLDEN / "tables" / "file-index-append"
 
 
 def oracle(command: str, warehouse: Path, *args: str) -> list[dict[str, Any]]:
-    if not ORACLE.exists():
-        pytest.skip(f"no oracle at {ORACLE}; set LAKEIDX_ORACLE")
-    done = subprocess.run(
-        ["bash", str(ORACLE), command, str(warehouse), "db.t", *args],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "TZ": "UTC"},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    lines = witness([command, str(warehouse), "db.t", *args], {"TZ": "UTC"})
+    return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 class Copy:

@@ -71,7 +71,7 @@ def _entry_lines(entries: Entries) -> list[str]:
 
 
 def test_sort_store_both_ways(tmp_path: Path) -> None:
-    jars = paimon_1_4(tmp_path)
+    jars = paimon_1_4()
     rng = random.Random(4)
     jobs: list[tuple[object, ...]] = []
     checks: list[tuple[Path, Path, str, KeyOrder, Entries, list[bytes], str]] = []

@@ -111,7 +111,7 @@ def test_json_files(tmp_path: Path) -> None:
             source.write_bytes(encode(value))
             jobs.append(("json", kind, source, target))
             written.append((kind, source, target))
-    judge(PROGRAM, paimon_1_4(tmp_path), jobs, tmp_path)
+    judge(PROGRAM, paimon_1_4(), jobs, tmp_path)
     for kind, source, target in written:
         if kind == "statistics":
             assert decode_statistics(target.read_bytes()) == stats
@@ -206,7 +206,7 @@ def test_avro_files(tmp_path: Path, codec: str) -> None:
         name = {"manifest": names.manifest, "list": names.manifest_list, "index": names.index_manifest}[kind]()
         Path(paths.manifest(name)).write_bytes(encode(values, codec))
         jobs.append(("avro", kind, paths.root, name, tmp_path / f"name-{n}"))
-    judge(PROGRAM, paimon_1_4(tmp_path), jobs, tmp_path)
+    judge(PROGRAM, paimon_1_4(), jobs, tmp_path)
     for n, (_, _, decode, values) in enumerate(kinds):
         theirs = Path(paths.manifest((tmp_path / f"name-{n}").read_text()))
         assert decode(theirs.read_bytes(), str(theirs)) == values
@@ -245,7 +245,7 @@ def test_partition_names(tmp_path: Path) -> None:
                 name = partition_dir_name({"k": value}, [Field(0, "k", data_type)], legacy=legacy, default_name="__D__")
                 ours.append(name + "/")
     (tmp_path / "names").write_text("\n".join(lines), encoding="utf-8")
-    judge(PROGRAM, paimon_1_4(tmp_path), [("names", tmp_path / "names", tmp_path / "names.java")], tmp_path)
+    judge(PROGRAM, paimon_1_4(), [("names", tmp_path / "names", tmp_path / "names.java")], tmp_path)
     theirs = (tmp_path / "names.java").read_text(encoding="utf-8").split("\n")[: len(ours)]
     assert [(x, a) for x, a, b in zip(lines, ours, theirs, strict=True) if a != b] == []
 
@@ -253,7 +253,7 @@ def test_partition_names(tmp_path: Path) -> None:
 def test_what_may_become_a_table(tmp_path: Path) -> None:
     cases = [*ACCEPTED, *(case for case, _ in REFUSED), *(case for case, _ in STRICTER)]
     (tmp_path / "specs").write_text("\n".join(json.dumps(c) for c in cases), encoding="utf-8")
-    judge(PROGRAM, paimon_1_4(tmp_path), [("create", tmp_path / "specs", tmp_path / "said")], tmp_path)
+    judge(PROGRAM, paimon_1_4(), [("create", tmp_path / "specs", tmp_path / "said")], tmp_path)
     said = (tmp_path / "said").read_text(encoding="utf-8").splitlines()
     assert len(said) == len(cases)
     agree = ["OK"] * len(ACCEPTED) + ["ERR"] * len(REFUSED) + ["OK"] * len(STRICTER)

@@ -1,0 +1,136 @@
+"""Java programs of the tests: the witness in a JVM that stays, and small judges that run on lists of jobs.
+
+Jars come through Maven into the cache folder of the witness (LAKEIDX_ORACLE_CACHE), compiled classes lie beside them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE / "java"
+SCRIPT = HERE / "oracle" / "paimon.sh"
+CACHE = Path(os.environ.get("LAKEIDX_ORACLE_CACHE", Path.home() / ".cache" / "lakeidx-oracle"))
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+TIMEOUT_S = 600
+_OPENS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch")]
+#: What of the environment a witness sees; another value needs another JVM.
+_SEEN = ("S3_ENDPOINT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "TZ")
+
+
+def require_java_paimon() -> None:
+    """Skip, visibly, where Java or Maven is missing."""
+    missing = [tool for tool in ("java", "javac", "mvn", "bash") if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"the Java witness needs {', '.join(missing)}")
+
+
+def run_command(command: Sequence[str], **environment: str) -> str:
+    """Stdout of a command; AssertionError with its words when it fails."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, f"{command[0]}: {done.stderr[-3000:] or done.stdout[-3000:]}"
+    return done.stdout
+
+
+def maven_jar(artifact: str, folder: Path) -> Path:
+    """A released jar, fetched once."""
+    _, name, version = artifact.split(":")
+    jar = folder / f"{name}-{version}.jar"
+    if not jar.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        run_command(["mvn", "-q", "-B", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"])
+    return jar
+
+
+@functools.cache
+def witness_classpath() -> str:
+    """Jars and classes of the witness; its own script fetches and compiles them."""
+    require_java_paimon()
+    with tempfile.TemporaryDirectory() as folder:
+        run_command(["bash", str(SCRIPT), "10", "none", f"{folder}/first.sst"], PAIMON_MAIN="PaimonMicro")
+    return os.pathsep.join([str(CACHE / "classes"), *map(str, sorted((CACHE / "jars").glob("*.jar")))])
+
+
+def compiled(program: str, classpath: str) -> str:
+    """Compile a program of tests/java when its source is newer; gives the class path to run it with."""
+    classes = CACHE / "judges" / "classes"
+    classes.mkdir(parents=True, exist_ok=True)
+    path = os.pathsep.join([str(classes), classpath])
+    source = SOURCES / f"{program}.java"
+    made = classes / f"{program}.class"
+    if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
+        run_command(["javac", "-nowarn", "-d", str(classes), "-cp", path, str(source)])
+    return path
+
+
+def java_command(program: str, classpath: str, *arguments: object) -> list[str]:
+    """The command that runs a program with what Paimon needs opened."""
+    return ["java", "-Xmx3g", *_OPENS, "-cp", classpath, program, *map(str, arguments)]
+
+
+class _Witness:
+    """One JVM that runs the witness' commands one after another."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            java_command("PaimonServer", compiled("PaimonServer", witness_classpath())),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=dict(environment),
+        )
+        atexit.register(self._process.kill)
+
+    def call(self, arguments: Sequence[str]) -> list[str]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with self._lock:
+            watch = threading.Timer(TIMEOUT_S, self._process.kill)
+            watch.start()
+            try:
+                stdin.write(json.dumps(list(arguments)) + "\n")
+                stdin.flush()
+                line = stdout.readline()
+            finally:
+                watch.cancel()
+        if not line:
+            self._log.seek(0)
+            raise AssertionError(f"the Java witness died at {arguments}: {self._log.read()[-3000:]}")
+        answer = json.loads(line)
+        assert "error" not in answer, f"Java {arguments[0]}: {answer['error'][:3000]}"
+        return list(answer["out"].splitlines())
+
+
+_witnesses: dict[tuple[str | None, ...], _Witness] = {}
+
+
+def witness(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
+    """Run one command of the witness; gives the lines it prints. AssertionError with Java's words when it fails.
+
+    With LAKEIDX_ORACLE that script is run for every command, in a JVM of its own.
+    """
+    seen = {**os.environ, **(environment or {})}
+    own = os.environ.get("LAKEIDX_ORACLE")
+    if own is not None:
+        return run_command(["bash", own, *arguments], **seen).splitlines()
+    key = tuple(seen.get(name) for name in _SEEN)
+    if key not in _witnesses:
+        _witnesses[key] = _Witness(seen)
+    return _witnesses[key].call(arguments)
