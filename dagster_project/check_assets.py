@@ -4,14 +4,17 @@
 on                  checks                       looks at
 ==================  ===========================  =====================================================================
 bucket_assignment   batch_rows_accounted         the batch's own counts, before anything is written
-commit              all others                   the buckets the batch has rows for, the hash indexes of their partitions
+commit              all others                   the buckets the batch has rows for, the hash indexes of their partitions, the
+                                                 file indexes the batch has written, keys of some of these buckets looked up
+compaction          rules over the table         the buckets it has rewritten, in the same way
+lookup_store        lookup_store_agrees          keys of the whole table
 verification        all, and orphans             the whole table
 ==================  ===========================  =====================================================================
 
 A failed check of severity ERROR blocks what follows; WARN is for what costs space or speed, not answers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -21,14 +24,18 @@ from dagster_project.names import asset_key, partitions_of, pool_name
 from dagster_project.report_metadata import records_table
 from dagster_project.resources import TableResource
 from dagster_project.stage_assets import open_batch
+from lakeidx.file_index import indexed_columns
 from lakeidx.format.schema import new_schema
 from lakeidx.pipeline.artifacts import AssignReport, IngestReport
 from lakeidx.pipeline.config import PipelineConfig
 from lakeidx.pipeline.context import BatchContext
-from lakeidx.pipeline.evidence import batch_counts, check_batch, read_reports
-from lakeidx.quality import RuleResult, check_rows_accounted, check_staged_rows_committed
-from lakeidx.quality.load import load_evidence
+from lakeidx.pipeline.evidence import batch_counts, check_batch, committed_entries, read_reports
+from lakeidx.quality import BucketId, RuleResult, check_rows_accounted, check_staged_rows_committed
+from lakeidx.quality.file_index_answers import check_file_indexes
+from lakeidx.quality.load import TableEvidence, load_evidence
+from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.quality.verify import Limits, rule_names, verify
+from lakeidx.table.handle import TableHandle
 
 DESCRIPTIONS = {
     "files_readable": "Every data file and snapshot that was looked at could be decoded.",
@@ -53,9 +60,50 @@ WARNINGS = frozenset({"stale_hashes", "bucket_skew", "orphans_below_limit"})
 NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target"}
 
 
+#: After a run, keys of so many key ranges are looked up; a verification takes them all.
+SECTIONS_LOOKED_UP = 8
+
+
 def table_rules(config: PipelineConfig) -> tuple[str, ...]:
     """Names of the rules over a table of this pipeline."""
-    return rule_names(new_schema(config.spec()).bucket_mode, keyed=bool(config.primary_keys))
+    schema = new_schema(config.spec())
+    names = rule_names(schema.bucket_mode, keyed=bool(config.primary_keys))
+    if indexed_columns(schema.options):
+        names += ("file_indexes_answer",)
+    if config.lookup_store:
+        names += ("lookup_store_agrees",)
+    return names
+
+
+def table_results(
+    config: PipelineConfig,
+    table: TableHandle,
+    *,
+    buckets: Collection[BucketId] | None = None,
+    written: Collection[str] | None = None,
+) -> tuple[TableEvidence, list[RuleResult]]:
+    """What was read, and the results of `table_rules`.
+
+    buckets   what a run has touched; None = the whole table
+    written   names of the data files it has written: their file indexes are asked; None = those of all files in scope
+    """
+    evidence = load_evidence(table.metadata, buckets=buckets)
+    results = verify(evidence, limits_of(config))
+    wanted = table_rules(config)
+    if "file_indexes_answer" in wanted:
+        scope = set(evidence.scope)
+        entries = [
+            e
+            for e in evidence.view.entries
+            if (e.partition, e.bucket) in scope and (written is None or e.file.file_name in written)
+        ]
+        rows, name = config.checks.sample_rows, evidence.partition_name
+        results.append(check_file_indexes(table.metadata, entries, sample_rows=rows, partition_name=name))
+    if "lookup_store_agrees" in wanted:
+        most = None if buckets is None else SECTIONS_LOOKED_UP
+        rows = config.checks.sample_rows
+        results.append(check_lookup_agrees(table, sample_rows=rows, buckets=buckets, max_sections=most))
+    return evidence, results
 
 
 def commit_rules(config: PipelineConfig) -> tuple[str, ...]:
@@ -144,11 +192,12 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
 
 def batch_results(config: PipelineConfig, context: BatchContext, *, gone: bool = False) -> list[RuleResult]:
     """The rules after a commit, over the buckets the batch has touched; over the whole table when nobody knows them any more."""
+    table = TableHandle(context.store, context.paths)
     if gone:
-        evidence = load_evidence(context.metadata)
-        batch = check_staged_rows_committed([])
-        return [*verify(evidence, limits_of(config)), batch]
+        return [*table_results(config, table)[1], check_staged_rows_committed([])]
     reports = read_reports(context.files)
-    evidence = load_evidence(context.metadata, buckets=reports.buckets)
-    staged = [r for r in check_batch(context.metadata, reports) if r.name == "staged_rows_committed"]
-    return [*verify(evidence, limits_of(config)), *staged]
+    entries = committed_entries(table.metadata, reports)
+    written = None if entries is None else {e.file.file_name for e in entries}
+    _, results = table_results(config, table, buckets=reports.buckets, written=written)
+    staged = [r for r in check_batch(table.metadata, reports) if r.name == "staged_rows_committed"]
+    return [*results, *staged]

@@ -16,7 +16,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_project.check_assets import build_specs, check_results, limits_of, table_rules
+from dagster_project.check_assets import build_specs, check_results, table_results, table_rules
 from dagster_project.failures import failures_explained, retry_policy
 from dagster_project.names import COMPACTION, SNAPSHOT_EXPIRY, VERIFICATION, asset_key, key_prefix, pool_name
 from dagster_project.report_metadata import SAMPLE_ROWS, records_table
@@ -26,8 +26,6 @@ from lakeidx.pipeline.compact import CompactionReport, run_compaction
 from lakeidx.pipeline.config import PipelineConfig
 from lakeidx.pipeline.lookup_store import clean_lookup_files
 from lakeidx.quality import RuleResult, check_orphans
-from lakeidx.quality.load import load_evidence
-from lakeidx.quality.verify import verify
 from lakeidx.table.expire import ExpireReport, expire_table
 from lakeidx.table.handle import TableHandle
 
@@ -79,8 +77,8 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             table = tables.open(pipeline)
             report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
             buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
-            evidence = load_evidence(table.metadata, buckets=buckets)
-            checks = list(check_results(pipeline, COMPACTION, verify(evidence, limits_of(pipeline))))
+            _, results = table_results(pipeline, table, buckets=buckets)
+            checks = list(check_results(pipeline, COMPACTION, results))
             return dg.MaterializeResult(check_results=checks, metadata=compaction_metadata(report))
 
     return compaction
@@ -171,8 +169,8 @@ def build_verification_asset(
         with failures_explained():
             started = time.monotonic()
             table = tables.open(pipeline)
-            evidence = load_evidence(table.metadata)
-            rules = [*verify(evidence, limits_of(pipeline)), count_orphans(pipeline, table, int(clock() * 1000))]
+            evidence, rules = table_results(pipeline, table)
+            rules.append(count_orphans(pipeline, table, int(clock() * 1000)))
             results = list(check_results(pipeline, VERIFICATION, rules))
             seconds = time.monotonic() - started
             return dg.MaterializeResult(

@@ -104,7 +104,7 @@ def file_indexes_answer(limits: ChecksConfig) -> Suite:
 
 def lookup_store_agrees(limits: ChecksConfig) -> Suite:
     """Looked-up rows are the rows a scan gives."""
-    return _none("keys_missing", "keys_too_many", "rows_different")
+    return _none("keys_missing", "keys_too_many", "rows_different", "lookup_files_unreadable")
 
 
 SUITES: dict[str, Callable[[ChecksConfig], Suite]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeidx.errors import NotFoundError
-from lakeidx.format.manifest import FileKind
+from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.pipeline.artifacts import AssignReport, BatchFiles, CommitReport, IngestReport, WriteReport
 from lakeidx.quality.batch_rules import BatchCounts, CommittedRows, check_rows_accounted, check_staged_rows_committed
 from lakeidx.quality.result import BucketId, RuleResult
@@ -50,9 +50,9 @@ def batch_counts(ingest: IngestReport, assign: AssignReport) -> BatchCounts:
     )
 
 
-def committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedRows | None:
-    """Staged rows against the rows of the manifest entries that the batch's snapshot adds; None when it has expired."""
-    rows = 0
+def committed_entries(metadata: TableMetadata, reports: BatchReports) -> list[ManifestEntry] | None:
+    """Level-0 entries that the batch's snapshots add; None when one of them has expired."""
+    found: list[ManifestEntry] = []
     for snapshot_id in reports.commit.snapshot_ids:
         try:
             snapshot = metadata.snapshot(snapshot_id)
@@ -60,9 +60,18 @@ def committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedR
             entries = [e for m in metas for e in metadata.manifest(m.file_name)]
         except NotFoundError:
             return None
-        rows += sum(e.file.row_count for e in entries if e.kind is FileKind.ADD and e.file.level == 0)
+        found += [e for e in entries if e.kind is FileKind.ADD and e.file.level == 0]
+    return found
+
+
+def committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedRows | None:
+    """Staged rows against the rows of the manifest entries that the batch's snapshot adds; None when it has expired."""
+    entries = committed_entries(metadata, reports)
+    if entries is None:
+        return None
     superseded = reports.write.rows_in - reports.write.rows_written
-    return CommittedRows(staged=reports.ingest.rows_staged, superseded=superseded, committed=rows)
+    committed = sum(e.file.row_count for e in entries)
+    return CommittedRows(staged=reports.ingest.rows_staged, superseded=superseded, committed=committed)
 
 
 def check_batch(metadata: TableMetadata, reports: BatchReports) -> list[RuleResult]:

@@ -2,62 +2,153 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.binary_row_vec import encode_rows
+from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
+from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.point import TableLookup
-from lakeidx.quality.result import SAMPLE_LIMIT, RuleResult, Severity
+from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, RuleResult, Severity, bounded
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.intervals import Section
+from lakeidx.table.scan import TableScan
+from lakeidx.table.scan_plan import BucketFiles
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the samples of all sections came to."""
+
+    asked: int = 0
+    missing: int = 0
+    too_many: int = 0
+    different: int = 0
+    unreadable: int = 0
+    skipped: int = 0
+    offenders: list[dict[str, Any]] = field(default_factory=list)
 
 
 def check_lookup_agrees(
-    table: TableHandle, *, sample_rows: int = 1000, seed: int = 0, lookup: TableLookup | None = None
+    table: TableHandle,
+    *,
+    sample_rows: int = 1000,
+    seed: int = 0,
+    lookup: TableLookup | None = None,
+    buckets: Collection[BucketId] | None = None,
+    max_sections: int | None = None,
 ) -> RuleResult:
     """The lookup of some keys gives the rows a scan of the same snapshot gives, and nothing for keys that are not there.
 
-    sample_rows   present keys asked, and as many made of their columns mixed anew, the last one moved away: few of those
-                  exist (the scan says which)
-    seed          of the sample
-    errors        CorruptFileError, UnavailableError
-    cost          a scan of the whole table, in memory
+    sample_rows    present keys asked, the same number of every section that is looked at, and as many made of their
+                   columns mixed anew, the last one moved away: few of those exist (a scan says which)
+    seed           of the sample
+    lookup         None: one that trusts no local copy of a lookup file
+    buckets        only these; None = the whole table
+    max_sections   look at so many sections of those at most, chosen by `seed`
+    errors         UnavailableError. A lookup file that cannot be read is a finding; data files that cannot are passed over,
+                   other rules speak of them
+    cost           a scan of the sections that are looked at, one after another
     """
-    lookup = lookup or TableLookup(table.metadata)
-    names = list(table.schema.primary_keys)
+    if lookup is None:
+        with tempfile.TemporaryDirectory(prefix="lakeidx-lookup-check-") as folder:
+            fresh = TableLookup(table.metadata, files=LookupFileCache(folder))
+            return _check(table, fresh, sample_rows, np.random.default_rng(seed), buckets, max_sections)
+    return _check(table, lookup, sample_rows, np.random.default_rng(seed), buckets, max_sections)
+
+
+def _check(
+    table: TableHandle,
+    lookup: TableLookup,
+    sample_rows: int,
+    rng: np.random.Generator,
+    buckets: Collection[BucketId] | None,
+    max_sections: int | None,
+) -> RuleResult:
     lookup.lookup(_no_keys(table))
-    snapshot_id = lookup.snapshot_id
-    rows = table.scan(snapshot=snapshot_id).to_arrow() if snapshot_id is not None else table.scan().to_arrow()
-    rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.choice(rows.num_rows, min(sample_rows, rows.num_rows), replace=False))
-    expected = rows.take(pa.array(chosen))
-    answer = lookup.lookup(expected.select(names))
-    different = _different_rows(answer.rows, expected, answer.found)
-    absent = _absent_keys(rows.select(names), chosen, rng)
-    present = _is_present(absent, rows.select(names), table)
-    absent_answer = lookup.lookup(absent)
-    too_many = absent_answer.found & ~present
-    missing = int((~answer.found).sum() + (present & ~absent_answer.found).sum())
+    scan = table.scan(snapshot=lookup.snapshot_id) if lookup.snapshot_id is not None else table.scan()
+    wanted = None if buckets is None else set(buckets)
+    units = [(b, s) for b, s in scan.units() if wanted is None or (b.partition, b.bucket) in wanted]
+    if max_sections is not None and len(units) > max_sections:
+        units = [units[i] for i in np.sort(rng.choice(len(units), max_sections, replace=False))]
+    found = _Found()
+    each = -(-sample_rows // max(1, len(units)))
+    for bucket, section in units:
+        try:
+            expected = _sample(scan, bucket, section, each, rng)
+        except UnavailableError:
+            raise
+        except LakeIdxError:
+            found.skipped += 1
+            continue
+        try:
+            _ask(table, lookup, expected, rng, found)
+        except CorruptFileError as error:
+            found.unreadable += 1
+            found.offenders.append({"file": error.path, "offset": error.offset, "fault": error.message})
     figures = {
-        "keys_asked": len(chosen) + absent.num_rows,
-        "keys_missing": missing,
-        "keys_too_many": int(too_many.sum()),
-        "rows_different": int(different.sum()),
+        "sections": len(units),
+        "sections_skipped": found.skipped,
+        "keys_asked": found.asked,
+        "keys_missing": found.missing,
+        "keys_too_many": found.too_many,
+        "rows_different": found.different,
+        "lookup_files_unreadable": found.unreadable,
         "lookup_files_asked": lookup.figures.lookup_files,
         "data_files_asked": lookup.figures.data_files,
     }
-    bad = np.flatnonzero(~answer.found | different)[:SAMPLE_LIMIT]
-    shown = expected.select(names).take(pa.array(bad)).to_pylist()
-    shown += absent.take(pa.array(np.flatnonzero(too_many)[:SAMPLE_LIMIT])).to_pylist()
     return RuleResult(
         name="lookup_store_agrees",
-        passed=missing + figures["keys_too_many"] + figures["rows_different"] == 0,
+        passed=found.missing + found.too_many + found.different + found.unreadable == 0,
         severity=Severity.ERROR,
         figures=figures,
-        sample=tuple({k: str(v) for k, v in row.items()} for row in shown[:SAMPLE_LIMIT]),
+        sample=bounded({k: str(v) for k, v in row.items()} for row in found.offenders),
         description="The lookup store gives the rows that a scan gives.",
     )
+
+
+def _sample(scan: TableScan, bucket: BucketFiles, section: Section, size: int, rng: np.random.Generator) -> pa.Table:
+    """Rows of a section, as many of each part of it as its share."""
+    parts = []
+    rows = 0
+    for part in scan.read_section(bucket, section):
+        rows += part.num_rows
+        chosen = rng.choice(part.num_rows, min(size, part.num_rows), replace=False)
+        parts.append(part.take(pa.array(np.sort(chosen))))
+    if not parts:
+        return scan.arrow_schema.empty_table()
+    few = pa.concat_tables(parts)
+    kept = np.sort(rng.choice(few.num_rows, min(size, few.num_rows), replace=False))
+    return few.take(pa.array(kept))
+
+
+def _ask(table: TableHandle, lookup: TableLookup, expected: pa.Table, rng: np.random.Generator, found: _Found) -> None:
+    if not expected.num_rows:
+        return
+    keys = expected.select(list(table.schema.primary_keys))
+    answer = lookup.lookup(keys)
+    different = _different_rows(answer.rows, expected, answer.found)
+    absent = _absent_keys(keys, rng)
+    # Nearly always none: only then is it worth asking a scan which of them exist after all.
+    claimed = absent.filter(pa.array(lookup.lookup(absent).found))
+    too_many = claimed.filter(pa.array(~_is_present(claimed, table, lookup.snapshot_id))) if len(claimed) else claimed
+    found.asked += 2 * keys.num_rows
+    found.missing += int((~answer.found).sum())
+    found.too_many += too_many.num_rows
+    found.different += int(different.sum())
+    for fault, rows in (
+        ("missing", keys.filter(pa.array(~answer.found))),
+        ("another row", keys.filter(pa.array(different))),
+        ("not in the table", too_many),
+    ):
+        found.offenders += [{**row, "fault": fault} for row in rows.slice(0, SAMPLE_LIMIT).to_pylist()]
 
 
 def _no_keys(table: TableHandle) -> pa.Table:
@@ -77,16 +168,15 @@ def _different_rows(got: pa.Table, expected: pa.Table, found: npt.NDArray[np.boo
     return out & found
 
 
-def _absent_keys(keys: pa.Table, chosen: npt.NDArray[np.int64], rng: np.random.Generator) -> pa.Table:
+def _absent_keys(keys: pa.Table, rng: np.random.Generator) -> pa.Table:
     """Keys of the right types that are likely not there: numbers far away, texts with something behind."""
-    few = keys.take(pa.array(chosen))
     columns = []
-    for i, column in enumerate(few.columns):
+    for i, column in enumerate(keys.columns):
         mixed = column.take(pa.array(rng.permutation(len(column))))
-        if i == few.num_columns - 1:
+        if i == keys.num_columns - 1:
             mixed = _moved(mixed)
         columns.append(mixed)
-    return pa.Table.from_arrays(columns, names=few.column_names)
+    return pa.Table.from_arrays(columns, names=keys.column_names)
 
 
 def _moved(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -100,8 +190,12 @@ def _moved(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column
 
 
-def _is_present(asked: pa.Table, keys: pa.Table, table: TableHandle) -> npt.NDArray[np.bool_]:
-    types = [table.schema.field(n).type for n in keys.column_names]
-    there = encode_rows(keys.columns, types).to_arrow()
+def _is_present(asked: pa.Table, table: TableHandle, snapshot_id: int | None) -> npt.NDArray[np.bool_]:
+    """bool[n]: a scan that no index takes part in has the key."""
+    types = [table.schema.field(n).type for n in asked.column_names]
     mine = encode_rows(asked.columns, types).to_arrow()
-    return np.asarray(pc.is_in(mine, value_set=there).to_numpy(zero_copy_only=False))
+    out = np.zeros(asked.num_rows, np.bool_)
+    for rows in table.scan(snapshot=snapshot_id, columns=asked.column_names).batches():
+        there = encode_rows([rows.column(n) for n in asked.column_names], types).to_arrow()
+        out |= np.asarray(pc.is_in(mine, value_set=there).to_numpy(zero_copy_only=False))
+    return out

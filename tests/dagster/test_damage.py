@@ -4,129 +4,37 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import numpy as np
 import pytest
 
-from dagster_project.check_assets import NOT_BLOCKING, WARNINGS, batch_results, build_specs, check_results, limits_of
-from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
-from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
-from lakeidx.format.manifest import ManifestEntry, decode_manifest, encode_manifest
-from lakeidx.format.manifest_list import decode_manifest_list, encode_manifest_list
-from lakeidx.format.snapshot import Snapshot, encode_snapshot
+from dagster_project.check_assets import NOT_BLOCKING, WARNINGS, build_specs, check_results, limits_of
+from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.format.manifest import ManifestEntry
 from lakeidx.pipeline.config import PipelineConfig
 from lakeidx.pipeline.partitions import current_batch
-from lakeidx.pipeline.upsert import make_context
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
+from tests.dagster.damage import Damaged, after_commit, red, rows, sample, three_batches, verified
 from tests.dagster.pipelines import Deployment, pipeline_dict, red_checks
 
 pytestmark = pytest.mark.dagster
 
 
-def rows(low: int, high: int, text: str) -> list[tuple[int, int, str | None]]:
-    return [(k % 2, k, f"{text}{k}") for k in range(low, high)]
-
-
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three batches over two partitions: 76 keys, buckets of at most 10; the last of each partition is not full."""
     folder = tmp_path_factory.mktemp("healthy")
-    d = Deployment(folder)
-    for name, low, high in (("a", 0, 40), ("b", 30, 55), ("c", 50, 76)):
-        d.land(f"{name}.parquet", rows(low, high, name))
-        assert d.run(f"{name}.parquet").success
+    three_batches(Deployment(folder))
     return folder
-
-
-@dataclass
-class Damaged:
-    """A copy of the healthy table, and means to damage it."""
-
-    deployment: Deployment
-
-    @property
-    def root(self) -> Path:
-        return Path(self.deployment.config.uri)
-
-    def snapshot(self) -> Snapshot:
-        found = self.deployment.table.snapshot
-        assert found is not None
-        return found
-
-    def put_snapshot(self, snapshot: Snapshot) -> None:
-        (self.root / "snapshot" / f"snapshot-{snapshot.id}").write_bytes(encode_snapshot(snapshot))
-
-    def index_entries(self) -> list[IndexEntry]:
-        path = self.root / "manifest" / str(self.snapshot().index_manifest)
-        return decode_index_manifest(path.read_bytes(), str(path))
-
-    def index_file(self, entry: IndexEntry) -> Path:
-        return self.root / "index" / entry.file_name
-
-    def rewrite_index(self, entry: IndexEntry, change: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Change an index file and its manifest entry, so that only its hashes are wrong."""
-        path = self.index_file(entry)
-        data = encode_hash_index(change(decode_hash_index(path.read_bytes(), str(path))).astype(np.int32))
-        path.write_bytes(data)
-        entries = [
-            replace(e, file_size=len(data), row_count=len(data) // 4) if e.file_name == entry.file_name else e
-            for e in self.index_entries()
-        ]
-        (self.root / "manifest" / str(self.snapshot().index_manifest)).write_bytes(encode_index_manifest(entries))
-
-    def edit_delta(self, change: Callable[[list[ManifestEntry]], list[ManifestEntry]]) -> None:
-        """Change the newest snapshot's own manifest; sizes in its list and in the snapshot are put right."""
-        snapshot = self.snapshot()
-        list_path = self.root / "manifest" / snapshot.delta_manifest_list
-        metas = decode_manifest_list(list_path.read_bytes(), str(list_path))
-        path = self.root / "manifest" / metas[0].file_name
-        data = encode_manifest(change(decode_manifest(path.read_bytes(), str(path))))
-        path.write_bytes(data)
-        encoded = encode_manifest_list([replace(metas[0], file_size=len(data)), *metas[1:]])
-        list_path.write_bytes(encoded)
-        self.put_snapshot(replace(snapshot, delta_manifest_list_size=len(encoded)))
-
-    def bucket_dir(self, entry: ManifestEntry) -> Path:
-        return next(self.root.glob(f"p=*/bucket-*/{entry.file.file_name}")).parent
-
-    def live_entry(self) -> ManifestEntry:
-        evidence = load_evidence(self.deployment.table.metadata)
-        return sorted(evidence.view.entries, key=lambda e: e.file.file_name)[0]
 
 
 @pytest.fixture
 def damaged(healthy: Path, tmp_path: Path) -> Damaged:
     shutil.copytree(healthy, tmp_path / "copy")
     return Damaged(Deployment(tmp_path / "copy"))
-
-
-def verified(d: Deployment) -> dict[str, dg.AssetCheckResult]:
-    """The checks of the whole table by name."""
-    results = check_results(d.config, "verification", verify(load_evidence(d.table.metadata), limits_of(d.config)))
-    return {str(r.check_name): r for r in results}
-
-
-def after_commit(d: Deployment, key: str = "c.parquet") -> dict[str, dg.AssetCheckResult]:
-    """The checks of what the newest batch touched, by name."""
-    table = d.table
-    batch = current_batch(table.store, table.paths, [key])
-    results = batch_results(d.config, make_context(table.metadata, batch.batch_id))
-    return {str(r.check_name): r for r in check_results(d.config, "commit", results)}
-
-
-def red(results: dict[str, dg.AssetCheckResult]) -> set[str]:
-    return {name for name, r in results.items() if not r.passed}
-
-
-def sample(result: dg.AssetCheckResult) -> list[dict[str, Any]]:
-    table = result.metadata["lakeidx/sample"]
-    return [dict(record.data) for record in table.records]  # type: ignore[attr-defined]
 
 
 def test_the_healthy_table_passes(damaged: Damaged) -> None:
