@@ -10,7 +10,7 @@ struct                fields used
 FileMetaData          4 row_groups
 RowGroup              1 columns
 ColumnChunk           3 meta_data
-ColumnMetaData        5 num_values, 7 total_compressed_size, 12 statistics
+ColumnMetaData        2 encodings, 5 num_values, 7 total_compressed_size, 12 statistics
 Statistics            3 null_count, 5 max_value, 6 min_value (byte order of values: little endian; FIXED decimals big)
 ====================  ================================================================================================
 
@@ -29,9 +29,12 @@ import numpy as np
 from lakeidx.codec.jit import frozen, kernel
 from lakeidx.errors import CorruptFileError
 
-_VALUES, _BYTES, _NULLS, _MIN_AT, _MIN_SIZE, _MAX_AT, _MAX_SIZE = range(7)
+_VALUES, _BYTES, _NULLS, _MIN_AT, _MIN_SIZE, _MAX_AT, _MAX_SIZE, _ENCODINGS = range(8)
 _FORMATS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<?"}
 _MAX_DEPTH = 64
+# Bits of the encodings by their numbers: PLAIN_DICTIONARY 2 and RLE_DICTIONARY 8; RLE 3 and BIT_PACKED 4 are those of levels.
+_DICTIONARY = 1 << 2 | 1 << 8
+_LEVELS = 1 << 3 | 1 << 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class FooterChunks:
     def __init__(self, footer: bytes, groups: int, columns: int, path: str) -> None:
         self._footer = footer
         self._path = path
-        self._table = np.full((groups, columns, 7), -1, np.int64)
+        self._table = np.full((groups, columns, 8), -1, np.int64)
         at = walk_footer(frozen(np.frombuffer(footer, np.uint8)), self._table)
         if at >= 0:
             raise CorruptFileError("the Parquet footer is damaged", path=path, offset=at)
@@ -67,6 +70,13 @@ class FooterChunks:
     def compressed_bytes(self, group: int, column: int) -> int:
         """Bytes of a chunk in the file."""
         return max(0, int(self._table[group, column, _BYTES]))
+
+    def dictionary_only(self, column: int) -> bool:
+        """True when surely every page of a column refers to a dictionary, in all row groups; False: nobody knows."""
+        used = self._table[:, column, _ENCODINGS]
+        if not len(used) or (used < 0).any():
+            return False
+        return bool((used & _DICTIONARY).all()) and not bool((used & ~(_DICTIONARY | _LEVELS)).any())
 
     def stats(self, group: int, column: int, physical_type: str) -> ChunkStats:
         """Statistics of a chunk; bounds whose length is not that of the type are left out."""
@@ -222,7 +232,20 @@ def _column_meta(data: Any, at: Any, out: Any) -> Any:
         last, kind, at = _field(data, at, last)
         if at < 0 or kind == 0:
             return at
-        if (last == 5 or last == 7) and kind == 6:
+        if last == 2 and kind == 9:
+            count, inner, at = _list(data, at)
+            if at < 0 or inner != 5:
+                return np.int64(-1)
+            used = np.int64(0)
+            for _ in range(count):
+                value, at = _varint(data, at)
+                if at < 0:
+                    return np.int64(-1)
+                # Encodings beyond those known count as one that is not a dictionary.
+                number = _zigzag(value)
+                used |= np.int64(1) << (number if 0 <= number < 32 else np.int64(0))
+            out[7] = used
+        elif (last == 5 or last == 7) and kind == 6:
             value, at = _varint(data, at)
             out[0 if last == 5 else 1] = _zigzag(value)
         elif last == 12 and kind == 12:
@@ -262,7 +285,7 @@ def _row_group(data: Any, at: Any, out: Any) -> Any:
 
 @kernel
 def walk_footer(data: Any, out: Any) -> Any:
-    """Fill out int64[groups, columns, 7] (see the names above); the position near which the footer is damaged, or -1."""
+    """Fill out int64[groups, columns, 8] (see the names above); the position near which the footer is damaged, or -1."""
     at, last = np.int64(0), np.int64(0)
     while True:
         begin = at

@@ -96,6 +96,7 @@ class PlanOptions:
     values: bool = True
     file_index: bool = True
     row_groups: bool = True
+    filter_columns_first: bool = True
 
 
 def plan_scan(

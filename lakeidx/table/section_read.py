@@ -97,17 +97,30 @@ class SectionReader:
 
     def _plain(self, run: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
         """Files that share no key with any other: every index of theirs may leave out files, row groups and rows."""
-        needed = self._needed(merging=False)
         pushed = self._pushed(self._plan.predicate)
         for file in run:
+            # Without deletes nobody needs row kinds, and nothing stands between a row and the filter.
+            pure = not self._keep_deletes and (not self._plan.schema.primary_keys or file.delete_row_count == 0)
+            early = pure and pushed is not None and self._plan.layers.filter_columns_first
+            needed = self._wanted if early else self._needed(merging=False)
             answer = self._ask(file)
             if answer.skip:
                 continue
             selected = 0
-            for table in self._file(file, needed, pushed, answer.selection, BATCH_ROWS):
-                rows = self._finish(table)
+            merged = self.figures.rows_merged - self.figures.read.rows_given
+            for table in self._file(
+                file, needed, pushed, answer.selection, BATCH_ROWS, system_columns=not pure, filter_rows=early
+            ):
+                if early:
+                    rows = table.select(self._columns)
+                    self.figures.rows_selected += rows.num_rows
+                    self.figures.rows_merged = merged + self.figures.read.rows_given
+                else:
+                    rows = self._finish(table)
                 selected += rows.num_rows
                 yield rows
+            if early:
+                self.figures.rows_merged = merged + self.figures.read.rows_given
             if not selected:
                 self.figures.opened_for_nothing += 1
                 for index_type, column in answer.asked:
@@ -141,6 +154,9 @@ class SectionReader:
         pushed: Predicate | None,
         selection: Positions | None,
         batch_rows: int,
+        *,
+        system_columns: bool = True,
+        filter_rows: bool = False,
     ) -> Iterator[pa.Table]:
         self.figures.opened_bytes += file.file_size
         yield from read_data_file(
@@ -154,6 +170,8 @@ class SectionReader:
             deletion_vector=self._deletion_vector(file),
             selection=selection,
             batch_rows=batch_rows,
+            system_columns=system_columns,
+            filter_rows=filter_rows,
             counters=self.figures.read,
         )
 

@@ -75,6 +75,24 @@ def test_any_bytes_give_a_value_or_corrupt_file_error() -> None:
     assert len(footer) < damaged < len(variants)
 
 
+def test_columns_of_dictionary_pages_only_are_known() -> None:
+    n = 3000
+    table = pa.table({
+        "few": [f"v{i % 9}" for i in range(n)], "many": [f"value number {i}" for i in range(n)], "numbers": list(range(n)),
+        "plain": ["x"] * n,
+    })  # fmt: skip
+    for version in ("1.0", "2.6"):
+        out = io.BytesIO()
+        pq.write_table(
+            table, out, row_group_size=2000, use_dictionary=["few", "many"], dictionary_pagesize_limit=4096,
+            version=version, column_encoding={"numbers": "DELTA_BINARY_PACKED"},
+        )  # fmt: skip
+        chunks = FooterChunks(footer_of(out.getvalue()), 2, 4, "f")
+        found = [chunks.dictionary_only(c) for c in range(4)]
+        # The larger format version writes the dictionary itself as PLAIN, which may as well be a page of values.
+        assert found == [version == "1.0", False, False, False]
+
+
 def test_another_number_of_row_groups_or_columns_is_damage() -> None:
     footer = footer_of(sample_file(page_index=False))
     for groups, columns in ((1, 9), (3, 9), (2, 8), (2, 10)):

@@ -21,7 +21,7 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, U
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema import TableSchema
-from lakeidx.predicate import bind, col, parse_where
+from lakeidx.predicate import bind, col, filter_table, parse_where
 from lakeidx.types import Field, parse_type
 from tests.unit.data.tables import STORE, kv_rows_of, kv_table, plain_table, rows_of, table_schema
 
@@ -106,6 +106,72 @@ def test_row_groups_are_left_out_by_their_statistics(
     assert (counters.row_groups, counters.row_groups_read, counters.files) == (6, groups, 1)
     assert sum(t.num_rows for t in tables) == counters.rows_read == groups * 1000
     assert counters.bytes_read > 0 or groups == 0
+
+
+_FILTERS = ("k = 4321", "k < 1500 AND v = 'v003'", "v IS NULL", "v LIKE 'v01%' OR d > 11", "NOT (v = 'v001')", "k < 0", "k >= 0",
+            "v IN ('v001', 'zzz')", "new IS NULL", "new = 3", "new IS NULL AND v = 'v002'", "d = '7.0'", "t <> 'v001'")  # fmt: skip
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    where=st.sampled_from(_FILTERS),
+    names=st.sets(st.sampled_from(["k", "v", "d", "new", "t"])),
+    deleted=st.none() | st.sets(st.integers(0, 5999), max_size=40),
+    selected=st.none() | st.sets(st.integers(0, 5999), max_size=300),
+    batch_rows=st.integers(50, 2500),
+    system=st.booleans(),
+)
+def test_filtering_while_reading_is_filtering_afterwards(
+    written: tuple[str, DataFileMeta], where: str, names: set[str], deleted: set[int] | None, selected: set[int] | None,
+    batch_rows: int, system: bool,
+) -> None:  # fmt: skip
+    k, v, d = SCHEMA.fields
+    # t is the file's v under another name; v is new, d another type, so that filters on them need a cast.
+    schema = replace(
+        SCHEMA, id=1,
+        fields=(replace(k, type=parse_type("BIGINT NOT NULL")), replace(v, name="t"), Field(7, "v", parse_type("STRING")),
+                replace(d, type=parse_type("STRING")), Field(9, "new", parse_type("INT"))),
+    ) if "'7.0'" in where or "t <>" in where else replace(
+        SCHEMA, id=1, fields=(*SCHEMA.fields, Field(9, "new", parse_type("INT")), Field(10, "t", parse_type("STRING")))
+    )  # fmt: skip
+    predicate = bind(parse_where(where, schema.fields), schema.fields)
+    positions = {
+        "deletion_vector": None if deleted is None else BitMap(deleted),
+        "selection": None if selected is None else np.array(sorted(selected), np.int64),
+    }
+    whole = pa.concat_tables(read(written, schema, **positions) or [schema.kv_arrow_schema.empty_table()])
+    wanted = [n for n in schema.field_names if n in names]
+    expected = filter_table(predicate, whole).select(
+        [*(["_SEQUENCE_NUMBER", "_VALUE_KIND"] if system else []), *wanted]
+    )
+    counters = ReadCounters()
+    tables = read(
+        written, schema, wanted, predicate=predicate, filter_rows=True, system_columns=system, batch_rows=batch_rows,
+        counters=counters, **positions,
+    )  # fmt: skip
+    assert all(0 < t.num_rows <= batch_rows for t in tables)
+    assert sum(t.num_rows for t in tables) == expected.num_rows
+    if tables and expected.num_columns:
+        assert pa.concat_tables(tables).equals(expected)
+    assert counters.rows_given <= whole.num_rows
+
+
+def test_columns_beside_the_filter_are_read_of_row_groups_with_selected_rows(written: tuple[str, DataFileMeta]) -> None:
+    predicate = bind(parse_where("d = 3", SCHEMA.fields), SCHEMA.fields)
+    counters = ReadCounters()
+    selection = np.array([3, 16, 1001], np.int64)  # d of position 1001 is 0
+    (found,) = read(
+        written, SCHEMA, ["k"], predicate=predicate, filter_rows=True, selection=selection, counters=counters
+    )
+    assert found.column("k").to_pylist() == [3, 16]
+    assert (counters.row_groups_read, counters.rows_given) == (2, 3)
+    group = pq.read_metadata(written[0])
+    sizes = [
+        {group.row_group(g).column(c).path_in_schema: group.row_group(g).column(c).total_compressed_size
+         for c in range(group.num_columns)} for g in range(6)
+    ]  # fmt: skip
+    first = sum(sizes[0][c] for c in ("_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "d"))
+    assert counters.bytes_read == first + sizes[1]["d"]
 
 
 def test_a_predicate_on_a_column_that_the_file_lacks(written: tuple[str, DataFileMeta]) -> None:
