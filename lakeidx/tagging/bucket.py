@@ -13,6 +13,7 @@ source   org.apache.hudi.index.bucket.{HoodieSimpleBucketIndex,HoodieSparkConsis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ from lakeidx.tagging.bucket_id import bucket_ids
 from lakeidx.tagging.consistent import nodes_of, ring_places
 from lakeidx.tagging.figures import TagFigures
 from lakeidx.tagging.hash_rings import HashRings, bucket_of_node
+from lakeidx.tagging.options import IndexOptions
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,11 @@ class BucketTagger(StatelessTagger):
         rings = HashRings(context)
         places = ring_places(batch.record_keys, fields)
         out = np.empty(len(batch), np.int32)
+        live: dict[bytes, set[int]] = {p: set() for p in batch.partitions}
+        for file in context.view.files(batch.partitions):
+            live[file.partition].add(file.bucket)
         for i, partition in enumerate(batch.partitions):
-            ring = rings.load(context.view.partition_text(partition))
+            ring = rings.load(context.view.partition_text(partition), live[partition])
             rows = np.flatnonzero(batch.partition == i)
             buckets = np.array([bucket_of_node(node) for node in ring.nodes], np.int32)
             out[rows] = buckets[nodes_of(ring, places[rows])]
@@ -79,14 +84,19 @@ def index_fields(batch: KeyBatch, context: TagContext) -> list[str]:
 
     errors   InvalidInputError when the option names another column
     """
-    chosen = list(context.options.hoodie_bucket_index_hash_field)
-    unknown = [c for c in chosen if c not in batch.keys.column_names]
+    return ring_fields(batch.keys.column_names, context.options)
+
+
+def ring_fields(key_names: Sequence[str], options: IndexOptions) -> list[str]:
+    """`index_fields` of a table whose trimmed primary key has these columns."""
+    chosen = list(options.hoodie_bucket_index_hash_field)
+    unknown = [c for c in chosen if c not in key_names]
     if unknown:
         raise InvalidInputError(
-            f"hoodie.bucket.index.hash.field names {', '.join(unknown)}; the key has {', '.join(batch.keys.column_names)}"
+            f"hoodie.bucket.index.hash.field names {', '.join(unknown)}; the key has {', '.join(key_names)}"
         )
     # A key of one column is its bare value and has no field names to pick by.
-    return chosen if len(batch.keys.column_names) > 1 else []
+    return chosen if len(key_names) > 1 else []
 
 
 def _refuse_foreign_buckets(buckets: Int64s, context: TagContext) -> None:

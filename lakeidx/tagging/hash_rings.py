@@ -2,9 +2,17 @@
 
 A partition's ring starts as every writer derives it (`consistent.initial_metadata`). A resize writes a new metadata
 file ``<index dir>/consistent-hashing/<partition>/<instant>.hashing_meta`` before its commit, and an empty marker
-``<instant>.commit`` after it; the instant is a 14-digit sequence number, ``-`` and the commit's name. The newest file
-counts whose marker is there or whose commit the table has, so that a resize is believed exactly when its rewritten
-files are.
+``<instant>.commit`` after it; the instant is a 14-digit sequence number, ``-`` and the commit's name. The newest ring
+counts that
+
+1.  fits the snapshot: every bucket with files is one of its nodes. A ring from before a resize does not fit after it, and
+    one from after it does not fit when the table was rolled back;
+2.  was committed: its marker is there, or the table knows its commit, or one of the buckets that only it has holds files.
+    The last proof is for a writer that died before it left the marker, and whose snapshot has expired. It holds because
+    a new bucket's number is one that no ring file of the partition has.
+
+So a resize is believed exactly when its rewritten files are there. (Hudi's own rule lost rings whose commit was archived,
+HUDI-6047; its proof by file id prefixes is the model of the last one.)
 
 Where Hudi names a bucket by a file id prefix, that prefix starts with the bucket's number here (8 digits), as in Hudi's
 simple bucket index.
@@ -20,7 +28,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote, unquote
 
-from lakeidx.errors import CommitConflictError, InternalError
+from lakeidx.errors import CommitConflictError, InternalError, InvalidInputError
 from lakeidx.storage.base import join
 from lakeidx.tagging.base import CommitInfo, TagContext
 from lakeidx.tagging.bucket_id import bucket_of_file_id, new_file_id_prefix
@@ -76,35 +84,55 @@ class HashRings:
     def __init__(self, context: TagContext) -> None:
         self._context = context
 
-    def load(self, partition: str) -> HashingMetadata:
+    def load(self, partition: str, live: Collection[int] = ()) -> HashingMetadata:
         """The ring of a partition (its directory path).
 
-        errors   CorruptFileError for a metadata file that cannot be read
+        live     buckets that have files in the snapshot
+        errors   CorruptFileError for a metadata file that cannot be read; InvalidInputError when no ring has all live
+                 buckets
         """
-        folder = self._folder(partition)
-        names = [f.name for f in self._context.store.list(folder) if not f.is_dir]
+        names = self._names(partition)
         marked = {n.removesuffix(COMMIT_SUFFIX) for n in names if n.endswith(COMMIT_SUFFIX)}
-        instants = sorted((n.removesuffix(FILE_SUFFIX) for n in names if n.endswith(FILE_SUFFIX)), reverse=True)
-        for instant in instants:
-            if instant not in marked:
-                if not self._context.view.is_committed([unquote(instant.partition("-")[2])])[0]:
-                    continue
-                self._mark(partition, instant)
-            path = join(folder, instant + FILE_SUFFIX)
-            return decode_metadata(self._context.store.get(path), path)
-        count = self._context.options.hoodie_bucket_index_num_buckets
-        return _numbered(initial_metadata(partition, count))
+        # Newest first; of several attempts at one resize the marked one first.
+        instants = sorted(self._instants(names), key=lambda i: (_number(i), i in marked), reverse=True)
+        rings = [self._read(partition, instant) for instant in instants]
+        rings.append(self._initial(partition))
+        wanted = set(live)
+        for at, ring in enumerate(rings):
+            if not wanted <= _buckets(ring):
+                continue
+            if ring.instant == INITIAL_INSTANT or ring.instant in marked:
+                return ring
+            older = [r for r in rings[at + 1 :] if r.seq_no < ring.seq_no]
+            own = _buckets(ring).difference(*(_buckets(r) for r in older))
+            if wanted & own or self._context.view.is_committed([_commit_of(ring.instant)])[0]:
+                self._mark(partition, ring.instant)
+                return ring
+        unknown = sorted(wanted - _buckets(rings[0]))
+        raise InvalidInputError(
+            f"no ring of partition {partition!r} has its bucket {unknown[0] if unknown else max(wanted)}: "
+            "another writer placed rows by another rule, or the ring's files are lost",
+            path=self._folder(partition),
+        )
 
-    def save(self, resizes: Sequence[Resize], commit: CommitInfo) -> None:
+    def taken(self, partition: str) -> set[int]:
+        """Bucket numbers that some ring file of the partition has, those of attempts that were given up included."""
+        rings = [self._read(partition, instant) for instant in self._instants(self._names(partition))]
+        return _buckets(self._initial(partition)).union(*(_buckets(r) for r in rings))
+
+    def save(
+        self, resizes: Sequence[Resize], commit: CommitInfo, live: Mapping[str, Collection[int]] | None = None
+    ) -> None:
         """Write the rings that a commit's resizes lead to; they are believed once the commit is there.
 
+        live     buckets with files, by partition; see `load`
         errors   CommitConflictError when a ring is not the one a resize was planned on
         """
         by_partition: dict[str, list[Resize]] = {}
         for item in resizes:
             by_partition.setdefault(item.partition, []).append(item)
         for partition, items in by_partition.items():
-            ring = self.load(partition)
+            ring = self.load(partition, (live or {}).get(partition, ()))
             if any(item.seq_no != ring.seq_no for item in items):
                 raise CommitConflictError(f"the ring of partition {partition!r} was resized meanwhile")
             instant = f"{ring.seq_no + 1:014d}-{quote(commit.instant, safe='')}"
@@ -114,16 +142,48 @@ class HashRings:
     def confirm(self, resizes: Sequence[Resize], commit: CommitInfo) -> None:
         """Mark the rings of a commit that is there, so that nobody has to ask the table for it."""
         for partition in {item.partition for item in resizes}:
-            suffix = "-" + quote(commit.instant, safe="")
-            for file in self._context.store.list(self._folder(partition)):
-                if file.name.endswith(suffix + FILE_SUFFIX):
-                    self._mark(partition, file.name.removesuffix(FILE_SUFFIX))
+            for instant in self._of_commit(partition, commit):
+                self._mark(partition, instant)
+
+    def give_up(self, resizes: Sequence[Resize], commit: CommitInfo) -> None:
+        """Take the rings of a commit away that is certain not to be in the table."""
+        for partition in {item.partition for item in resizes}:
+            for instant in self._of_commit(partition, commit):
+                self._context.store.delete(join(self._folder(partition), instant + FILE_SUFFIX))
+
+    def _of_commit(self, partition: str, commit: CommitInfo) -> list[str]:
+        return [i for i in self._instants(self._names(partition)) if _commit_of(i) == commit.instant]
+
+    def _names(self, partition: str) -> list[str]:
+        return [f.name for f in self._context.store.list(self._folder(partition)) if not f.is_dir]
+
+    def _instants(self, names: Sequence[str]) -> list[str]:
+        return [n.removesuffix(FILE_SUFFIX) for n in names if n.endswith(FILE_SUFFIX)]
+
+    def _read(self, partition: str, instant: str) -> HashingMetadata:
+        path = join(self._folder(partition), instant + FILE_SUFFIX)
+        return decode_metadata(self._context.store.get(path), path)
+
+    def _initial(self, partition: str) -> HashingMetadata:
+        return _numbered(initial_metadata(partition, self._context.options.hoodie_bucket_index_num_buckets))
 
     def _mark(self, partition: str, instant: str) -> None:
         self._context.store.put(join(self._folder(partition), instant + COMMIT_SUFFIX), b"")
 
     def _folder(self, partition: str) -> str:
         return join(self._context.index_dir, _FOLDER, partition or ".")
+
+
+def _number(instant: str) -> str:
+    return instant.partition("-")[0]
+
+
+def _commit_of(instant: str) -> str:
+    return unquote(instant.partition("-")[2])
+
+
+def _buckets(ring: HashingMetadata) -> set[int]:
+    return {bucket_of_node(n) for n in ring.nodes}
 
 
 def plan_resizes(
