@@ -1,13 +1,15 @@
-"""CRC-32 (IEEE, as ``java.util.zip.CRC32``) of whole byte ranges and of fixed-size pages."""
+"""CRC-32 (IEEE, as ``java.util.zip.CRC32``) of whole byte strings and of many ranges.
+
+zlib-ng computes it with carry-less multiplication, four to five times as fast as zlib: a 64 KB block costs 4 microseconds.
+"""
 
 from __future__ import annotations
 
-import itertools
-import zlib
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
+from zlib_ng import zlib_ng
 
 Bytes = bytes | bytearray | memoryview
 
@@ -16,14 +18,14 @@ def crc32(*parts: Bytes) -> int:
     """Checksum of the parts as if they lay one after another: 0 .. 2**32 - 1."""
     value = 0
     for part in parts:
-        value = zlib.crc32(part, value)
+        value = zlib_ng.crc32(part, value)
     return value
 
 
-def crc32_pages(data: npt.NDArray[np.uint8], bounds: Iterable[int]) -> npt.NDArray[np.uint32]:
-    """Checksum of each page ``data[bounds[i]:bounds[i + 1]]``.
+def crc32_ranges(data: memoryview, starts: Iterable[int], ends: Iterable[int]) -> npt.NDArray[np.uint32]:
+    """Checksum of each range ``data[start:end]``.
 
-    returns  uint32[number of bounds - 1]
+    returns  uint32[number of ranges]
     """
-    edges = list(bounds)
-    return np.array([zlib.crc32(data[a:b].data) for a, b in itertools.pairwise(edges)], np.uint32)
+    checksum = zlib_ng.crc32
+    return np.array([checksum(data[a:b]) for a, b in zip(starts, ends, strict=True)], np.uint32)

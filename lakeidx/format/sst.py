@@ -37,6 +37,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from lakeidx.codec.checksum import crc32
 from lakeidx.codec.compress import BlockCodec, BlockCompressor, decompress_block
 from lakeidx.codec.cursor import Cursor
@@ -148,11 +151,18 @@ def read_block(file: memoryview, handle: BlockHandle, *, path: str | None = None
         raise CorruptFileError(
             f"block checksum is {found:08x}, its trailer says {expected:08x}", path=path, offset=handle.offset
         )
+    return stored_body(stored, codec, path=path, base=handle.offset).data
+
+
+def stored_body(stored: memoryview, codec: int, *, path: str | None = None, base: int = 0) -> npt.NDArray[np.uint8]:
+    """The body of a block from its stored form; for codec none a view of it.
+
+    errors   CorruptFileError when it does not decompress
+    """
     if codec == BlockCodec.NONE:
-        return stored
-    size, start = decode_varint(stored, 0, path=path, base=handle.offset)
-    body = decompress_block(codec, stored[start:], size, path=path, base=handle.offset + start)
-    return body.data
+        return np.frombuffer(stored, np.uint8)
+    size, start = decode_varint(stored, 0, path=path, base=base)
+    return decompress_block(codec, stored[start:], size, path=path, base=base + start)
 
 
 def encode_index_value(handle: BlockHandle) -> bytes:

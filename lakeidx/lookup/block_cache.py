@@ -72,15 +72,16 @@ class BlockCache:
             self._sizes.move_to_end((file, block))
         self._hits += len(blocks)
 
-    def admit(self, file: int, number: int, block: Block) -> None:
-        """Keep a loaded block and drop the least recently used ones that no longer fit."""
+    def admit(self, file: int, numbers: list[int], blocks: list[Block]) -> None:
+        """Keep loaded blocks and drop the least recently used ones that no longer fit."""
         with self.lock:
-            self._loads += 1
-            if len(block) > self.max_bytes or (file, number) in self._sizes:
-                return
-            self._sizes[file, number] = len(block)
-            self._used += len(block)
-            self._files[file].keep(number, block)
+            for number, block in zip(numbers, blocks, strict=True):
+                self._loads += 1
+                if len(block) > self.max_bytes or (file, number) in self._sizes:
+                    continue
+                self._sizes[file, number] = len(block)
+                self._used += len(block)
+                self._files[file].keep(number, block)
             while self._used > self.max_bytes:
                 (other, dropped), size = self._sizes.popitem(last=False)
                 owner = self._files.get(other)
@@ -95,53 +96,68 @@ class BlockCache:
                 self._used -= self._sizes.pop(key)
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Blocks fresh from the file, checked.
+
+    copies     the decompressed ones, by block number
+    addresses  int64[n], of the n blocks asked for, copies or in the file
+    """
+
+    copies: dict[int, Block]
+    addresses: npt.NDArray[np.int64]
+
+
 class BlockFile(ABC):
-    """A file made of blocks, some of them in memory: resident ones (views of the file) for ever, others while the cache keeps them.
+    """A file made of blocks. Those in memory stay: ranges of the mapped file for ever, copies as the cache bids.
 
     addresses  int64[n], address of each block, 0 when it is not in memory; kernels read it
     """
 
     def __init__(self, n_blocks: int, cache: BlockCache) -> None:
         self.addresses = np.zeros(n_blocks, np.int64)
-        self._blocks: list[Block | None] = [None] * n_blocks
+        self._copies: list[Block | None] = [None] * n_blocks
         self._resident = np.zeros(n_blocks, np.bool_)
         self._all_resident = n_blocks == 0
         self._cache = cache
         self._number = cache.attach(self)
 
     @abstractmethod
-    def load_block(self, number: int) -> tuple[Block, bool]:
-        """One block from the file, checked and decompressed, and whether it is a view of the file."""
+    def load_blocks(self, numbers: npt.NDArray[np.int64]) -> Loaded:
+        """Blocks from the file, checked and decompressed; each number is given once."""
 
     @abstractmethod
-    def block_bytes(self, number: int) -> int:
-        """What a block that is not loaded will take in memory, 0 for a view of the file; unchecked, for planning."""
+    def file_range(self, number: int) -> Block:
+        """The bytes that a block has in the file: its contents, when it is not compressed."""
+
+    @abstractmethod
+    def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """What each block takes in memory, 0 for a range of the file; unchecked, for planning."""
 
     def block(self, number: int) -> Block:
         """One block, loaded when it is not in memory."""
-        block = self._blocks[number]
+        if self._resident[number]:
+            return self.file_range(number)
+        block = self._copies[number]
         if block is not None:
-            if not self._resident[number]:
-                self._count_use(number)
+            self._count_use(number)
             return block
-        block, resident = self.load_block(number)
-        if resident:
-            self._keep_resident(number, block)
-        else:
-            self._cache.admit(self._number, number, block)
-        return block
+        block = self._load(np.array([number], np.int64)).copies.get(number)
+        return self.file_range(number) if block is None else block
 
     def in_memory(self, number: int) -> Block | None:
         """One block if it is in memory; does not count as a use."""
-        return self._blocks[number]
+        return self.file_range(number) if self._resident[number] else self._copies[number]
 
     def parts(self, wanted: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
         """Cut block numbers into runs that may be held together (a run has at least one block)."""
         if self._all_resident or not len(wanted):
             return [wanted]
-        sizes = [self._known_size(int(number)) for number in wanted]
+        sizes = self.block_bytes(wanted)
+        if sizes.sum() <= self._cache.working_bytes:
+            return [wanted]
         out, start, used = [], 0, 0
-        for i, size in enumerate(sizes):
+        for i, size in enumerate(sizes.tolist()):
             if i > start and used + size > self._cache.working_bytes:
                 out.append(wanted[start:i])
                 start, used = i, 0
@@ -152,25 +168,23 @@ class BlockFile(ABC):
         """Have blocks in memory and keep them, and all others that are there now, while the result is held."""
         if self._all_resident:
             return Pinned(self.addresses, [])
-        numbers = wanted.tolist()
         with self._cache.lock:
             # Nothing is dropped while the lock is held, so the copied addresses are those of the copied blocks.
             addresses = self.addresses.copy()
-            held = self._blocks.copy()
-            self._cache.touch(self._number, [i for i in numbers if held[i] is not None and not self._resident[i]])
-        for number in numbers:
-            if held[number] is None:
-                block = self.block(number)
-                addresses[number] = block.ctypes.data
-                held[number] = block
+            held: list[Block | None] = self._copies.copy()
+            there = wanted[(addresses[wanted] != 0) & ~self._resident[wanted]]
+            self._cache.touch(self._number, there.tolist())
+        missing = wanted[addresses[wanted] == 0]
+        if len(missing):
+            loaded = self._load(missing)
+            addresses[missing] = loaded.addresses
+            held += loaded.copies.values()
         return Pinned(addresses, held)
 
     def touch(self, numbers: npt.NDArray[np.int64]) -> None:
         """Count uses of blocks that are in memory."""
         with self._cache.lock:
-            self._cache.touch(
-                self._number, [i for i in numbers.tolist() if self._blocks[i] is not None and not self._resident[i]]
-            )
+            self._cache.touch(self._number, [i for i in numbers.tolist() if self._copies[i] is not None])
 
     def all_in_memory(self) -> bool:
         """True when every block is there at this moment."""
@@ -188,29 +202,32 @@ class BlockFile(ABC):
 
     def keep(self, number: int, block: Block) -> None:
         """For the cache: the block is kept from now on."""
-        self._blocks[number] = block
+        self._copies[number] = block
         self.addresses[number] = block.ctypes.data
 
     def drop(self, number: int) -> None:
         """For the cache: the block is not kept any more."""
         self.addresses[number] = 0
-        self._blocks[number] = None
+        self._copies[number] = None
 
-    def _keep_resident(self, number: int, block: Block) -> None:
-        self.keep(number, block)
-        self._resident[number] = True
-        self._all_resident = bool(self._resident.all())
+    def _load(self, numbers: npt.NDArray[np.int64]) -> Loaded:
+        """Load blocks; those that can stay do."""
+        loaded = self.load_blocks(numbers)
+        copies = loaded.copies
+        if copies:
+            self._cache.admit(self._number, list(copies), list(copies.values()))
+        if len(copies) < len(numbers):
+            stay = np.array([number not in copies for number in numbers.tolist()]) if copies else np.True_
+            at = np.flatnonzero(np.broadcast_to(stay, len(numbers)))
+            self.addresses[numbers[at]] = loaded.addresses[at]
+            self._resident[numbers[at]] = True
+            self._all_resident = bool(self._resident.all())
+        return loaded
 
     def _count_use(self, number: int) -> None:
         with self._cache.lock:
-            if self._blocks[number] is not None:
+            if self._copies[number] is not None:
                 self._cache.touch(self._number, [number])
-
-    def _known_size(self, number: int) -> int:
-        block = self._blocks[number]
-        if block is None:
-            return self.block_bytes(number)
-        return 0 if self._resident[number] else len(block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +235,8 @@ class Pinned:
     """Blocks that stay in memory while this object lives.
 
     addresses  int64[n], by block number; 0 for blocks that are not in memory
-    blocks     what keeps them there
+    held       the copies among them
     """
 
     addresses: npt.NDArray[np.int64]
-    blocks: list[Block | None]
+    held: list[Block | None]

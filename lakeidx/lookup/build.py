@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from lakeidx.codec.compacted_row_vec import encode_compacted_rows
+from lakeidx.codec.compress import BlockCodec
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.data.parquet_read import read_data_file
 from lakeidx.format.manifest import ManifestEntry
@@ -31,6 +32,9 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
 
 _COPY_BYTES = 8 << 20
+_COMPRESSION, _BLOCK_SIZE = "lookup.cache-spill-compression", "cache-page-size"
+#: Of lookup files beside a table, unless it says otherwise.
+BLOCK_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,20 @@ def lookup_store_type(schema: TableSchema) -> StoreType:
     return parse_store_type(schema.table_options.lookup_store_type)
 
 
+def lookup_store_options(schema: TableSchema) -> LookupStoreOptions:
+    """How a table's lookup files are made.
+
+    Paimon's defaults (zstd, blocks of 64 KB) are for scratch files that a compaction asks in key order. These files are asked for
+    keys from everywhere, and a key costs the check of a whole block: where the table says nothing, blocks are not compressed
+    (they are read in place) and have 16 KB.
+    """
+    said = schema.table_options
+    options = LookupStoreOptions.from_table_options(said)
+    if not said.is_set(_COMPRESSION):
+        options = replace(options, compression=BlockCodec.NONE)
+    return options if said.is_set(_BLOCK_SIZE) else replace(options, block_size=BLOCK_BYTES)
+
+
 def lookup_keys(table: pa.Table, schema: TableSchema) -> RowBytes:
     """The trimmed primary keys of rows in the form lookup files have them."""
     columns = [table.column(n) for n in schema.trimmed_primary_keys]
@@ -79,7 +97,7 @@ def build_lookup_file(work: LookupBuild) -> StoredLookup:
     factory = LookupStoreFactory(
         store_type,
         order=KeyOrder.row_compacted(file_schema.key_types),
-        options=LookupStoreOptions.from_table_options(work.schema.table_options),
+        options=lookup_store_options(work.schema),
     )
     types = [f.type for f in file_schema.fields]
     with tempfile.TemporaryDirectory(prefix="lakeidx-lookup-", dir=work.local_dir) as folder:

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.checksum import crc32
+from lakeidx.codec.checksum import crc32_ranges
 from lakeidx.codec.compress import BlockCodec, decompress_block
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.hash_store import PAGE_HEADER_SIZE, HashContext, check_context, context_checksum, decode_context
 from lakeidx.lookup import hash_read_kernels as kernels
-from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Pinned
+from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Loaded, Pinned
 from lakeidx.lookup.bloom import BloomFilter, BloomShape
 from lakeidx.lookup.hash_writer import context_path
 from lakeidx.lookup.key_order import KeyOrder
@@ -117,31 +117,46 @@ class HashFile(BlockFile):
         assert whole is not None
         return whole[start : start + size].tobytes()
 
-    def load_block(self, number: int) -> tuple[Block, bool]:
-        """A page of the image."""
-        start, size = int(self.positions[number]), int(self.context.page_sizes[number])
-        stored = self.data[start : start + size].data
-        checksums = self.context.page_checksums
-        if checksums is not None and crc32(stored) != int(checksums[number]):
-            raise CorruptFileError(
-                f"page checksum is {crc32(stored):08x}, the context says {int(checksums[number]):08x}",
-                path=self.path,
-                offset=start,
-            )
+    def load_blocks(self, numbers: npt.NDArray[np.int64]) -> Loaded:
+        """Pages of the image."""
+        starts, sizes = self.positions[numbers], self.context.page_sizes[numbers]
+        view = self.data.data
+        if self.context.page_checksums is not None:
+            found = crc32_ranges(view, starts.tolist(), (starts + sizes).tolist())
+            expected = self.context.page_checksums[numbers]
+            if not np.array_equal(found, expected):
+                bad = np.flatnonzero(found != expected)[0]
+                raise CorruptFileError(
+                    f"page checksum is {found[bad]:08x}, the context says {int(expected[bad]):08x}",
+                    path=self.path,
+                    offset=int(starts[bad]),
+                )
         if self.context.codec is BlockCodec.NONE:
-            return np.frombuffer(stored, np.uint8), True
+            return Loaded({}, self.data.ctypes.data + starts)
+        copies = {
+            number: self._decompressed(number, view[start : start + size], start)
+            for number, start, size in zip(numbers.tolist(), starts.tolist(), sizes.tolist(), strict=True)
+        }
+        return Loaded(copies, np.array([page.ctypes.data for page in copies.values()], np.int64))
+
+    def file_range(self, number: int) -> Block:
+        """The stored form of a page."""
+        start = int(self.positions[number])
+        return self.data[start : start + int(self.context.page_sizes[number])]
+
+    def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """0 when the file is the image."""
+        if self.context.codec is BlockCodec.NONE:
+            return np.zeros(len(numbers), np.int64)
+        return np.minimum(self.context.page_size, self.context.image_size - (numbers << self.shift))
+
+    def _decompressed(self, number: int, stored: memoryview, start: int) -> Block:
+        size = len(stored)
         if size < PAGE_HEADER_SIZE or _PAYLOAD_SIZE.unpack_from(stored)[0] != size - PAGE_HEADER_SIZE:
             raise CorruptFileError(f"expected a page of {size - PAGE_HEADER_SIZE} bytes", path=self.path, offset=start)
-        payload = stored[PAGE_HEADER_SIZE:]
         base = start + PAGE_HEADER_SIZE
-        return decompress_block(self.context.codec, payload, self._page_bytes(number), path=self.path, base=base), False
-
-    def block_bytes(self, number: int) -> int:
-        """0 when the file is the image."""
-        return 0 if self.context.codec is BlockCodec.NONE else self._page_bytes(number)
-
-    def _page_bytes(self, number: int) -> int:
-        return min(self.context.page_size, self.context.image_size - (number << self.shift))
+        image_bytes = min(self.context.page_size, self.context.image_size - (number << self.shift))
+        return decompress_block(self.context.codec, stored[PAGE_HEADER_SIZE:], image_bytes, path=self.path, base=base)
 
     def _read_range(self, place: int, size: int) -> npt.NDArray[np.uint8]:
         """Bytes of the image as one array of their own (a view when the file is the image)."""

@@ -5,7 +5,8 @@ What protects which byte:
 ==============  =======================================================================================================
 bytes           how damage is found
 ==============  =======================================================================================================
-data blocks     trailer checksum, then every entry and the order of the keys, when a block is first used
+data blocks     trailer checksum, then every entry, when a block is first used; without `checksum` also form and order of the
+                keys (the writer of a listed file has checked them, and the checksum says that these are its bytes)
 index block     trailer checksum and order, at open; its handles must fill the data area without a gap
 footer          magic number, and its parts must fill the end of the file exactly, at open
 filter, and     the format has no checksum for them. With `checksum` (from `LookupFile`, kept in listings) everything after the
@@ -24,13 +25,12 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.checksum import crc32
+from lakeidx.codec.checksum import crc32, crc32_ranges
 from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.codec.varint import decode_varint
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.sst import FOOTER_SIZE, TRAILER_SIZE, BlockHandle, decode_footer, decode_index_value, read_block
+from lakeidx.format.sst import FOOTER_SIZE, TRAILER_SIZE, decode_footer, read_block, stored_body
 from lakeidx.lookup import sort_read_kernels as kernels
-from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile
+from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Loaded
 from lakeidx.lookup.bloom import BloomFilter, BloomShape
 from lakeidx.lookup.key_order import KeyOrder
 from lakeidx.lookup.key_rank import common_prefix
@@ -65,15 +65,17 @@ class SortFile(BlockFile):
         self.footer = decode_footer(bytes(self.view[-FOOTER_SIZE:]), len(self.view), path=path)
         bloom, index = self.footer.bloom, self.footer.index
         self.data_end = bloom.offset if bloom else index.offset
-        self.last_keys, self.handles = self._read_index(read_block(self.view, index, path=path))
+        self.last_keys, self.starts, self.ends = self._read_index(read_block(self.view, index, path=path))
+        self._base = int(self.data.ctypes.data)
+        self._check_order = checksum is None
         if checksum is not None and crc32(self.view[self.data_end :]) != checksum:
             raise CorruptFileError(
                 f"filter, index and footer have checksum {crc32(self.view[self.data_end :]):08x}, expected {checksum:08x}",
                 path=path,
                 offset=self.data_end,
             )
-        n = len(self.handles)
-        self.counts, self.steps, self.ends, self.skips = (np.zeros(n, np.int64) for _ in range(4))
+        n = len(self.starts)
+        self.counts, self.steps, self.entry_ends, self.skips = (np.zeros(n, np.int64) for _ in range(4))
         super().__init__(n, cache)
         self.filter = self._read_filter()
         self._last_ranks = np.zeros(n, np.uint64)
@@ -90,16 +92,17 @@ class SortFile(BlockFile):
 
     def entries(self) -> Iterator[tuple[npt.NDArray[np.uint8], RowBytes, RowBytes]]:
         """Each block with its keys and values, in order."""
-        for number in range(len(self.handles)):
+        for number in range(len(self.starts)):
             body = self.block(number)
             keys, key_sizes, values, sizes = self._spans(number, body)
             yield body, take_spans(keys, key_sizes), take_spans(values, sizes)
 
-    def _read_index(self, body: memoryview) -> tuple[RowBytes, list[BlockHandle]]:
+    def _read_index(self, body: memoryview) -> tuple[RowBytes, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Last keys, and where the stored bodies of the data blocks begin and end."""
         offset = self.footer.index.offset
         block = np.frombuffer(body, np.uint8)
         fault, count, step, end, _ = kernels.check_body(
-            block.ctypes.data, len(block), *self.order.for_kernels, 0, -1, 0, -1
+            block.ctypes.data, len(block), *self.order.for_kernels, 0, -1, 0, -1, True
         )
         if fault >= 0:
             raise CorruptFileError(
@@ -107,25 +110,20 @@ class SortFile(BlockFile):
                 path=self.path,
                 offset=offset,
             )
-        keys, key_sizes, values, sizes = (np.empty(count, np.int64) for _ in range(4))
+        keys, key_sizes, values, sizes, starts, ends = (np.empty(count, np.int64) for _ in range(6))
         kernels.spans_of_body(block.ctypes.data, count, step, end, keys, key_sizes, values, sizes)
-        handles: list[BlockHandle] = []
-        place = 0
-        for value in take_spans(values, sizes).to_list():
-            handle = decode_index_value(value, path=self.path, base=offset)
-            if handle.offset != place:
-                raise CorruptFileError(
-                    f"index says block {len(handles)} is at {handle.offset}, the one before ends at {place}",
-                    path=self.path,
-                    offset=offset,
-                )
-            place += handle.size + TRAILER_SIZE
-            handles.append(handle)
+        fault, place = kernels.read_handles(values, sizes, TRAILER_SIZE, starts, ends)
+        if fault >= 0:
+            raise CorruptFileError(
+                f"the index does not say that block {fault} begins at {place}, where the one before ends",
+                path=self.path,
+                offset=offset,
+            )
         if place != self.data_end:
             raise CorruptFileError(
                 f"data blocks end at {place}, the next part begins at {self.data_end}", path=self.path, offset=place
             )
-        return take_spans(keys, key_sizes), handles
+        return take_spans(keys, key_sizes), starts, ends
 
     def _read_filter(self) -> BloomFilter | None:
         bloom = self.footer.bloom
@@ -141,10 +139,10 @@ class SortFile(BlockFile):
             out[kernels.FILTER_PROBES] = self.filter.shape.probes
         out[kernels.LAST_KEYS] = self.last_keys.data.ctypes.data
         out[kernels.LAST_KEY_OFFSETS] = self.last_keys.offsets.ctypes.data
-        out[kernels.BLOCKS] = len(self.handles)
+        out[kernels.BLOCKS] = len(self.starts)
         out[kernels.CODES], out[kernels.FIELDS] = self.order.for_kernels
         last_keys = addresses_of(self.last_keys)
-        n = len(self.handles)
+        n = len(self.starts)
         codes = self.order.for_kernels
         skip = 0
         if n:
@@ -159,45 +157,62 @@ class SortFile(BlockFile):
         out[kernels.BODIES] = addresses.ctypes.data
         out[kernels.COUNTS] = self.counts.ctypes.data
         out[kernels.STEPS] = self.steps.ctypes.data
-        out[kernels.ENDS] = self.ends.ctypes.data
+        out[kernels.ENDS] = self.entry_ends.ctypes.data
         return int(out.ctypes.data)
 
-    def load_block(self, number: int) -> tuple[Block, bool]:
-        """A block body that kernels may search."""
-        handle = self.handles[number]
-        body = np.frombuffer(read_block(self.view, handle, path=self.path), np.uint8)
-        bounds = self.last_keys.offsets[max(number - 1, 0) : number + 2].tolist()
-        base = self.last_keys.data.ctypes.data
-        before = (base + bounds[0], bounds[1] - bounds[0]) if number else (0, -1)
-        fault, count, step, end, skip = kernels.check_body(
-            body.ctypes.data, len(body), *self.order.for_kernels, *before, base + bounds[-2], bounds[-1] - bounds[-2]
-        )
-        if fault >= 0:
+    def load_blocks(self, numbers: npt.NDArray[np.int64]) -> Loaded:
+        """Block bodies that kernels may search."""
+        starts, ends = self.starts[numbers], self.ends[numbers]
+        # The type byte, which the checksum covers too, follows the stored body, and the checksum follows it.
+        found = crc32_ranges(self.view, starts.tolist(), (ends + 1).tolist())
+        expected = self.data[ends[:, None] + np.arange(1, TRAILER_SIZE)].view("<u4").reshape(-1)
+        if not np.array_equal(found, expected):
+            bad = np.flatnonzero(found != expected)[0]
             raise CorruptFileError(
-                f"entry at {fault} of the block's {len(body)} bytes is damaged or out of order (key order: {self.order})",
+                f"block checksum is {found[bad]:08x}, its trailer says {expected[bad]:08x}",
                 path=self.path,
-                offset=handle.offset,
+                offset=int(starts[bad]),
             )
-        # The same values whenever a block is loaded again, so readers that still use the old copy are not disturbed.
-        self.counts[number], self.steps[number], self.ends[number], self.skips[number] = count, step, end, skip
-        return body, self.data[handle.offset + handle.size] == 0
+        addresses, sizes = self._base + starts, ends - starts
+        copies = {}
+        codecs = self.data[ends]
+        for i in np.flatnonzero(codecs).tolist():
+            start = int(starts[i])
+            body = stored_body(self.view[start : ends[i]], int(codecs[i]), path=self.path, base=start)
+            copies[int(numbers[i])] = body
+            addresses[i], sizes[i] = body.ctypes.data, len(body)
+        damaged, fault = kernels.check_bodies(
+            addresses, sizes, numbers, *self.order.for_kernels, *addresses_of(self.last_keys), self._check_order,
+            self.counts, self.steps, self.entry_ends, self.skips,
+        )  # fmt: skip
+        if damaged >= 0:
+            raise CorruptFileError(
+                f"entry at {fault} of the block's {sizes[damaged]} bytes is damaged or out of order (key order: {self.order})",
+                path=self.path,
+                offset=int(starts[damaged]),
+            )
+        return Loaded(copies, addresses)
 
-    def block_bytes(self, number: int) -> int:
-        """What a block takes in memory, as its unchecked prefix says; only for planning."""
-        handle = self.handles[number]
-        end = handle.offset + handle.size
-        if self.data[end] == 0:
-            return 0
-        return decode_varint(self.view[handle.offset : end], 0, path=self.path, base=handle.offset)[0]
+    def file_range(self, number: int) -> Block:
+        """The stored body of a block."""
+        return self.data[self.starts[number] : self.ends[number]]
+
+    def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """What blocks take in memory, as their unchecked prefixes say."""
+        out = np.empty(len(numbers), np.int64)
+        kernels.body_sizes(self._base, self.ends, self.starts, numbers, out)
+        return out
 
     def _spans(self, number: int, body: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], ...]:
         spans = tuple(np.empty(self.counts[number], np.int64) for _ in range(4))
-        kernels.spans_of_body(body.ctypes.data, self.counts[number], self.steps[number], self.ends[number], *spans)
+        kernels.spans_of_body(
+            body.ctypes.data, self.counts[number], self.steps[number], self.entry_ends[number], *spans
+        )
         return spans
 
     def _check_filter(self, stored: BloomFilter) -> None:
         again = BloomFilter(stored.shape)
-        for number in range(len(self.handles)):
+        for number in range(len(self.starts)):
             body = self.block(number)
             keys, key_sizes, _, _ = self._spans(number, body)
             kernels.add_to_filter(keys, key_sizes, again.bits.ctypes.data, stored.shape.bits, stored.shape.probes)

@@ -13,7 +13,7 @@ import numpy as np
 
 from lakeidx.codec.jit import kernel
 from lakeidx.codec.memory import bytes_address, compare_bytes, copy_bytes, load_i64, load_u8, load_u32
-from lakeidx.codec.varint import load_varint, load_varint_unchecked
+from lakeidx.codec.varint import MAX_INT, load_varint, load_varint_unchecked
 from lakeidx.lookup.bloom import bloom_add, bloom_has, hash_and_filter, hash_at
 from lakeidx.lookup.key_order import compare_keys, row_fault
 from lakeidx.lookup.key_rank import common_prefix, rank_of, shares_prefix
@@ -67,10 +67,11 @@ def ranks_of(keys: Any, offsets: Any, n: Any, codes: Any, fields: Any, skip: Any
 
 @kernel
 def check_body(
-    body: Any, size: Any, codes: Any, fields: Any, before: Any, before_size: Any, last: Any, last_size: Any
+    body: Any, size: Any, codes: Any, fields: Any, before: Any, before_size: Any, last: Any, last_size: Any, whole: Any
 ) -> Any:
     """Check a block body: its tail, every entry, every key's form, and that keys increase up to the index's key.
 
+    whole    False leaves out the form and the order of the keys: a writer that checks them wrote the bytes
     before   address of the last key of the block before, `before_size` -1 for none
     last     address of the index's key for this block, `last_size` -1 to leave that out (the index block itself)
     returns  (position of the fault or -1, entries, entry size or 0, end of the entries, length of the keys' common prefix)
@@ -103,10 +104,11 @@ def check_body(
         value_size, value = load_varint(key + key_size, body + end)
         if value == 0 or value_size > body + end - value:
             return at, 0, 0, 0, 0
-        if fields and row_fault(key, key_size, codes, fields):
-            return at, 0, 0, 0, 0
-        if before_size >= 0 and compare_keys(before, before_size, key, key_size, codes, fields) >= 0:
-            return at, 0, 0, 0, 0
+        if whole:
+            if fields and row_fault(key, key_size, codes, fields):
+                return at, 0, 0, 0, 0
+            if before_size >= 0 and compare_keys(before, before_size, key, key_size, codes, fields) >= 0:
+                return at, 0, 0, 0, 0
         before, before_size = key, key_size
         at = value + value_size - body
     if at != end:
@@ -120,6 +122,67 @@ def check_body(
         first_size, first = _entry(body, 0, step, end)
         skip = common_prefix(first, first_size, before, before_size, codes, fields)
     return -1, count, step, end, skip
+
+
+@kernel
+def check_bodies(
+    bodies: Any, sizes: Any, numbers: Any, codes: Any, fields: Any, keys: Any, key_offsets: Any, whole: Any,
+    counts: Any, steps: Any, ends: Any, skips: Any,
+) -> Any:  # fmt: skip
+    """`check_body` of the blocks numbers[...], given by address and size; what it gives goes into arrays by block number.
+
+    keys, key_offsets  addresses of the index's keys
+    returns            (which of the blocks is damaged or -1, position of the fault in its body)
+    """
+    for j in range(len(numbers)):
+        number = numbers[j]
+        start = load_i64(key_offsets + 8 * number)
+        before: Any = np.int64(0)
+        before_size: Any = np.int64(-1)
+        if number:
+            before_size = start - load_i64(key_offsets + 8 * number - 8)
+            before = keys + start - before_size
+        last_size = load_i64(key_offsets + 8 * number + 8) - start
+        fault, count, step, end, skip = check_body(
+            bodies[j], sizes[j], codes, fields, before, before_size, keys + start, last_size, whole
+        )
+        if fault >= 0:
+            return np.int64(j), np.int64(fault)
+        # The same values whenever a block is loaded again, so readers that still use an old copy are not disturbed.
+        counts[number], steps[number], ends[number], skips[number] = count, step, end, skip
+    return np.int64(-1), np.int64(0)
+
+
+@kernel
+def body_sizes(data: Any, ends: Any, starts: Any, numbers: Any, out: Any) -> None:
+    """Size of the body of each block numbers[...] into out, as an unchecked prefix says; 0 when it is not compressed."""
+    for j in range(len(numbers)):
+        start, end = starts[numbers[j]], ends[numbers[j]]
+        out[j] = 0
+        if load_u8(data + end):
+            out[j], _ = load_varint(data + start, data + end)
+
+
+@kernel
+def read_handles(values: Any, sizes: Any, trailer: Any, starts: Any, ends: Any) -> Any:
+    """Where data blocks lie, from the values of the index: one after another from 0 on, each with its trailer.
+
+    values   int64[n], address of each value; sizes int64[n]
+    starts   int64[n], of the stored bodies; ends the same
+    returns  (which value is damaged or -1, where the last block ends with its trailer)
+    """
+    place: Any = np.int64(0)
+    for i in range(len(values)):
+        limit = values[i] + sizes[i]
+        offset, at = load_varint(values[i], limit)
+        if at == 0 or offset != place:
+            return np.int64(i), place
+        size, at = load_varint(at, limit)
+        if at != limit or size > MAX_INT:
+            return np.int64(i), place
+        starts[i], ends[i] = place, place + size
+        place += size + trailer
+    return np.int64(-1), place
 
 
 @kernel

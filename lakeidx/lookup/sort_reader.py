@@ -66,7 +66,7 @@ class SortLookupStoreReader:
         file = self._file()
         keys = plain(keys)
         file.order.check(keys)
-        n, n_blocks = len(keys), len(file.handles)
+        n, n_blocks = len(keys), len(file.starts)
         blocks = np.empty(n, np.int32)
         counts, key_bytes = np.zeros(n_blocks, np.int64), np.zeros(n_blocks, np.int64)
         kernels.locate_many(self._descriptor, *addresses_of(keys), n, blocks, counts, key_bytes)
@@ -140,7 +140,7 @@ class SortLookupStoreReader:
         body = file.block(block)
         view = np.frombuffer(key, np.uint8)
         address, size = kernels.find_in_body(
-            body.ctypes.data, file.counts[block], file.steps[block], file.ends[block], file.skips[block],
+            body.ctypes.data, file.counts[block], file.steps[block], file.entry_ends[block], file.skips[block],
             view.ctypes.data, len(view), *file.order.for_kernels,
         )  # fmt: skip
         if size < 0:
