@@ -34,6 +34,7 @@ from lakeidx.table.changes import TableChanges
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX, decode_partition_dict
+from lakeidx.tagging.bloom_footer import footer_builder
 from lakeidx.types import STRING_ROOTS
 
 _BATCH_ROWS = 131_072
@@ -138,6 +139,7 @@ def compact_bucket(work: BucketCompaction) -> CompactedBucket:
             level=task.output_level,
             file_source=FileSource.COMPACT,
             index_builder=index_builder(schema),
+            footer_metadata=footer_builder(schema),
             first_sequence=0 if schema.primary_keys else step.files[0].min_sequence_number,
         )
         added.extend(made)

@@ -88,7 +88,11 @@ class AssignReport(Report):
 
     targets_paths    one Arrow file per staged part: column ``target`` (int32), one per row
     assigned_on      partition hex -> bucket -> HASH index file the buckets were assigned on; None when no index is kept
-    moves_path       rows that a global index found in another partition: deletes to be written there
+    index_type       how rows found their buckets
+    moves_path       directory of the files that say which rows move their key from another partition, are dropped, or take
+                     the partition of their key (`lakeidx.pipeline.moved_rows`); None when none does
+    moved, dropped   deletes that moves add to the batch; rows that are left out
+    located_paths    what an index that keeps something outside the table had answered, one file per part
     """
 
     stage: Literal["bucket_assignment"] = "bucket_assignment"
@@ -106,6 +110,9 @@ class AssignReport(Report):
     index_type: str
     index_figures: dict[str, float] = {}
     moves_path: str | None = None
+    moved: int = 0
+    dropped: int = 0
+    located_paths: tuple[str, ...] = ()
     seconds: float
 
 

@@ -3,7 +3,8 @@
 Dynamic-bucket tables: the HASH index of the partitions the batch touches is loaded, known hashes keep their bucket and new
 ones are placed by the PartitionIndex rules. Fixed-bucket tables compute the bucket. Which state all this was decided on is
 part of the report, and the commit refuses to publish when it is not the state of the table any more. Large batches are assigned
-in tasks (`lakeidx.pipeline.assign_parallel`), the others here.
+in tasks (`lakeidx.pipeline.assign_parallel`), the others here. Tables with another ``index.type`` than hash, and
+cross-partition tables, are assigned by a tagger (`lakeidx.pipeline.assign_tagged`).
 
 source   org.apache.paimon.index.HashBucketAssigner, SimpleHashBucketAssigner, org.apache.paimon.bucket, release 1.4.2
 """
@@ -20,13 +21,18 @@ from numpy.typing import NDArray
 
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.schema import BucketMode, TableSchema
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.index.partition_index import PartitionIndex
 from lakeidx.index.rules import AssignRules, RandomBuckets
 from lakeidx.pipeline.artifacts import AssignReport, IngestReport, StagedPart, Target
 from lakeidx.pipeline.assign_parallel import AssignerTasks, assign_in_tasks, plan_assigners
+from lakeidx.pipeline.assign_tagged import TaggedAssignment, assign_tagged, split_by_part
 from lakeidx.pipeline.assigned import Assignment, PartKeys, load_index_files, read_part_keys
 from lakeidx.pipeline.context import BatchContext
+from lakeidx.pipeline.index_types import check_index_type, index_type, uses_tagger
 from lakeidx.pipeline.keys import RowKeys
+from lakeidx.pipeline.moved_rows import write_moves
+from lakeidx.pipeline.tagged_batch import TaggedBatch, read_batch, write_located
 from lakeidx.pipeline.targets import write_targets
 from lakeidx.table.view import SnapshotView, load_view
 
@@ -44,7 +50,11 @@ def run_assignment(context: BatchContext, attempt: int = 1) -> AssignReport:
     started = time.monotonic()
     ingest = context.files.require(IngestReport)
     schema = context.metadata.schema(ingest.schema_id)
+    check_index_type(schema)
     latest = context.metadata.latest_snapshot()
+    if uses_tagger(schema):
+        report = _assign_by_tagger(context, ingest, schema, latest, attempt, started)
+        return context.files.close(report, attempt=attempt)
     in_tasks = schema.bucket_mode is BucketMode.HASH_DYNAMIC and ingest.rows_staged >= context.parallel_rows
     fresh = context.overwrite is not None
     if in_tasks:
@@ -78,11 +88,79 @@ def run_assignment(context: BatchContext, attempt: int = 1) -> AssignReport:
         updates=updates,
         deletes=deletes,
         new_buckets=assignment.new_buckets,
-        index_type="hash" if schema.bucket_mode is BucketMode.HASH_DYNAMIC else "bucket",
+        index_type=index_type(schema),
         index_figures=assignment.figures,
         seconds=time.monotonic() - started,
     )
     return context.files.close(report, attempt=attempt)
+
+
+def _assign_by_tagger(
+    context: BatchContext,
+    ingest: IngestReport,
+    schema: TableSchema,
+    latest: Snapshot | None,
+    attempt: int,
+    started: float,
+) -> AssignReport:
+    """The stage for tables whose rows a tagger assigns."""
+    store = context.store
+    batch = read_batch(context.metadata, ingest, schema)
+    found = assign_tagged(context, schema, latest, batch)
+    parts, buckets = _outgoing(batch, found)
+    targets, numbers = number_targets(
+        schema, found.view, parts, Assignment(buckets), fresh=context.overwrite is not None
+    )
+    plan, directory = found.plan, context.files.new_dir("bucket_assignment")
+    moves = (
+        bool(len(plan.delete_row)) or not bool(plan.keep.all()) or bool((plan.partition != batch.keys.partition).any())
+    )
+    paths = []
+    for i, (deletes, goes) in enumerate(zip(split_by_part(batch, plan.delete_row), numbers, strict=True)):
+        rows = batch.of_part(i)
+        kept = plan.keep[rows]
+        of_rows = np.full(len(kept), -1, np.int32)
+        of_rows[kept] = goes[: int(kept.sum())]
+        paths.append(f"{directory}/targets-{i:05d}.arrow")
+        write_targets(store, paths[-1], of_rows)
+        if moves:
+            at = (plan.delete_row[deletes] - rows.start).astype(np.int32)
+            write_moves(store, directory, i, at, goes[int(kept.sum()) :])
+    located = write_located(store, directory, batch, found.located) if found.needs_state else ()
+    known, retract = found.known, batch.retract
+    return AssignReport(
+        batch_id=context.files.batch_id,
+        attempt=attempt,
+        base_snapshot_id=None if latest is None else latest.id,
+        targets=tuple(targets),
+        targets_paths=tuple(paths),
+        assigned_on=_assigned_on(schema, found.view, set(found.touched)),
+        rows=len(batch.keys),
+        inserts=int((~known & ~retract).sum()),
+        updates=int((known & ~retract).sum()),
+        deletes=int(retract.sum()),
+        new_buckets=found.new_buckets,
+        index_type=index_type(schema),
+        index_figures=found.figures,
+        moves_path=directory if moves else None,
+        moved=len(plan.delete_row),
+        dropped=int((~plan.keep).sum()),
+        located_paths=located,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _outgoing(batch: TaggedBatch, found: TaggedAssignment) -> tuple[list[PartKeys], list[NDArray[np.int32]]]:
+    """Per part what it sends, rows that are kept and then its deletes: partitions, and int32 buckets."""
+    plan, partitions = found.plan, found.located.partitions
+    parts, buckets = [], []
+    for i, deletes in enumerate(split_by_part(batch, plan.delete_row)):
+        rows = batch.of_part(i)
+        kept = plan.keep[rows]
+        codes = np.concatenate([plan.partition[rows][kept], plan.delete_partition[deletes]])
+        buckets.append(np.concatenate([plan.bucket[rows][kept], plan.delete_bucket[deletes]]))
+        parts.append(PartKeys(RowKeys(partitions, codes, buckets[-1]), None))
+    return parts, buckets
 
 
 def read_keys(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:

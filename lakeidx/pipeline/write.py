@@ -35,12 +35,14 @@ from lakeidx.index.maintainer import plan_index_update
 from lakeidx.pipeline.artifacts import AssignReport, IngestReport, Target, WriteReport
 from lakeidx.pipeline.context import BatchContext
 from lakeidx.pipeline.kinds import VALUE_KIND
+from lakeidx.pipeline.moved_rows import move_rows, read_moves
 from lakeidx.pipeline.parts import read_part, text_columns
 from lakeidx.pipeline.runner import Block
 from lakeidx.pipeline.targets import read_targets
 from lakeidx.table.changes import TableChanges, encode_changes, merge_changes
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict
+from lakeidx.tagging.bloom_footer import footer_builder
 
 SEQUENCE = "_SEQUENCE_NUMBER"
 
@@ -72,6 +74,9 @@ class WriteContext:
         targets = read_targets(self.metadata.store, self.assign.targets_paths[part_number])
         if len(targets) != rows.num_rows:
             raise InternalError(f"{len(targets)} targets for {rows.num_rows} rows", path=part.path)
+        if self.assign.moves_path is not None:
+            deletes = read_moves(self.metadata.store, self.assign.moves_path, part_number)
+            rows, targets = move_rows(rows, targets, deletes, self.assign, self.schema)
         yield from cut_by_target(rows, targets, part_number)
 
     def combine(self, number: int, blocks: Iterator[Block]) -> WrittenBucket:
@@ -220,6 +225,7 @@ class _BucketWriter:
         self._sequence = target.first_sequence
         self._engine = make_engine(context.schema) if context.schema.primary_keys else None
         self._index_builder = index_builder(context.schema)
+        self._footer = footer_builder(context.schema)
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._hashes: list[NDArray[np.int32]] = []
@@ -278,6 +284,7 @@ class _BucketWriter:
                     bucket_dir=self.directory,
                     names=self.names,
                     index_builder=self._index_builder,
+                    footer_metadata=self._footer,
                     first_sequence=self._sequence,
                 )
             )

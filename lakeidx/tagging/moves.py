@@ -127,10 +127,11 @@ def plan_moves(batch: KeyBatch, located: TagResult, policy: MovePolicy) -> MoveP
         before[order] = previous
         delete = (before >= 0) & (before != own)
     else:
-        # A key without a home gets that of its first row in the batch.
+        # A key without a home gets that of its first row in the batch. Only of a key that is deleted do rows say different
+        # homes, each its own partition.
         first_row = order[np.maximum.accumulate(np.where(head, np.arange(n), 0))] if n else order
         settled = np.empty(n, np.int64)
-        settled[order] = np.where(home[order] >= 0, home[order], own[first_row])
+        settled[order] = np.where(home[first_row] >= 0, home[first_row], own[first_row])
         if policy is MovePolicy.USE_OLD:
             target = settled
         else:
@@ -139,17 +140,20 @@ def plan_moves(batch: KeyBatch, located: TagResult, policy: MovePolicy) -> MoveP
     # Slots over (key, partition) of rows and deletes together.
     places = np.concatenate([key << 32 | target, key[rows] << 32 | before[rows]])
     slots, slot = np.unique(places, return_inverse=True)
+    found = np.full(len(slots), -1, np.int32)
     at_home = target == home
+    found[slot[:n][at_home]] = located.bucket[at_home]
     old_home = before[rows] == home[rows]
+    found[slot[n:][old_home]] = located.bucket[rows[old_home]]
     return MovePlan(
         keep,
         target.astype(np.int32),
-        np.where(at_home, located.bucket, -1).astype(np.int32),
+        found[slot[:n]],
         slot[:n].astype(np.int32),
         (slots & 0xFFFFFFFF).astype(np.int32),
         rows.astype(np.int64),
         before[rows].astype(np.int32),
-        np.where(old_home, located.bucket[rows], -1).astype(np.int32),
+        found[slot[n:]],
         slot[n:].astype(np.int32),
     )
 

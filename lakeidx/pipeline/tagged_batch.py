@@ -1,0 +1,114 @@
+"""The keys of a whole batch for a tagger, and what the tagger said, kept for the time around the commit.
+
+Indexes that keep something outside the table (HBase, the key state) are told at the commit what became of the batch's keys,
+perhaps by another process than the one that assigned them. For them assignment leaves ``located-<i>.arrow`` per part: columns
+``bucket`` and ``partition`` (int32, -1 and the row's own partition where the key was nowhere), the partitions as hex in the
+file's metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.schema import TableSchema
+from lakeidx.pipeline.artifacts import IngestReport, StagedPart
+from lakeidx.pipeline.keys import key_columns, partition_codes
+from lakeidx.pipeline.kinds import VALUE_KIND, is_retract
+from lakeidx.pipeline.parts import read_part
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.tagging.base import KeyBatch, TagResult
+from lakeidx.tagging.table_view import key_batch
+
+_PARTITIONS = b"partitions"
+_SCHEMA = pa.schema([pa.field("bucket", pa.int32(), nullable=False), pa.field("partition", pa.int32(), nullable=False)])
+_READ_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaggedBatch:
+    """Keys of a batch's n rows, its parts one after another.
+
+    retract   bool[n] rows of kind -U or -D
+    starts    int64[parts + 1]: rows starts[i] .. starts[i + 1] are those of part i
+    """
+
+    keys: KeyBatch
+    retract: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+
+    def of_part(self, part: int) -> slice:
+        """The rows of a part."""
+        return slice(int(self.starts[part]), int(self.starts[part + 1]))
+
+
+def read_batch(metadata: TableMetadata, ingest: IngestReport, schema: TableSchema) -> TaggedBatch:
+    """Key and partition columns of all parts, and row kinds; memory follows the batch's keys."""
+    names = list(schema.trimmed_primary_keys)
+    retracts: list[NDArray[np.bool_]] = []
+
+    def read(part: StagedPart) -> tuple[pa.Table, NDArray[np.bool_]]:
+        table = read_part(metadata.store, ingest, part, schema, key_columns(schema))
+        retract = np.zeros(table.num_rows, np.bool_)
+        if VALUE_KIND in table.column_names:
+            retract = is_retract(table.column(VALUE_KIND).to_numpy())
+            table = table.drop_columns([VALUE_KIND])
+        return table, retract
+
+    with ThreadPoolExecutor(min(_READ_THREADS, max(1, len(ingest.parts)))) as pool:
+        tables, retracts = map(list, zip(*pool.map(read, ingest.parts), strict=True)) if ingest.parts else ([], [])
+    if tables:
+        whole = pa.concat_tables(tables)
+    else:
+        whole = pa.schema([schema.arrow_schema.field(n) for n in key_columns(schema)]).empty_table()
+    codes = partition_codes(whole, schema.partition_keys, schema.partition_types)
+    starts = np.cumsum([0, *(t.num_rows for t in tables)]).astype(np.int64)
+    retract = np.concatenate([np.zeros(0, np.bool_), *retracts])
+    return TaggedBatch(key_batch(whole.select(names).combine_chunks(), schema, codes), retract, starts)
+
+
+def write_located(store: ObjectStore, directory: str, batch: TaggedBatch, located: TagResult) -> tuple[str, ...]:
+    """Keep a tagger's answer, one file per part; gives the paths."""
+    texts = json.dumps([p.hex() for p in located.partitions])
+    schema = _SCHEMA.with_metadata({_PARTITIONS: texts.encode()})
+    paths = []
+    for part in range(len(batch.starts) - 1):
+        rows = batch.of_part(part)
+        columns = [pa.array(located.bucket[rows], pa.int32()), pa.array(located.partition[rows], pa.int32())]
+        sink = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
+        with pa.ipc.new_file(sink, schema, options=options) as writer:
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+        paths.append(f"{directory}/located-{part:05d}.arrow")
+        store.put(paths[-1], sink.getvalue().to_pybytes())
+    return tuple(paths)
+
+
+def read_located(store: ObjectStore, paths: Sequence[str]) -> TagResult:
+    """What `write_located` kept, of all parts; files are not in it."""
+    buckets, numbers = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    partitions: tuple[bytes, ...] = ()
+    for path in paths:
+        try:
+            with pa.ipc.open_file(pa.BufferReader(store.get(path))) as reader:
+                table = reader.read_all()
+            partitions = tuple(bytes.fromhex(p) for p in json.loads((table.schema.metadata or {})[_PARTITIONS]))
+            buckets.append(table.column("bucket").to_numpy())
+            numbers.append(table.column("partition").to_numpy())
+        except (pa.ArrowInvalid, KeyError, ValueError) as error:
+            raise CorruptFileError(f"the file of located keys cannot be read: {error}", path=path) from error
+    bucket = np.concatenate(buckets).astype(np.int32)
+    return TagResult(
+        bucket=bucket,
+        partition=np.concatenate(numbers).astype(np.int32),
+        partitions=partitions,
+        file=np.full(len(bucket), -1, np.int32),
+    )
