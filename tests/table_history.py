@@ -168,6 +168,12 @@ class History:
         """Forget what was read."""
         self.table = TableHandle.open(self.table.uri)
 
+    def compacted_elsewhere(self) -> None:
+        """Somebody else compacted everything: what was hidden in level 0 is visible now."""
+        self.reopen()
+        self.visible = dict(self.rows)
+        self._remember([i for i in self.live_snapshots() if i not in self.at])
+
     def stage(self, records: Sequence[Record], *, overwrite: str | None = None) -> Staged:
         """Run a batch up to its commit."""
         self._batches += 1
