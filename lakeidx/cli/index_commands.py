@@ -1,4 +1,5 @@
-"""``lakeidx index TABLE`` lists index files; ``lakeidx index rebuild TABLE`` changes the file indexes of data files."""
+"""``lakeidx index TABLE`` lists index files; ``index rebuild TABLE`` changes the file indexes of data files; ``index resize
+TABLE`` splits and merges the buckets of rings."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from lakeidx.cli.output import print_json
 from lakeidx.cli.read_commands import list_index
 from lakeidx.cli.write_commands import spark_runner
 from lakeidx.errors import InvalidInputError
+from lakeidx.option_text import parse_size
 from lakeidx.pipeline.index_rebuild import (
     IndexWish,
     run_index_rebuild,
@@ -20,6 +22,8 @@ from lakeidx.pipeline.index_rebuild import (
     wish_to_build,
     wish_to_drop,
 )
+from lakeidx.pipeline.index_types import index_folder
+from lakeidx.pipeline.resize import run_ring_resize
 from lakeidx.pipeline.runner import LocalRunner, Runner
 from lakeidx.table.handle import TableHandle
 
@@ -37,7 +41,7 @@ class _ListByDefault(TyperGroup):
 
 app = typer.Typer(
     cls=_ListByDefault,
-    help="List the index files of a table, or rebuild the file indexes of its data files.",
+    help="List the index files of a table, rebuild the file indexes of its data files, or resize its rings of buckets.",
     no_args_is_help=True,
 )
 app.command(_LIST)(list_index)
@@ -76,6 +80,53 @@ def rebuild(
         tell("index rebuild")
         report = run_index_rebuild(opened.metadata, runner, wish, partitions=partitions, dry_run=dry_run)
     print_json(report.model_dump())
+
+
+@app.command()
+@one_clear_line
+def resize(
+    table: TableArgument,
+    target_size: Annotated[
+        str | None,
+        typer.Option(
+            "--target-size", help="wanted size of a bucket, e.g. '1 gb'; default the table's target-file-size"
+        ),
+    ] = None,
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", help="only this partition: k=v[,k=v]; may be repeated")
+    ] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="rewrite on Spark")] = False,
+    master: Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")] = None,
+    remote: Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")] = None,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="resizes at a time without --spark")] = 2,
+    dry_run: DryRun = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Split buckets that have grown and merge small ones (index.type = bucket with engine CONSISTENT_HASHING)."""
+    opened = open_table(table)
+    partitions = None if not partition else {parse_partition(p, opened.schema) for p in partition}
+    runner: Runner = spark_runner(master, remote) if spark and not dry_run else LocalRunner(threads)
+    with stages(no_progress) as tell:
+        tell("ring resize")
+        report = run_ring_resize(
+            opened.metadata,
+            runner,
+            index_dir=index_folder(opened.paths),
+            partitions=partitions,
+            target_bytes=None if target_size is None else _size(target_size),
+            dry_run=dry_run,
+        )
+    print_json(report.model_dump())
+
+
+def _size(text: str) -> int:
+    try:
+        found = parse_size(text)
+    except ValueError as error:
+        raise InvalidInputError(f"--target-size: {text!r} is no size; write e.g. '256 mb' or '1 gb'") from error
+    if found < 1:
+        raise InvalidInputError("--target-size must be at least one byte")
+    return found
 
 
 def rebuild_wish(opened: TableHandle, index_type: str | None, columns: list[str], *, drop: bool) -> IndexWish:

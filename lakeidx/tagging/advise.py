@@ -165,16 +165,19 @@ def measure(
     )
 
 
-def advise(measures: Measures, needs: Needs | None = None, machine: Machine | None = None) -> Advice:
+def advise(
+    measures: Measures, needs: Needs | None = None, machine: Machine | None = None, *, fpp: float | None = None
+) -> Advice:
     """Recommend an index type.
 
     needs   default: what the measures show (moves when keys moved)
+    fpp     error rate of the filters that the files have; default: as recommended
     """
     wanted = needs or Needs(moves=measures.move_share > 0)
     sizes = sizing(measures)
     predictions = []
     for kind, why_not in _candidates(measures, wanted).items():
-        predictions.append(predict(kind, measures, machine or Machine(), fpp=float(sizes[FPP]), why_not=why_not))
+        predictions.append(predict(kind, measures, machine or Machine(), fpp=fpp or float(sizes[FPP]), why_not=why_not))
     predictions.sort(key=lambda p: (p.why_not != "", p.seconds))
     chosen = predictions[0].index_type
     return Advice(

@@ -1,7 +1,9 @@
 """What tagging a batch costs, as arithmetic: files, bytes, memory and seconds for each index type.
 
-Seconds are those of the work done, spread over the machine's cores, plus waiting for the store; constants were fitted
-to bench/bench_tagging.py on one core of a 2.6 GHz server and scale with `Machine.speed`.
+Seconds are those of the work done, spread over the machine's cores, plus waiting for the store. `Costs` were fitted by
+``python bench/bench_advice.py --calibrate`` to workloads that the advice is not judged by; they are those of one core of
+a 2.6 GHz server and scale with `Machine.speed`. What every type of a dynamic-bucket table pays alike, the HASH index
+files that are written anew, is left out.
 """
 
 from __future__ import annotations
@@ -10,26 +12,45 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-# Seconds per piece of work on one core.
-_HASH_KEY = 25e-9  # hash and look up a key in a table of the batch
-_BUILD_KEY = 100e-9  # put a key of the batch into that table, and its answer back into the batch
-_READ_KEY = 20e-9  # decode a key of a file, plus per byte of it:
-_READ_BYTE = 1.0e-9
-_HASH_FILE_VALUE = 25e-9  # read a 4-byte hash of a HASH file and look it up
-_PROBE_MISS = 100e-9  # ask a filter about a key it does not have
-_PROBE_ROUND = 9e-9  # one hash round of a key it has
-_FILTER_BYTE = 1.0e-9  # read and decode a byte of a filter's Base64
-_BUCKET_KEY = 60e-9
-_STATE_KEY = 250e-9  # look a key up in the state
-_STATE_BYTE = 0.6e-9  # a byte of the state's pages that are read
-_STATE_WRITE = 1.2e-6  # put a new location
-_TEXT_BYTE = 2e-9
-_HBASE_KEY = 50e-6
-_HBASE_PUT = 75e-6
 # Bytes.
 _BATCH_KEY_MEMORY = 60
 _STATE_ENTRY = 26
-_SECONDS_PER_OPEN = 1.5e-3  # footer and column chunk of a file, without waiting for the store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Seconds per piece of work on one core; every prediction is linear in them, so that they can be fitted.
+
+    call          one batch, whatever its size
+    build_key     put a key of the batch into a table, and its answer back into the batch; build_byte: per byte of its text
+    read_key      decode a key of a file and look it up; read_byte: per byte of its text
+    hash_value    read a hash of a HASH file and look it up
+    pair          find out that a file may have a key by its range, and ask its filter
+    probe_round   one hash round of a filter, for a key it has or takes
+    filter_byte   read and decode a byte of a filter's text
+    open_file     footer and column chunks of a file, without waiting for the store
+    bucket_key    compute a bucket; bucket_byte: per byte of the key's text
+    state_key     look a key up in the state; state_byte: a byte of the pages that are read; state_write: put a new location
+    hbase_key, hbase_put   one key of a batched get, one row of a batched put
+    """
+
+    call: float = 2e-3
+    build_key: float = 100e-9
+    build_byte: float = 2e-9
+    read_key: float = 45e-9
+    read_byte: float = 1e-9
+    hash_value: float = 25e-9
+    pair: float = 100e-9
+    probe_round: float = 9e-9
+    filter_byte: float = 1e-9
+    open_file: float = 1.5e-3
+    bucket_key: float = 60e-9
+    bucket_byte: float = 2e-9
+    state_key: float = 250e-9
+    state_byte: float = 0.6e-9
+    state_write: float = 1.2e-6
+    hbase_key: float = 50e-6
+    hbase_put: float = 75e-6
 
 
 class Shape(Protocol):
@@ -100,12 +121,15 @@ class Prediction:
     why_not: str = ""
 
 
-def predict(kind: str, m: Shape, machine: Machine, *, fpp: float, why_not: str = "") -> Prediction:
+def predict(
+    kind: str, m: Shape, machine: Machine, *, fpp: float, why_not: str = "", costs: Costs | None = None
+) -> Prediction:
     """Predict the cost of one type.
 
-    fpp   error rate the bloom filters are made for
+    fpp     error rate the bloom filters are made for
+    costs   default: the fitted ones
     """
-    work = _WORK[kind](m, fpp)
+    work = _WORK[kind](m, fpp, costs or Costs())
     requests = 2 * work.files + work.requests
     # Requests of several threads wait side by side.
     waiting = requests * machine.latency_ms / 1000 / max(1, machine.cores) + work.bytes / machine.bytes_per_s
@@ -127,46 +151,43 @@ class _Work:
     requests: float = 0.0
 
 
-def _table(m: Shape) -> float:
+def _table(m: Shape, c: Costs) -> float:
     """Seconds to put the batch into its key table and take the answers out."""
-    return m.batch_rows * (_BUILD_KEY + _TEXT_BYTE * m.key_bytes)
+    return c.call + m.batch_rows * (c.build_key + c.build_byte * m.key_bytes)
 
 
-def _read_keys(rows: float, m: Shape) -> float:
-    return rows * (_READ_KEY + _READ_BYTE * m.key_bytes + _HASH_KEY)
+def _read_keys(rows: float, m: Shape, c: Costs) -> float:
+    return rows * (c.read_key + c.read_byte * m.key_bytes)
 
 
-def _hash(m: Shape, fpp: float) -> _Work:
-    buckets = max(1.0, m.touched_rows / 1_000_000)
-    new_share = 1.0 - m.update_share
-    # Buckets that get new keys have their index file written anew.
-    rewritten = min(m.touched_rows, m.rows) if new_share > 0 else 0.0
+def _hash(m: Shape, fpp: float, c: Costs) -> _Work:
     return _Work(
-        serial=_table(m),
-        parallel=m.touched_rows * _HASH_FILE_VALUE + rewritten * 4e-9,
+        # Hashes are numbers: the length of keys does not matter.
+        serial=c.call + m.batch_rows * c.build_key,
+        parallel=m.touched_rows * c.hash_value,
         bytes=4 * m.touched_rows,
         memory=m.batch_rows * _BATCH_KEY_MEMORY + 4 * m.touched_rows,
-        requests=buckets,
+        requests=max(1.0, m.files * m.touched_rows / max(1, m.rows)),
     )
 
 
-def _bucket(m: Shape, fpp: float) -> _Work:
-    return _Work(serial=m.batch_rows * (_BUCKET_KEY + _TEXT_BYTE * m.key_bytes))
+def _bucket(m: Shape, fpp: float, c: Costs) -> _Work:
+    return _Work(serial=c.call + m.batch_rows * (c.bucket_key + c.bucket_byte * m.key_bytes))
 
 
-def _simple(m: Shape, fpp: float, *, everywhere: bool = False) -> _Work:
+def _simple(m: Shape, fpp: float, c: Costs, *, everywhere: bool = False) -> _Work:
     rows = m.rows if everywhere else m.touched_rows
     files = m.files if everywhere else m.files * m.touched_rows / max(1, m.rows)
     return _Work(
-        serial=_table(m),
-        parallel=_read_keys(rows, m) + files * _SECONDS_PER_OPEN,
+        serial=_table(m, c),
+        parallel=_read_keys(rows, m, c) + files * c.open_file,
         files=files,
         bytes=rows * m.key_column_bytes,
         memory=m.batch_rows * _BATCH_KEY_MEMORY + 2 * m.largest_file_rows * m.key_bytes,
     )
 
 
-def _bloom(m: Shape, fpp: float, *, everywhere: bool = False) -> _Work:
+def _bloom(m: Shape, fpp: float, c: Costs, *, everywhere: bool = False) -> _Work:
     share = m.spread
     own_files = m.files * m.touched_rows / max(1, m.rows)
     files_per_key = share * (m.files if everywhere else m.files / max(1, m.partitions))
@@ -180,15 +201,14 @@ def _bloom(m: Shape, fpp: float, *, everywhere: bool = False) -> _Work:
     rows = opened * m.rows / max(1, m.files)
     filter_bytes = probed * m.largest_file_rows * 1.25 * rounds / math.log(2) / 8 * 4 / 3
     return _Work(
-        serial=_table(m),
+        serial=_table(m, c) + m.batch_rows * c.bucket_byte * m.key_bytes,
         parallel=(
-            max(0.0, pairs - hits) * _PROBE_MISS
-            + hits * rounds * _PROBE_ROUND
-            + filter_bytes * _FILTER_BYTE
-            + _read_keys(rows, m)
-            + probed * _SECONDS_PER_OPEN
-            # Writing the batch's own filters.
-            + m.batch_rows * rounds * _PROBE_ROUND
+            pairs * c.pair
+            # Of keys it has, and of those that it is to have: the batch's own filters are written.
+            + (hits + m.batch_rows) * rounds * c.probe_round
+            + filter_bytes * c.filter_byte
+            + _read_keys(rows, m, c)
+            + (probed + opened) * c.open_file
         ),
         files=probed,
         bytes=filter_bytes + rows * m.key_column_bytes,
@@ -197,7 +217,7 @@ def _bloom(m: Shape, fpp: float, *, everywhere: bool = False) -> _Work:
     )
 
 
-def _state(m: Shape, fpp: float) -> _Work:
+def _state(m: Shape, fpp: float, c: Costs) -> _Work:
     entry = _STATE_ENTRY + m.key_bytes
     # A page has about 2,000 keys; a batch reads the pages its keys are on.
     pages = max(1.0, m.rows / 2048)
@@ -205,21 +225,21 @@ def _state(m: Shape, fpp: float) -> _Work:
     size = read / pages * m.rows * entry
     changed = m.batch_rows * (1 - m.update_share + m.update_share * m.move_share)
     return _Work(
-        serial=m.batch_rows * _STATE_KEY + size * _STATE_BYTE + changed * _STATE_WRITE,
+        serial=c.call + m.batch_rows * c.state_key + size * c.state_byte + changed * c.state_write,
         memory=m.batch_rows * (_BATCH_KEY_MEMORY + m.key_bytes) + (256 << 20),
     )
 
 
-def _in_memory(m: Shape, fpp: float) -> _Work:
-    work = _state(m, fpp)
+def _in_memory(m: Shape, fpp: float, c: Costs) -> _Work:
+    work = _state(m, fpp, c)
     work.memory += m.rows * (_STATE_ENTRY + m.key_bytes)
     return work
 
 
-def _hbase(m: Shape, fpp: float) -> _Work:
+def _hbase(m: Shape, fpp: float, c: Costs) -> _Work:
     new = m.batch_rows * (1 - m.update_share + m.update_share * m.move_share)
     return _Work(
-        serial=m.batch_rows * _HBASE_KEY + new * (_HBASE_PUT + _HBASE_KEY),
+        serial=m.batch_rows * c.hbase_key + new * (c.hbase_put + c.hbase_key),
         bytes=m.batch_rows * (m.key_bytes + 150),
         memory=m.batch_rows * 400,
     )
@@ -230,8 +250,8 @@ _WORK = {
     "bucket": _bucket,
     "simple": _simple,
     "bloom": _bloom,
-    "global-simple": lambda m, fpp: _simple(m, fpp, everywhere=True),
-    "global-bloom": lambda m, fpp: _bloom(m, fpp, everywhere=True),
+    "global-simple": lambda m, fpp, c: _simple(m, fpp, c, everywhere=True),
+    "global-bloom": lambda m, fpp, c: _bloom(m, fpp, c, everywhere=True),
     "state": _state,
     "inmemory": _in_memory,
     "hbase": _hbase,
