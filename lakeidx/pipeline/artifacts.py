@@ -92,6 +92,7 @@ class AssignReport(Report):
     moves_path       directory of the files that say which rows move their key from another partition, are dropped, or take
                      the partition of their key (`lakeidx.pipeline.moved_rows`); None when none does
     moved, dropped   deletes that moves add to the batch; rows that are left out
+    global_index     keys were looked for in all partitions
     located_paths    what an index that keeps something outside the table had answered, one file per part
     """
 
@@ -112,6 +113,7 @@ class AssignReport(Report):
     moves_path: str | None = None
     moved: int = 0
     dropped: int = 0
+    global_index: bool = False
     located_paths: tuple[str, ...] = ()
     seconds: float
 

@@ -145,6 +145,7 @@ def _assign_by_tagger(
         moves_path=directory if moves else None,
         moved=len(plan.delete_row),
         dropped=int((~plan.keep).sum()),
+        global_index=found.is_global,
         located_paths=located,
         seconds=time.monotonic() - started,
     )

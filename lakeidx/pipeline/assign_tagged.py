@@ -53,6 +53,7 @@ class TaggedAssignment:
     known      bool[n], True where the row's key was there before the row
     view       state of the partitions that get rows or deletes
     touched    those partitions
+    is_global  the keys' partitions may have been others
     """
 
     plan: MovePlan
@@ -62,6 +63,7 @@ class TaggedAssignment:
     touched: frozenset[bytes]
     new_buckets: int
     needs_state: bool
+    is_global: bool
     figures: dict[str, float]
 
 
@@ -113,6 +115,7 @@ def assign_tagged(
             touched=touched,
             new_buckets=placed.new_buckets,
             needs_state=tagger.needs_state,
+            is_global=tagger.is_global and bool(schema.partition_keys),
             figures=figures,
         )
 

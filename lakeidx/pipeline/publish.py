@@ -10,6 +10,7 @@ from lakeidx.errors import CommitConflictError
 from lakeidx.pipeline.artifacts import AssignReport, CommitReport, WriteReport
 from lakeidx.pipeline.assign import run_assignment
 from lakeidx.pipeline.context import BatchContext
+from lakeidx.pipeline.index_hooks import IndexHooks
 from lakeidx.pipeline.turns import Turn
 from lakeidx.pipeline.write import run_index_write
 from lakeidx.table.changes import CommitRequest, Overwrite, decode_changes
@@ -46,6 +47,7 @@ def build_request(
         changes=changes,
         base_snapshot_id=first_base,
         assigned_on=assigned_on,
+        alone_since=(assign.base_snapshot_id or 0) if assign.global_index and overwrite is None else None,
         overwrite=overwrite,
     )
 
@@ -77,10 +79,14 @@ def _commit_or_replan(context: BatchContext, turn: Turn, sleep: Callable[[float]
         write = context.files.require(WriteReport, attempt=attempt)
         partitions = tuple(sorted({t.partition for t in assign.targets}))
         turn.wait(partitions)
+        request = build_request(context, assign, write, first_base)
+        hooks = IndexHooks(context, assign, request)
+        hooks.prepare()
         try:
-            result = commit_changes(context.metadata, build_request(context, assign, write, first_base), sleep=sleep)
+            result = commit_changes(context.metadata, request, sleep=sleep)
             break
         except CommitConflictError:
+            hooks.given_up()
             if attempt - first >= MAX_REPLANS:
                 raise
             attempt += 1
@@ -88,6 +94,7 @@ def _commit_or_replan(context: BatchContext, turn: Turn, sleep: Callable[[float]
             turn.wait(partitions)
             run_assignment(context, attempt)
             run_index_write(context, attempt)
+    hooks.committed(result.snapshot_ids)
     return CommitReport(
         batch_id=context.files.batch_id,
         attempt=attempt,

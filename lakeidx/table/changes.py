@@ -128,6 +128,8 @@ class CommitRequest:
     base_snapshot_id                 snapshot the batch was planned on; None when the table was empty
     assigned_on                      partition -> bucket -> HASH index file name that the buckets were assigned on;
                                      None when no assignment was made (fixed buckets, compaction)
+    alone_since                      snapshot after which nobody else may have written rows: what the batch says about a
+                                     key holds over all partitions; None when it does not
     check_sequences                  refuse when a touched bucket got rows at or above this batch's sequence numbers
     overwrite                        replace instead of add
     exact_files                      buckets that must hold exactly these data files (by name): their index is written anew
@@ -138,6 +140,7 @@ class CommitRequest:
     commit_identifier: int = BATCH_IDENTIFIER
     base_snapshot_id: int | None = None
     assigned_on: Mapping[bytes, Mapping[int, str]] | None = None
+    alone_since: int | None = None
     check_sequences: bool = True
     overwrite: Overwrite | None = None
     watermark: int | None = None

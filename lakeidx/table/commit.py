@@ -44,6 +44,7 @@ from lakeidx.table.conflicts import (
     index_conflicts,
     level_overlaps,
     sequence_conflicts,
+    writer_conflicts,
 )
 from lakeidx.table.manifest_merge import merge_manifests
 from lakeidx.table.manifest_write import ManifestWriter, combine_index
@@ -234,6 +235,8 @@ class _Attempt:
             findings += exact_file_conflicts(view.entries, request.exact_files)
         else:
             findings += self._batch_conflicts(view, data)
+            if request.alone_since is not None:
+                findings += writer_conflicts(request.alone_since, self._kinds_after(request.alone_since, latest))
         if findings:
             raise CommitConflictError("; ".join(findings), path=self.metadata.paths.root,
                                       snapshot_id=None if latest is None else latest.id)  # fmt: skip
@@ -246,6 +249,15 @@ class _Attempt:
         if self.request.check_sequences and self.schema.primary_keys:
             findings += sequence_conflicts(view.max_sequence_numbers(), data)
         return findings
+
+    def _kinds_after(self, since: int, latest: Snapshot | None) -> dict[int, CommitKind | None]:
+        kinds: dict[int, CommitKind | None] = {}
+        for snapshot_id in range(since + 1, (latest.id if latest else 0) + 1):
+            try:
+                kinds[snapshot_id] = self.metadata.snapshot(snapshot_id).commit_kind
+            except NotFoundError:
+                kinds[snapshot_id] = None
+        return kinds
 
     def _key(self, data: bytes) -> tuple[object, ...]:
         values = decode_row(split_arity(data)[1], self.schema.key_types)

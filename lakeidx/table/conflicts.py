@@ -2,7 +2,7 @@
 
 Each rule gives a list of findings in words; an empty list means that the commit may go on.
 
-source   org.apache.paimon.operation.commit.ConflictDetection (rules 1-3), release 1.4.2; rules 4 to 6 are lakeidx's own:
+source   org.apache.paimon.operation.commit.ConflictDetection (rules 1-3), release 1.4.2; rules 4 to 7 are lakeidx's own:
          Paimon lets two writers of a dynamic-bucket table both win.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.snapshot import CommitKind
 
 #: At most so many findings are put in words.
 LIMIT = 5
@@ -109,6 +110,20 @@ def exact_file_conflicts(live: Sequence[ManifestEntry], exact: Mapping[tuple[byt
         for place, wanted in exact.items()
         if names[place] != wanted
     ][:LIMIT]
+
+
+def writer_conflicts(since: int, kinds: Mapping[int, CommitKind | None]) -> list[str]:
+    """Rule 7: nobody wrote rows since a snapshot; compactions and statistics are fine.
+
+    kinds   of all snapshots after `since`; None = expired, so that nobody can tell
+    """
+    others = [i for i, kind in kinds.items() if kind not in (CommitKind.COMPACT, CommitKind.ANALYZE)]
+    if not others:
+        return []
+    return [
+        f"the batch was assigned on snapshot {since} with an index over all partitions, and snapshot {min(others)} may have "
+        "moved its keys"
+    ]
 
 
 def sequence_conflicts(live_max: Mapping[tuple[bytes, int], int], delta: Sequence[ManifestEntry]) -> list[str]:

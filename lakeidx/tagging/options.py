@@ -174,7 +174,7 @@ class IndexOptions(TableOptions):
     index_state_dir = opt_text("index.state.dir", "Local folder of the state; default: a temporary one.")
     index_state_cache_mb = integer("index.state.cache-mb", 256, "Memory for loading and caching, MiB.", least=8)
     index_state_checkpoint_every = integer(
-        "index.state.checkpoint-every", 1, "Commits from one checkpoint to the next; 0 = none.", least=0
+        "index.state.checkpoint-every", 1, "Snapshots from one checkpoint to the next; 0 = none.", least=0
     )
     index_state_keep_checkpoints = integer("index.state.keep-checkpoints", 2, "Checkpoints kept on the store.", least=1)
 

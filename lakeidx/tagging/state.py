@@ -96,7 +96,6 @@ class StateTagger:
         self._database: RocksStore | MemoryStore | None = None
         self._state: KeyState | None = None
         self._checkpoints: CheckpointFolder | None = None
-        self._since_checkpoint = 0
         self.last_action: StateAction | None = None
 
     # -- Tagger --------------------------------------------------------------------------------------------------------
@@ -148,6 +147,9 @@ class StateTagger:
 
         context   its view is at the commit's snapshot
         """
+        if self._state is None:
+            # Another process than the one that tagged the batch may see its commit.
+            self._state, _ = self._open_local(context)
         state = self._state
         if state is None or state.meta.snapshot_id != commit.base_id or commit.snapshot_id is None:
             return
@@ -161,9 +163,11 @@ class StateTagger:
             self._apply(state, commit, context)
         self._at_snapshot(state, context, files)
         every = context.options.index_state_checkpoint_every
-        self._since_checkpoint += 1
-        if every and self._since_checkpoint >= every:
-            self.checkpoint(context)
+        if every and self.name == "state":
+            since = commit.snapshot_id - self._folder(context).newest()
+            # Negative: that checkpoint is of a snapshot that was rolled back.
+            if not 0 <= since < every:
+                self.checkpoint(context)
 
     def rollback(self, commit: CommitInfo, context: TagContext) -> None:
         """Nothing was recorded before the commit."""
@@ -184,7 +188,6 @@ class StateTagger:
             return
         keep = context.options.index_state_keep_checkpoints
         self._folder(context).save(self._database, self._state.meta, keep=keep)
-        self._since_checkpoint = 0
 
     def close(self) -> None:
         """Release the database."""

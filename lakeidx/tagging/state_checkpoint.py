@@ -15,6 +15,7 @@ come back.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ from lakeidx.tagging.key_state import StateMeta
 from lakeidx.tagging.state_store import RocksStore
 
 _PREFIX, _SUFFIX = "checkpoint-", ".json"
+_NAME = re.compile(r"checkpoint-[0-9]{20}\.json")
 _VERSION = 1
 
 
@@ -53,16 +55,16 @@ class CheckpointFolder:
     def __init__(self, store: ObjectStore, folder: str) -> None:
         self._store = store
         self._folder = folder
-        # Objects that are known to be there; table files of a database never change under their name.
-        self._known: dict[tuple[str, int], str] = {}
 
     def save(self, database: RocksStore, meta: StateMeta, *, keep: int) -> None:
-        """Upload the database as the checkpoint of the snapshot `meta` is at; delete all but the newest `keep`."""
+        """Upload the database as the checkpoint of the snapshot `meta` is at; delete all but the newest `keep` up to it."""
         assert meta.snapshot_id is not None
         with tempfile.TemporaryDirectory(dir=database.directory.parent) as scratch:
             copy = Path(scratch) / "copy"
             database.checkpoint(copy)
-            files = {f.name: self._upload(f) for f in sorted(copy.iterdir())}
+            uploads = _Uploads(database.directory)
+            files = {f.name: self._upload(f, uploads) for f in sorted(copy.iterdir())}
+            uploads.save(set(files.values()))
         described = {
             "version": _VERSION,
             "table_id": meta.table_id,
@@ -73,6 +75,8 @@ class CheckpointFolder:
         }
         path = join(self._folder, f"{_PREFIX}{meta.snapshot_id:020d}{_SUFFIX}")
         self._store.put(path, json.dumps(described).encode("utf-8"))
+        # Later ones are of snapshots that were rolled back.
+        self._store.delete_many(p for p in self._paths() if p > path)
         self._prune(keep)
 
     def readable(self) -> list[StateCheckpoint]:
@@ -99,16 +103,21 @@ class CheckpointFolder:
                 raise CorruptFileError("the file of a checkpoint is not the one that was put there", path=path)
             (directory / name).write_bytes(data)
 
-    def _upload(self, file: Path) -> str:
-        size = file.stat().st_size
-        if file.suffix == ".sst" and (file.name, size) in self._known:
-            return self._known[file.name, size]
+    def newest(self) -> int:
+        """Snapshot of the newest checkpoint, readable or not; 0 when there is none."""
+        paths = self._paths()
+        return int(paths[-1].rsplit(_PREFIX, 1)[1].removesuffix(_SUFFIX)) if paths else 0
+
+    def _upload(self, file: Path, uploads: _Uploads) -> str:
+        stored = uploads.find(file)
+        if stored is not None and self._store.exists(join(self._folder, "files", stored)):
+            return stored
         data = file.read_bytes()
         stored = _object_name(file.name, data)
         path = join(self._folder, "files", stored)
         if not self._store.exists(path):
             self._store.put(path, data)
-        self._known[file.name, size] = stored
+        uploads.note(file, stored)
         return stored
 
     def _prune(self, keep: int) -> None:
@@ -122,11 +131,44 @@ class CheckpointFolder:
         needed = {stored for c in kept for stored in c.files.values()}
         gone = [f.path for f in self._store.list(join(self._folder, "files")) if f.name not in needed]
         self._store.delete_many(gone)
-        self._known = {k: v for k, v in self._known.items() if v in needed}
 
     def _paths(self) -> list[str]:
-        found = self._store.list(self._folder)
-        return [f.path for f in found if f.name.startswith(_PREFIX) and f.name.endswith(_SUFFIX)]
+        return sorted(f.path for f in self._store.list(self._folder) if _NAME.fullmatch(f.name))
+
+
+class _Uploads:
+    """Which files of a local database are on the store already, and as what; kept beside the database.
+
+    A table file never changes under its name, but another database in the same directory has files of the same names: so
+    a file is known by its time of change, too, which its hard links share.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory.with_name(directory.name + ".uploads.json")
+        try:
+            read = json.loads(self._path.read_text(encoding="utf-8"))
+            self._known = {str(k): str(v) for k, v in read.items()}
+        except (OSError, ValueError, AttributeError):
+            self._known = {}
+
+    def find(self, file: Path) -> str | None:
+        """The object that holds a table file, as far as is known here."""
+        return self._known.get(self._mark(file)) if file.suffix == ".sst" else None
+
+    def note(self, file: Path, stored: str) -> None:
+        """A file was uploaded."""
+        if file.suffix == ".sst":
+            self._known[self._mark(file)] = stored
+
+    def save(self, current: set[str]) -> None:
+        """Remember the objects of the current checkpoint."""
+        kept = {k: v for k, v in self._known.items() if v in current}
+        self._path.write_text(json.dumps(kept), encoding="utf-8")
+
+    @staticmethod
+    def _mark(file: Path) -> str:
+        found = file.stat()
+        return f"{file.name} {found.st_size} {found.st_mtime_ns}"
 
 
 def decode_checkpoint(data: bytes, path: str) -> StateCheckpoint:
