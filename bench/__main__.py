@@ -31,6 +31,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "codec": (),
     "assigner": (),
     "upsert": (),
+    "compaction": (),
     "data": (),
     "engines": (),
     "file_index": ("--rows", "1000000"),

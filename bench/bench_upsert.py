@@ -15,8 +15,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -35,13 +33,13 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from bench.lineitem import CACHE, KEYS, lineitem, plain, table_spec
 from lakeidx.codec.warm_up import warm_up
 from lakeidx.pipeline.upsert import BatchResult, make_context, upsert_files
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session
 from lakeidx.table.handle import TableHandle
 
-KEYS = ("l_orderkey", "l_linenumber")
 SUMMED = "l_partkey"
 #: One upserted row for so many rows of the table; half of them have known keys.
 UPSERT_SHARE = 10
@@ -63,44 +61,6 @@ class Figure:
     worker_mib: int
     load_average: float
     note: str
-
-
-def lineitem(scale: float, cache: Path) -> Path:
-    """lineitem as Parquet, made once."""
-    path = cache / f"sf{scale:g}" / "lineitem.parquet"
-    if not path.exists():
-        tool = shutil.which(
-            "tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        )
-        if tool is None:
-            sys.exit("tpchgen-cli is not there: pip install tpchgen-cli, or give --lineitem FILE")
-        command = [tool, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={path.parent}"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return path
-
-
-def table_spec(schema: pa.Schema) -> dict[str, Any]:
-    """The table of the issue: dynamic buckets of 500,000 keys."""
-
-    def type_of(t: pa.DataType) -> str:
-        if pa.types.is_decimal(t):
-            return f"DECIMAL({t.precision}, {t.scale})"
-        if pa.types.is_integer(t):
-            return "BIGINT" if t.bit_width == 64 else "INT"
-        return "DATE" if pa.types.is_date(t) else "STRING"
-
-    return {
-        "fields": [{"name": f.name, "type": f"{type_of(f.type)} NOT NULL"} for f in schema],
-        "primaryKeys": list(KEYS),
-        "partitionKeys": [],
-        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "500000"},
-    }
-
-
-def plain(table: pa.Table) -> pa.Table:
-    """Text views as text."""
-    fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type, False) for f in table.schema]
-    return table.cast(pa.schema(fields))
 
 
 def make_input(source: Path, rows: int, folder: Path) -> tuple[Path, Path]:
@@ -149,7 +109,7 @@ def verify(uri: str, files: Sequence[Path]) -> None:
     check(TableHandle.open(uri), expected(files))
 
 
-def in_own_process(function: Callable[..., None], *arguments: Any) -> None:
+def in_own_process(function: Callable[..., object], *arguments: Any) -> None:
     """Call a function where its memory is not taken for the driver's; stops when it did."""
     process = multiprocessing.get_context("spawn").Process(target=function, args=arguments)
     process.start()
@@ -271,7 +231,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lineitem", type=Path)
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "lakeidx-bench")
+    parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--sizes", type=lambda t: [int(n) for n in t.split(",")], default=[1_500_000, 6_001_215])
     parser.add_argument("--rounds", type=int, default=2, help="upserts after each load")
     parser.add_argument("--cores", type=int, default=2)

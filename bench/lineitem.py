@@ -1,0 +1,54 @@
+"""lineitem of TPC-H, which several benchmarks keep in a table: made by tpchgen-cli (PyPI), once per scale."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+CACHE = Path(tempfile.gettempdir()) / "lakeidx-bench"
+KEYS = ("l_orderkey", "l_linenumber")
+
+
+def lineitem(scale: float, cache: Path) -> Path:
+    """lineitem as Parquet, made once."""
+    path = cache / f"sf{scale:g}" / "lineitem.parquet"
+    if not path.exists():
+        tool = shutil.which(
+            "tpchgen-cli", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        )
+        if tool is None:
+            sys.exit("tpchgen-cli is not there: pip install tpchgen-cli, or give --lineitem FILE")
+        command = [tool, "parquet", "-s", f"{scale:g}", "--tables=lineitem", f"--output-dir={path.parent}"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def table_spec(schema: pa.Schema) -> dict[str, Any]:
+    """The table of the issues: dynamic buckets of 500,000 keys."""
+
+    def type_of(t: pa.DataType) -> str:
+        if pa.types.is_decimal(t):
+            return f"DECIMAL({t.precision}, {t.scale})"
+        if pa.types.is_integer(t):
+            return "BIGINT" if t.bit_width == 64 else "INT"
+        return "DATE" if pa.types.is_date(t) else "STRING"
+
+    return {
+        "fields": [{"name": f.name, "type": f"{type_of(f.type)} NOT NULL"} for f in schema],
+        "primaryKeys": list(KEYS),
+        "partitionKeys": [],
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "500000"},
+    }
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Text views as text, everything NOT NULL."""
+    fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type, False) for f in table.schema]
+    return table.cast(pa.schema(fields))
