@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -58,3 +62,79 @@ def test_kubernetes_objects_fit_together() -> None:
                 assert {"readinessProbe", "livenessProbe", "resources"} <= set(container)
                 maps = [e["configMapRef"]["name"] for e in container["envFrom"] if "configMapRef" in e]
                 assert all(("ConfigMap", m) in names for m in maps)
+
+
+def follows_compose_spec(file: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_compose_file_follows_the_compose_specification(tmp_path: Path) -> None:
+    done = follows_compose_spec(DEPLOY / "compose.yaml")
+    assert done.returncode == 0, done.stdout
+    wrong = documents(DEPLOY / "compose.yaml")[0]
+    wrong["services"]["code"]["depends_on"]["s3"]["condition"] = "service_well"
+    (tmp_path / "compose.yaml").write_text(yaml.safe_dump(wrong))
+    assert follows_compose_spec(tmp_path / "compose.yaml").returncode == 1
+
+
+KUBERNETES = [(f.name, d) for f in sorted(DEPLOY.glob("kubernetes/*.yaml")) for d in documents(f)]
+
+
+@pytest.mark.parametrize("thing", [d for _, d in KUBERNETES], ids=[f"{f}-{d['kind']}" for f, d in KUBERNETES])
+def test_kubernetes_objects_follow_the_published_schemas(thing: dict[str, Any]) -> None:
+    kubernetes_validate.validate(thing, "1.30", strict=True)
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**thing, "metadata": {"name": 5, "namespaze": "x"}}, "1.30", strict=True)
+
+
+def helm_values() -> dict[str, Any]:
+    found: dict[str, Any] = documents(DEPLOY / "helm" / "values.yaml")[0]
+    return found
+
+
+def test_what_helm_values_hand_to_pods_follows_the_published_schemas() -> None:
+    """Probes, resources and references to secrets and settings go into pods as they stand here."""
+    values = helm_values()
+    code = values["dagster-user-deployments"]["deployments"][0]
+    run = values["runLauncher"]["config"]["k8sRunLauncher"]
+    containers = []
+    for name, part in (
+        ("web", values["dagsterWebserver"]),
+        ("daemon", values["dagsterDaemon"]),
+        ("code", code),
+        ("run", run),
+    ):
+        container: dict[str, Any] = {"name": name, "image": "x", "resources": part["resources"]}
+        for probe in ("readinessProbe", "livenessProbe"):
+            if probe in part:
+                # `enabled` is the chart's own switch.
+                container[probe] = {k: v for k, v in part[probe].items() if k != "enabled"}
+        container["envFrom"] = [{"configMapRef": r} for r in part.get("envConfigMaps", ())]
+        container["envFrom"] += [{"secretRef": r} for r in part.get("envSecrets", ())]
+        containers.append(container)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}}
+    kubernetes_validate.validate(pod, "1.30", strict=True)
+    named = {d["metadata"]["name"] for _, d in KUBERNETES if d["kind"] == "ConfigMap"}
+    assert {r["name"] for part in (code, run) for r in part["envConfigMaps"]} <= named
+    assert values["global"]["serviceAccountName"] in {d["metadata"]["name"] for _, d in KUBERNETES}
+
+
+def test_the_chart_and_the_instance_file_say_the_same() -> None:
+    values, instance = helm_values(), documents(DEPLOY / "dagster.yaml")[0]
+    daemon = values["dagsterDaemon"]
+    assert values["additionalInstanceConfig"]["concurrency"]["pools"] == instance["concurrency"]["pools"]
+    most = daemon["runCoordinator"]["config"]["queuedRunCoordinator"]["maxConcurrentRuns"]
+    assert most == instance["concurrency"]["runs"]["max_concurrent_runs"]
+    assert daemon["runRetries"]["maxRetries"] == instance["run_retries"]["max_retries"]
+    assert daemon["runMonitoring"]["startTimeoutSeconds"] == instance["run_monitoring"]["start_timeout_seconds"]
+    assert values["postgresql"]["postgresqlDatabase"]
+
+
+def test_the_container_file_passes_the_linter() -> None:
+    linter = shutil.which("hadolint") or shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    assert linter is not None, "hadolint is one of the development requirements"
+    done = subprocess.run(
+        [linter, str(DEPLOY / "Containerfile")], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "")
