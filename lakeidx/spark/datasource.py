@@ -19,6 +19,7 @@ by ``.schema("a BIGINT, b STRING")``, by ``.option("columns", "a,b")``, or use `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pkgutil import resolve_name
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -29,9 +30,11 @@ from pyspark.sql.types import StructType
 from lakeidx.errors import UnsupportedError
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import PushingTableReader, TableReader, TableStreamReader, read_schema
-from lakeidx.spark.table_writer import TableWriter
 
 FORMAT = "lakeidx"
+#: Found when a frame is written: Spark starts several processes to plan and read, and each would load the whole pipeline
+#: for it, which takes longer than all that reading needs.
+_WRITER = "lakeidx.spark.table_writer:TableWriter"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -62,7 +65,8 @@ class LakeIdxDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of one batch."""
-        return TableWriter(ReadOptions.parse(self.options), overwrite=overwrite)
+        made: DataSourceWriter = resolve_name(_WRITER)(ReadOptions.parse(self.options), overwrite=overwrite)
+        return made
 
 
 def register(spark: SparkSession) -> None:
