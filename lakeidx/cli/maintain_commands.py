@@ -17,11 +17,10 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema import TableSchema
 from lakeidx.option_text import parse_duration_ms
 from lakeidx.pipeline.cast import cast_column
-from lakeidx.pipeline.cleanup import clean_orphans, clean_staging
+from lakeidx.pipeline.cleanup import clean_orphans
 from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.lookup_store import clean_lookup_files
+from lakeidx.pipeline.expiry import expire_everything
 from lakeidx.pipeline.runner import LocalRunner, Runner
-from lakeidx.table.expire import expire_table
 from lakeidx.table.rollback import roll_back
 from lakeidx.table.tags import create_tag, delete_tag, list_tags
 
@@ -93,33 +92,7 @@ def expire(
     staging: Annotated[bool, typer.Option("--staging/--no-staging", help="clean the staging of batches, too")] = True,
 ) -> None:
     """Expire snapshots, tags and consumers by the table's options, and clean staging."""
-    opened = open_table(table)
-    now_ms = int(time.time() * 1000)
-    report = expire_table(opened.metadata, opened.schema, now_ms=now_ms, dry_run=dry_run)
-    out: dict[str, Any] = {
-        "dry_run": dry_run,
-        "snapshots": list(report.snapshots),
-        "earliest": report.earliest,
-        "tags": list(report.tags),
-        "consumers": list(report.consumers),
-        "files": len(report.files),
-        "bytes": report.bytes,
-        "by_role": dict(report.count_by_role),
-        "notes": list(report.notes),
-    }
-    if dry_run:
-        out["list"] = [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in report.files]
-    if staging:
-        cleaned = clean_staging(opened.metadata, now_ms=now_ms, dry_run=dry_run)
-        out["staging"] = {
-            "finished": len(cleaned.finished),
-            "abandoned": list(cleaned.abandoned),
-            "files": len(cleaned.files),
-            "bytes": cleaned.bytes,
-        }
-    lookup = clean_lookup_files(opened.metadata, dry_run=dry_run)
-    out["lookup"] = {"files": len(lookup.files), "bytes": lookup.bytes}
-    print_json(out)
+    print_json(expire_everything(open_table(table), staging=staging, dry_run=dry_run))
 
 
 @one_clear_line

@@ -56,6 +56,7 @@ class ExpirePlan:
     latest_hint         write LATEST first (rollback)
     restore_snapshot    write this snapshot file (from its tag) and EARLIEST before anything goes (rollback)
     changelog_hint      write changelog/LATEST before long-lived changelogs go; -1 when none is left (rollback)
+    changelog_earliest_hint   write changelog/EARLIEST at the end
     keep_as_changelog   write these to ``changelog/changelog-<id>`` before their snapshot files go
     phases              files to delete, phase after phase; inside a phase any order
     earliest_hint       write EARLIEST at the end
@@ -66,6 +67,7 @@ class ExpirePlan:
     latest_hint: int | None = None
     restore_snapshot: Snapshot | None = None
     changelog_hint: int | None = None
+    changelog_earliest_hint: int | None = None
     keep_as_changelog: tuple[Snapshot, ...] = ()
     phases: tuple[tuple[DoomedFile, ...], ...] = ()
     earliest_hint: int | None = None

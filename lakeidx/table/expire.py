@@ -16,6 +16,7 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, now_local_ns
 from lakeidx.table.doomed_files import ExpirePlan
 from lakeidx.table.expire_apply import GoneFile, apply_plan, measure
+from lakeidx.table.expire_changelog import expire_changelogs
 from lakeidx.table.expire_plan import (
     ExpireInputs,
     ExpireRange,
@@ -48,6 +49,7 @@ class ExpireReport:
     snapshots   ids that went, ascending
     earliest    oldest snapshot that stays; None for a table without snapshots
     tags, consumers   names that went because their time was over
+    changelogs  ids of long-lived changelogs that went, ascending
     files       every file that went, in the order of deletion
     notes       what was left out and why; cleaning orphans finds such files
     """
@@ -57,6 +59,7 @@ class ExpireReport:
     earliest: int | None = None
     tags: tuple[str, ...] = ()
     consumers: tuple[str, ...] = ()
+    changelogs: tuple[int, ...] = ()
     files: tuple[GoneFile, ...] = ()
     notes: tuple[str, ...] = ()
     count_by_role: Mapping[str, int] = field(init=False)
@@ -102,6 +105,15 @@ def expire_table(
         notes += gone.notes
     staying = {n: t for n, t in tags.items() if n not in old_tags}
     progress = [p for c, (p, _) in consumers.items() if c not in old_consumers]
+    changelogs = expire_changelogs(
+        metadata,
+        schema,
+        read_snapshots(metadata),
+        now_ms=now_ms,
+        consumers=progress,
+        tagged={t.snapshot.id: t.snapshot for t in staying.values()},
+        dry_run=dry_run,
+    )
     report = expire_snapshots(
         metadata,
         schema,
@@ -117,8 +129,9 @@ def expire_table(
         earliest=report.earliest,
         tags=tuple(old_tags),
         consumers=tuple(old_consumers),
-        files=(*files, *report.files),
-        notes=(*notes, *report.notes),
+        changelogs=changelogs.ids,
+        files=(*files, *changelogs.files, *report.files),
+        notes=(*notes, *changelogs.notes, *report.notes),
     )
 
 

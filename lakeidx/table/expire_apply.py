@@ -101,6 +101,8 @@ def apply_plan(
         _clean_directories(plan, metadata, schema)
     if plan.earliest_hint is not None:
         store.put(paths.earliest, encode_hint(plan.earliest_hint))
+    if plan.changelog_earliest_hint is not None:
+        store.put(paths.changelog_earliest, encode_hint(plan.changelog_earliest_hint))
 
 
 def _clean_directories(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.format.consumer import encode_consumer
+from lakeidx.format.tag import now_local_ns
 from lakeidx.table.doomed_files import Role
 from lakeidx.table.expire import ExpireReport, expire_table
 from lakeidx.table.expire_plan import Retention
@@ -122,15 +123,15 @@ def test_tags_past_their_time_go_first_and_together(tmp_path: Path) -> None:
     assert files_on_disk(table) == reachable(table)
 
 
-def test_two_old_tags_of_expired_snapshots_are_listed_exactly(tmp_path: Path) -> None:
+def test_two_old_tags_of_expired_snapshots_are_listed_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, k, "first") for k in range(3)])
     upsert(table, [(2, k, "second") for k in range(3)])
-    create_tag(table.metadata, "a", snapshot_id=1, retained_ms=200)
-    create_tag(table.metadata, "b", snapshot_id=2, retained_ms=200)
+    create_tag(table.metadata, "a", snapshot_id=1, retained_ms=60_000)
+    create_tag(table.metadata, "b", snapshot_id=2, retained_ms=60_000)
     upsert(table, [(3, k, "third") for k in range(3)], overwrite="table")
     expire(table)
-    time.sleep(0.25)
+    monkeypatch.setattr("lakeidx.table.expire.now_local_ns", lambda: now_local_ns() + 61_000_000_000)
     dry = expire(table, dry_run=True)
     report = expire(table)
     assert report.tags == ("a", "b")
