@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
@@ -16,7 +17,7 @@ from lakeidx.pipeline.landing import LandingOptions, landing_format, open_parque
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
 from lakeidx.tagging.record_key import record_keys
-from lakeidx.types import Field, parse_type, to_arrow_schema
+from lakeidx.types import DataType, Field, parse_type, to_arrow_schema
 
 #: Columns that hold a whole record key, when the file has one and none is named.
 _WHOLE_KEY = ("_hoodie_record_key", "record_key", "key")
@@ -98,3 +99,47 @@ def column_names(store: ObjectStore, path: str) -> list[str]:
     if not isinstance(row, dict):
         raise InvalidInputError('line 1 is no JSON object; write e.g. {"key": "a"}', path=path)
     return list(row)
+
+
+def landing_types(paths: Sequence[str], names: Sequence[str]) -> dict[str, DataType]:
+    """Types of columns in landing files, as a table made of them would have them; none is nullable.
+
+    Parquet columns have theirs; texts that are whole numbers throughout all files are BIGINT, all else is STRING.
+
+    errors   InvalidInputError for a column that some file does not have
+    """
+    out: dict[str, DataType] = {}
+    read = {path: _as_they_are(path, names) for path in paths}
+    for name in names:
+        found = {_type_of(rows.column(name)) for rows in read.values()}
+        out[name] = parse_type(f"{found.pop() if len(found) == 1 else 'STRING'} NOT NULL")
+    return out
+
+
+def _as_they_are(path: str, names: Sequence[str]) -> pa.Table:
+    store = open_store(path)
+    missing = [n for n in names if n not in (have := column_names(store, path))]
+    if missing:
+        raise InvalidInputError(f"there is no column {missing[0]}; the file has {', '.join(have)}", path=path)
+    if landing_format(path, _ANY) == "parquet":
+        return open_parquet(store, path).read(columns=list(names))
+    return read_key_rows(path, [Field(i, n, parse_type("STRING")) for i, n in enumerate(names)])
+
+
+def _type_of(column: pa.ChunkedArray) -> str:
+    t = column.type
+    if pa.types.is_dictionary(t):
+        t = t.value_type
+    if pa.types.is_integer(t):
+        return "BIGINT"
+    if pa.types.is_date(t):
+        return "DATE"
+    if pa.types.is_timestamp(t):
+        return "TIMESTAMP(6)"
+    if pa.types.is_decimal(t):
+        return f"DECIMAL({t.precision}, {t.scale})"
+    if len(column) and (pa.types.is_string(t) or pa.types.is_large_string(t)):
+        numbers = pc.match_substring_regex(column, r"^(0|-?[1-9][0-9]{0,17})$")
+        if pc.all(pc.fill_null(numbers, False)).as_py():
+            return "BIGINT"
+    return "STRING"

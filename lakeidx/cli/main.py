@@ -6,6 +6,7 @@ import typer
 
 from lakeidx import __version__
 from lakeidx.cli import (
+    advise_command,
     hudi_commands,
     index_commands,
     lookup_command,
@@ -35,6 +36,7 @@ for _command in (
     read_commands.buckets,
     read_commands.inspect,
     lookup_command.lookup,
+    advise_command.advise,
     maintain_commands.compact,
     maintain_commands.expire,
     maintain_commands.orphans,

@@ -82,12 +82,14 @@ class Needs:
     other_writers  Java Paimon, or other programs, write the table, too
     stateless      nothing may be kept outside the table (no local disk, no server)
     hbase          an HBase with Thrift is there
+    cross_partition   the primary key leaves out partition columns (Paimon's cross-partition mode)
     """
 
     moves: bool = False
     other_writers: bool = False
     stateless: bool = False
     hbase: bool = False
+    cross_partition: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,10 +230,14 @@ def _candidates(measures: Measures, needs: Needs) -> dict[str, str]:
     else:
         for kind in ("global-bloom", "global-simple"):
             out[kind] = "no key changes partition: the form that looks in the row's own partition does less"
+    if needs.cross_partition:
+        for kind in out:
+            if kind not in ("state", "inmemory"):
+                out[kind] = "the primary key leaves out partition columns: only a state knows where a key lives"
     if needs.other_writers:
         out["bucket"] = "other programs place new keys by another rule"
         out["hbase"] = "it does not see what other programs write"
-    if needs.stateless:
+    if needs.stateless and not needs.cross_partition:
         for kind in ("state", "hbase"):
             out[kind] = "nothing may be kept outside the table"
     if not needs.hbase:

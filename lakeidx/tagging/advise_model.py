@@ -15,6 +15,8 @@ from typing import Protocol
 # Bytes.
 _BATCH_KEY_MEMORY = 60
 _STATE_ENTRY = 26
+# Keys of a batch whose table stays in the cache.
+_CACHED_KEYS = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,8 @@ class Costs:
 
     call          one batch, whatever its size
     build_key     put a key of the batch into a table, and its answer back into the batch; build_byte: per byte of its text
-    read_key      decode a key of a file and look it up; read_byte: per byte of its text
+    read_key      decode a key of a file and look it up; read_byte: per compressed byte of it
+    far           more for each look into the batch's table, per doubling of the batch beyond what a processor's cache holds
     hash_value    read a hash of a HASH file and look it up
     pair          find out that a file may have a key by its range, and ask its filter
     probe_round   one hash round of a filter, for a key it has or takes
@@ -34,21 +37,22 @@ class Costs:
     hbase_key, hbase_put   one key of a batched get, one row of a batched put
     """
 
-    call: float = 2e-3
-    build_key: float = 100e-9
-    build_byte: float = 2e-9
-    read_key: float = 45e-9
-    read_byte: float = 1e-9
-    hash_value: float = 25e-9
-    pair: float = 100e-9
-    probe_round: float = 9e-9
-    filter_byte: float = 1e-9
-    open_file: float = 1.5e-3
-    bucket_key: float = 60e-9
-    bucket_byte: float = 2e-9
-    state_key: float = 250e-9
-    state_byte: float = 0.6e-9
-    state_write: float = 1.2e-6
+    call: float = 0.3e-3
+    build_key: float = 45e-9
+    build_byte: float = 7e-9
+    read_key: float = 12e-9
+    read_byte: float = 0.0
+    far: float = 2e-9
+    hash_value: float = 7e-9
+    pair: float = 67e-9
+    probe_round: float = 13e-9
+    filter_byte: float = 0.1e-9
+    open_file: float = 1.4e-3
+    bucket_key: float = 45e-9
+    bucket_byte: float = 0.0
+    state_key: float = 570e-9
+    state_byte: float = 0.22e-9
+    state_write: float = 0.0
     hbase_key: float = 50e-6
     hbase_put: float = 75e-6
 
@@ -153,18 +157,23 @@ class _Work:
 
 def _table(m: Shape, c: Costs) -> float:
     """Seconds to put the batch into its key table and take the answers out."""
-    return c.call + m.batch_rows * (c.build_key + c.build_byte * m.key_bytes)
+    return c.call + m.batch_rows * (c.build_key + c.far * _depth(m) + c.build_byte * m.key_bytes)
+
+
+def _depth(m: Shape) -> float:
+    """Doublings of the batch beyond the cache."""
+    return max(0.0, math.log2(max(1, m.batch_rows) / _CACHED_KEYS))
 
 
 def _read_keys(rows: float, m: Shape, c: Costs) -> float:
-    return rows * (c.read_key + c.read_byte * m.key_bytes)
+    return rows * (c.read_key + c.read_byte * m.key_column_bytes + c.far * _depth(m))
 
 
 def _hash(m: Shape, fpp: float, c: Costs) -> _Work:
     return _Work(
         # Hashes are numbers: the length of keys does not matter.
-        serial=c.call + m.batch_rows * c.build_key,
-        parallel=m.touched_rows * c.hash_value,
+        serial=c.call + m.batch_rows * (c.build_key + c.far * _depth(m)),
+        parallel=m.touched_rows * (c.hash_value + c.far * _depth(m)),
         bytes=4 * m.touched_rows,
         memory=m.batch_rows * _BATCH_KEY_MEMORY + 4 * m.touched_rows,
         requests=max(1.0, m.files * m.touched_rows / max(1, m.rows)),

@@ -1,0 +1,467 @@
+"""Does the advice pick the fastest index? Every type is timed on workloads that its costs were not fitted to.
+
+A workload is a table (rows in files of equal size, filters in the footers, HASH index files), and a batch:
+
+    random    keys are random; every file may hold every key; known keys are drawn from all of them
+    ordered   keys begin with a time; a file holds a stretch of it; nine tenths of the known keys, or all, are of the newest
+    hot       keys are random; nearly all known keys are from one hundredth of the table, which stands in one file
+
+    python bench/bench_advice.py [--calibrate] [--plots DIR] [--rounds 3] [--scale 1.0] [--only NAME,...] [--json]
+
+Seconds are CPU seconds of all threads, the least of some rounds: other work on the machine disturbs them little. They are
+those of tagging, of a batch's own filters (bloom), and of writing new locations (state). Predictions are for one core.
+The advice is asked for with several needs; it passes where the type it picks takes no more than 1.2 times what the fastest
+type that meets the needs takes. The run fails when it does not pass everywhere.
+
+--calibrate times the workloads for fitting instead, and prints the costs that fit best (`lakeidx.tagging.advise_model.Costs`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gc
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeidx.codec.binary_row_vec import hash_columns
+from lakeidx.data.parquet_write import write_data_files
+from lakeidx.format.data_file import EMPTY_ROW, FileSource
+from lakeidx.format.file_names import NewFileNames
+from lakeidx.format.hash_index import encode_hash_index
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.table.changes import CommitRequest, TableChanges
+from lakeidx.table.commit import commit_changes
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import HASH_INDEX
+from lakeidx.tagging.advise import Measures, Needs, advise, measure
+from lakeidx.tagging.advise_model import Costs, Machine, predict
+from lakeidx.tagging.base import CommitInfo, KeyBatch, TagContext, Tagger, ThreadPool
+from lakeidx.tagging.bloom_footer import BloomFooterBuilder, footer_builder
+from lakeidx.tagging.options import IndexOptions
+from lakeidx.tagging.state import StateTagger
+from lakeidx.tagging.table_view import key_batch, make_tag_context
+from lakeidx.tagging.taggers import make_tagger
+
+FPP = 1e-6
+TYPES = ("hash", "bucket", "bloom", "simple", "global-bloom", "global-simple", "state")
+NEEDS = {
+    "any": Needs(),
+    "other writers": Needs(other_writers=True),
+    "nothing kept outside": Needs(other_writers=True, stateless=True),
+    "keys move": Needs(moves=True),
+    "keys move, nothing kept outside": Needs(moves=True, stateless=True),
+}
+TOLERANCE = 1.2
+ONE_CORE = Machine(cores=1, latency_ms=0.0, bytes_per_s=1e15)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One workload.
+
+    batch    keys of a batch, known of them are in the table
+    numeric  BIGINT keys instead of 18-byte texts
+    late     ordered keys: share of the known ones that are older than the newest stretch
+    """
+
+    name: str
+    order: str
+    rows: int
+    files: int
+    batch: int
+    known: float = 0.9
+    numeric: bool = False
+    late: float = 0.1
+
+
+HELD_OUT = (
+    Spec("random keys, small table", "random", 600_000, 6, 60_000),
+    Spec("time-ordered keys, small table", "ordered", 600_000, 6, 60_000),
+    Spec("hot-set keys, small table", "hot", 600_000, 6, 60_000),
+    Spec("random keys, large table", "random", 6_000_000, 24, 200_000),
+    Spec("time-ordered keys, large table", "ordered", 6_000_000, 24, 200_000),
+    Spec("hot-set keys, large table", "hot", 6_000_000, 24, 200_000),
+    Spec("time-ordered keys, none late, large table", "ordered", 6_000_000, 24, 100_000, known=0.6, late=0.0),
+    Spec("time-ordered keys, none late, large table, small batch", "ordered", 6_000_000, 24, 5_000, late=0.0),
+)
+CALIBRATION = (
+    Spec("c1", "random", 300_000, 3, 150_000, known=0.5),
+    Spec("c2", "ordered", 1_000_000, 20, 100_000, known=0.95),
+    Spec("c3", "hot", 2_000_000, 8, 20_000),
+    Spec("c4", "random", 3_000_000, 12, 400_000),
+    Spec("c5", "ordered", 3_000_000, 30, 30_000, known=0.6, late=0.0),
+    Spec("c6", "random", 1_500_000, 5, 100_000, numeric=True),
+    Spec("c7", "ordered", 4_000_000, 8, 300_000, numeric=True),
+    Spec("c8", "random", 150_000, 4, 10_000),
+    Spec("c9", "ordered", 2_500_000, 40, 3_000, known=0.5, late=0.0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A workload's table and batch; bucket_of: int32[n] where each key of the batch is, -1 = nowhere."""
+
+    spec: Spec
+    handle: TableHandle
+    batch: KeyBatch
+    bucket_of: npt.NDArray[np.int32]
+    folder: Path
+
+    def context(self, options: dict[str, str]) -> TagContext:
+        """A fresh view of the table, one thread."""
+        metadata = TableHandle.open(str(self.handle.paths.root)).metadata
+        index_dir = str(self.folder / "index")
+        made = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=index_dir, pool=ThreadPool(1))
+        return dataclasses.replace(made, options=IndexOptions({**metadata.latest_schema().options, **options}))
+
+
+def key_values(spec: Spec, numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """Keys of running numbers: the number itself (ordered), or the number mixed."""
+    values = numbers
+    if spec.order != "ordered":
+        mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+        values = (mixed * np.uint64(0xBF58476D1CE4E5B9) >> np.uint64(15)).astype(np.int64)
+    if spec.numeric:
+        return pa.array(values)
+    digits = (values[:, None] // 10 ** np.arange(14, -1, -1, dtype=np.int64)) % 10 + ord("0")
+    body = np.empty((len(numbers), 18), np.uint8)
+    body[:, :3] = np.frombuffer(b"id-", np.uint8)
+    body[:, 3:] = digits
+    offsets = pa.py_buffer((np.arange(len(numbers) + 1, dtype=np.int32) * 18).tobytes())
+    return pa.Array.from_buffers(pa.string(), len(numbers), [None, offsets, pa.py_buffer(body.tobytes())])
+
+
+def make(spec: Spec, folder: Path) -> Made:
+    """Write and commit the table, and draw the batch."""
+    per_file = str(-(-spec.rows // spec.files))
+    handle = TableHandle.create(
+        str(folder / "bench.db" / f"t{len(list(folder.glob('bench.db/*')))}"),
+        {
+            "fields": [
+                {"name": "id", "type": "BIGINT NOT NULL" if spec.numeric else "STRING NOT NULL"},
+                {"name": "v", "type": "INT"},
+            ],
+            "primaryKeys": ["id"],
+            "partitionKeys": [],
+            "options": {
+                "bucket": "-1",
+                "target-file-size": "1 gb",
+                "file.block-size": "8 mb",
+                "index.type": "bloom",
+                "index.state.checkpoint-every": "0",
+                "hoodie.index.bloom.num_entries": per_file,
+                "hoodie.index.bloom.fpp": f"{FPP:f}",
+                "hoodie.bloom.index.filter.dynamic.max.entries": per_file,
+            },
+        },
+    )
+    schema, names = handle.metadata.latest_schema(), NewFileNames()
+    entries, index = [], []
+    edges = [spec.rows * b // spec.files for b in range(spec.files + 1)]
+    for bucket in range(spec.files):
+        table = pa.table({"id": key_values(spec, np.arange(edges[bucket], edges[bucket + 1]))}).sort_by("id")
+        n = table.num_rows
+        kv = pa.table(
+            [np.arange(n), np.zeros(n, np.int8), table.column("id"), pa.array(np.arange(n, dtype=np.int32))],
+            names=["_SEQUENCE_NUMBER", "_VALUE_KIND", "id", "v"],
+        )
+        place = handle.paths.bucket_dir({}, bucket)
+        files = write_data_files(
+            iter([kv]), schema, store=handle.store, bucket_dir=place, names=names, level=5,
+            file_source=FileSource.COMPACT, footer_metadata=footer_builder(schema),
+        )  # fmt: skip
+        entries += [
+            ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=bucket, total_buckets=-1, file=f)
+            for f in files
+        ]
+        hashes = np.unique(hash_columns([table.column("id")], schema.key_types))
+        data, name = encode_hash_index(hashes), names.index()
+        handle.store.put(handle.paths.index(name), data)
+        index.append(
+            IndexEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=bucket, index_type=HASH_INDEX, file_name=name,
+                       file_size=len(data), row_count=len(hashes))
+        )  # fmt: skip
+    changes = TableChanges(append=tuple(entries), append_index=tuple(index))
+    commit_changes(handle.metadata, CommitRequest(commit_user="bench", commit_identifier=1, changes=changes))
+    numbers = draw(spec)
+    table = pa.table({"id": key_values(spec, numbers)})
+    batch = key_batch(table, schema, ((EMPTY_ROW,), np.zeros(len(numbers), np.int32)))
+    bucket_of = np.where(numbers < spec.rows, np.searchsorted(edges[1:], numbers, side="right"), -1).astype(np.int32)
+    return Made(spec, handle, batch, bucket_of, Path(handle.paths.root))
+
+
+def draw(spec: Spec) -> npt.NDArray[np.int64]:
+    """Numbers of the batch's keys; those from `spec.rows` on are new."""
+    rng = np.random.default_rng(11)
+    known = int(spec.batch * spec.known)
+    if spec.order == "ordered":
+        stretch = spec.rows // spec.files
+        recent = rng.choice(
+            np.arange(spec.rows - stretch, spec.rows), min(round(known * (1 - spec.late)), stretch), replace=False
+        )
+        old = rng.choice(spec.rows - stretch, known - len(recent), replace=False)
+        numbers = np.concatenate([recent, old])
+    elif spec.order == "hot":
+        # One hundredth of the table, or as many keys as the batch needs, from the middle of one file.
+        start = spec.rows // spec.files * (spec.files // 2)
+        hot = np.arange(start, start + max(spec.rows // 100, min(known, spec.rows // spec.files)))
+        recent = rng.choice(hot, min(known * 99 // 100, len(hot)), replace=False)
+        rest = np.setdiff1d(rng.choice(spec.rows, known, replace=False), recent)[: known - len(recent)]
+        numbers = np.concatenate([recent, rest])
+    else:
+        numbers = rng.choice(spec.rows, known, replace=False)
+    return rng.permutation(np.concatenate([numbers, np.arange(spec.rows, spec.rows + spec.batch - known)]))
+
+
+def cpu(task: Callable[[], object]) -> float:
+    """CPU seconds of all threads."""
+    gc.collect()
+    started = time.process_time()
+    task()
+    return time.process_time() - started
+
+
+def time_type(made: Made, kind: str, rounds: int) -> float:
+    """CPU seconds of one type: the least of some rounds, upkeep included; locations are checked first."""
+    options = {
+        "index.type": kind,
+        "index.state.dir": str(made.folder / "state"),
+        "hoodie.bucket.index.num.buckets": "256",
+    }
+    tagger = make_tagger(IndexOptions(options))
+    try:
+        if kind != "bucket":
+            found = tagger.tag(_fresh(made), made.context(options))
+            wrong = int((found.bucket != made.bucket_of).sum())
+            if wrong > (len(made.batch) // 1000 if kind == "hash" else 0):
+                raise SystemExit(f"{kind}, {made.spec.name}: {wrong} of {len(made.batch)} locations are wrong")
+        best = min(_one_round(made, tagger, kind, options) for _ in range(rounds))
+        return best + _upkeep(made, tagger, kind, options)
+    finally:
+        if isinstance(tagger, StateTagger):
+            tagger.close()
+
+
+def _one_round(made: Made, tagger: Tagger, kind: str, options: dict[str, str]) -> float:
+    context, batch = made.context(options), _fresh(made)
+    if kind == "bucket":
+        # Placing says it all; `tag` would do it a second time.
+        return cpu(lambda: tagger.place_inserts(batch, context))
+    return cpu(lambda: tagger.tag(batch, context))
+
+
+def _fresh(made: Made) -> KeyBatch:
+    b = made.batch
+    return KeyBatch(b.partitions, b.partition, b.keys, b.key_types, b.hashes)
+
+
+def _upkeep(made: Made, tagger: Tagger, kind: str, options: dict[str, str]) -> float:
+    """What the index adds to the commit of the batch; for the state the last thing that is done with it."""
+    if "bloom" in kind:
+        context = made.context(options)
+        return min(cpu(lambda: _write_filter(made, context)) for _ in range(2))
+    if kind != "state":
+        return 0.0
+    context, batch = made.context(options), _fresh(made)
+    was = tagger.tag(batch, context)
+    metadata = TableHandle.open(str(made.handle.paths.root)).metadata
+    changes = TableChanges(append=_copy_of_a_file(context, made))
+    result = commit_changes(metadata, CommitRequest(commit_user="again", changes=changes, check_sequences=False))
+    after = made.context(options)
+    known = {f.meta.file_name for f in context.view.files(None)}
+    commit = CommitInfo(
+        instant="again",
+        started_ms=0,
+        snapshot_id=result.snapshot_ids[-1],
+        base_id=context.view.snapshot_id,
+        batch=batch,
+        partition=np.zeros(len(batch), np.int32),
+        bucket=np.where(was.known, was.bucket, 0).astype(np.int32),
+        partitions=batch.partitions,
+        was=was,
+        added=[f for f in after.view.files(None) if f.meta.file_name not in known],
+    )
+    return cpu(lambda: tagger.update_locations(commit, after))
+
+
+def _write_filter(made: Made, context: TagContext) -> None:
+    builder = BloomFooterBuilder(made.batch.keys.column_names, context.options)
+    builder.add(made.batch.keys)
+    builder.finish()
+
+
+def _copy_of_a_file(context: TagContext, made: Made) -> tuple[ManifestEntry, ...]:
+    """A new snapshot needs a file; what is in it does not matter to what is timed."""
+    file = context.view.files(None)[0]
+    meta = dataclasses.replace(file.meta, file_name=f"copy-{file.meta.file_name}", level=0)
+    shutil.copy(file.path, Path(file.path).with_name(meta.file_name))
+    return (ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=file.bucket, total_buckets=-1, file=meta),)
+
+
+def measures_of(made: Made, sample: int = 20_000) -> Measures:
+    """What the advice is told: measures from a sample of the batch."""
+    b = made.batch
+    rows = np.sort(np.random.default_rng(3).choice(len(b), min(sample, len(b)), replace=False))
+    part = KeyBatch(b.partitions, b.partition[rows], b.keys.take(pa.array(rows)), b.key_types, b.hashes[rows])
+    context = made.context({})
+    located = make_tagger(IndexOptions({"index.type": "simple"})).tag(part, context)
+    files = context.view.files(None)
+    footer = pq.read_metadata(files[0].path).row_group(0)
+    key_column = next(i for i in range(footer.num_columns) if footer.column(i).path_in_schema == "id")
+    key_bytes = footer.column(key_column).total_compressed_size / footer.num_rows
+    return measure(part, located, files, batch_rows=len(b), key_column_bytes=key_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A workload's measured seconds by type, its measures, and how the advice did by need."""
+
+    spec: Spec
+    measures: Measures
+    seconds: dict[str, float]
+
+    def picks(self) -> dict[str, tuple[str, str, float]]:
+        """Need -> (advised type, fastest type, how many times the fastest's seconds)."""
+        out = {}
+        for name, needs in NEEDS.items():
+            advice = advise(self.measures, needs, ONE_CORE, fpp=FPP)
+            able = [p.index_type for p in advice.predictions if not p.why_not and p.index_type in self.seconds]
+            fastest = min(able, key=self.seconds.__getitem__)
+            out[name] = (advice.index_type, fastest, self.seconds[advice.index_type] / self.seconds[fastest])
+        return out
+
+
+def run(spec: Spec, rounds: int, folder: Path) -> Outcome:
+    """Make a workload and time every type on it."""
+    made = make(spec, folder)
+    try:
+        measures = measures_of(made)
+        # The state goes last: its upkeep commits to the table.
+        return Outcome(spec, measures, {kind: time_type(made, kind, rounds) for kind in TYPES})
+    finally:
+        shutil.rmtree(made.folder, ignore_errors=True)
+
+
+def fit(outcomes: list[Outcome]) -> Costs:
+    """Costs with the least squares of relative errors, none negative."""
+    names = [f.name for f in dataclasses.fields(Costs) if not f.name.startswith("hbase")]
+    zero = {f.name: 0.0 for f in dataclasses.fields(Costs)}
+    rows, right = [], []
+    for outcome in outcomes:
+        for kind, seconds in outcome.seconds.items():
+            parts = []
+            for name in names:
+                costs = Costs(**{**zero, name: 1e-9})
+                parts.append(predict(kind, outcome.measures, ONE_CORE, fpp=FPP, costs=costs).seconds)
+            rows.append(np.array(parts) / seconds)
+            right.append(1.0)
+    # The present costs pull a little, so that what the workloads do not tell apart stays where it was.
+    prior = Costs()
+    for i, name in enumerate(names):
+        row = np.zeros(len(names))
+        row[i] = 0.03 / (getattr(prior, name) * 1e9)
+        rows.append(row)
+        right.append(0.03)
+    found = least_squares(np.array(rows), np.array(right))
+    return dataclasses.replace(prior, **{n: float(f"{v * 1e-9:.2g}") for n, v in zip(names, found, strict=True)})
+
+
+def least_squares(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """x >= 0 with the least squares of a @ x - b, one coordinate after another."""
+    gram, right = a.T @ a, a.T @ b
+    x = np.zeros(a.shape[1])
+    for _ in range(20_000):
+        for i in range(len(x)):
+            x[i] = max(0.0, x[i] + (right[i] - gram[i] @ x) / gram[i, i])
+    return x
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calibrate", action="store_true")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--scale", type=float, default=1.0, help="of all sizes")
+    parser.add_argument("--only", help="workloads whose name has this in it")
+    parser.add_argument("--plots", type=Path, help="write the pictures of docs/choosing-an-index.md here")
+    parser.add_argument("--json", action="store_true", help="one JSON object per figure to stdout")
+    parser.add_argument("--dir", type=Path, help="where the tables are made; default a temporary directory")
+    arguments = parser.parse_args()
+    specs = CALIBRATION if arguments.calibrate else HELD_OUT
+    folder = Path(tempfile.mkdtemp(prefix="bench-advice-", dir=arguments.dir))
+    out = sys.stderr if arguments.json else sys.stdout
+    outcomes = []
+    try:
+        for spec in specs:
+            if arguments.only and arguments.only not in spec.name:
+                continue
+            sized = dataclasses.replace(
+                spec, rows=int(spec.rows * arguments.scale), batch=int(spec.batch * arguments.scale)
+            )
+            outcomes.append(run(sized, arguments.rounds, folder))
+            show(outcomes[-1], out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if arguments.calibrate:
+        print(fit(outcomes), file=out)
+        return 0
+    if arguments.plots:
+        from bench.advice_plots import draw_all
+
+        draw_all(outcomes, arguments.plots)
+    if arguments.json:
+        for line in figures(outcomes):
+            print(json.dumps(line))
+    missed = [(o.spec.name, need) for o in outcomes for need, pick in o.picks().items() if pick[2] > TOLERANCE]
+    total = sum(len(o.picks()) for o in outcomes)
+    print(f"within {TOLERANCE - 1:.0%} of the fastest: {total - len(missed)} of {total}", file=out)
+    for name, need in missed:
+        print(f"missed: {name}; {need}", file=out)
+    return 1 if missed else 0
+
+
+def figures(outcomes: list[Outcome]) -> list[dict[str, object]]:
+    """One object per workload and type."""
+    lines: list[dict[str, object]] = []
+    for o in outcomes:
+        told = {p.index_type: p.seconds for p in advise(o.measures, Needs(), ONE_CORE, fpp=FPP).predictions}
+        for kind, seconds in o.seconds.items():
+            size = {"rows": o.spec.rows, "batch": o.spec.batch}
+            line = {"case": o.spec.name, **size, "type": kind, "cpu_seconds": seconds, "predicted": told[kind]}
+            picked = [need for need, (advised, _, _) in o.picks().items() if advised == kind]
+            lines.append({**line, "advised_for": ", ".join(picked)})
+    return lines
+
+
+def show(o: Outcome, out: object) -> None:
+    """A workload's figures as text."""
+    m = o.measures
+    print(
+        f"\n{o.spec.name}: {o.spec.rows:,} rows in {o.spec.files} files, {o.spec.batch:,} keys; {m.key_order} keys"
+        f" (spread {m.spread:.2f}), {m.touched_files:.1f} files touched, {m.held_files:.1f} hold keys,"
+        f" {m.update_share:.0%} known",
+        file=out,  # type: ignore[call-overload]
+    )
+    told = {p.index_type: p for p in advise(m, Needs(), ONE_CORE, fpp=FPP).predictions}
+    for kind, seconds in sorted(o.seconds.items(), key=lambda item: item[1]):
+        print(f"  {kind:14} {seconds:7.3f} s  predicted {told[kind].seconds:7.3f} s", file=out)  # type: ignore[call-overload]
+    for need, (advised, fastest, times) in o.picks().items():
+        verdict = "ok" if times <= TOLERANCE else "MISSED"
+        print(f"  {need:32} advised {advised:14} fastest {fastest:14} x {times:.2f} {verdict}", file=out)  # type: ignore[call-overload]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
