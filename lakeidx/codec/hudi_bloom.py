@@ -195,11 +195,11 @@ def new_filter(type_code: str, *, num_entries: int, fpp: float, max_entries: int
     return BloomFilter(bits, rounds, m_bits, nr=num_entries, max_entries=max_entries)
 
 
-def check_type_code(type_code: str) -> str:
+def check_type_code(type_code: str, path: str | None = None) -> str:
     """The type code in capitals; UnsupportedError when Hudi has no such type."""
     code = type_code.upper()
     if code not in TYPE_CODES:
-        raise UnsupportedError(f"unknown bloom filter type {type_code!r}; known are {', '.join(TYPE_CODES)}")
+        raise UnsupportedError(f"unknown bloom filter type {type_code!r}; known are {', '.join(TYPE_CODES)}", path=path)
     return code
 
 
@@ -208,7 +208,7 @@ def decode_filter(data: bytes, type_code: str = SIMPLE, *, path: str | None = No
 
     errors   CorruptFileError when the bytes are not a filter of that type; UnsupportedError for an unknown type
     """
-    code = check_type_code(type_code)
+    code = check_type_code(type_code, path)
     cursor = Cursor(data, path)
     if code == SIMPLE:
         rounds, hash_type, m_bits, row = _read_record(cursor)

@@ -53,7 +53,7 @@ class KeyFooter:
         """
         if self.filter_text is None:
             return None
-        return decode_filter_base64(self.filter_text, check_type_code(self.type_code), path=path)
+        return decode_filter_base64(self.filter_text, check_type_code(self.type_code, path), path=path)
 
 
 def parse_footer(metadata: Mapping[bytes, bytes] | None, path: str | None = None) -> KeyFooter:
