@@ -372,6 +372,8 @@ def fit(outcomes: list[Outcome]) -> Costs:
     # The present costs pull a little, so that what the workloads do not tell apart stays where it was.
     prior = Costs()
     for i, name in enumerate(names):
+        if not getattr(prior, name):
+            continue
         row = np.zeros(len(names))
         row[i] = 0.03 / (getattr(prior, name) * 1e9)
         rows.append(row)
