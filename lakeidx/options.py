@@ -302,6 +302,9 @@ class TableOptions:
         "deletion-vector.index-file.target-size", "2 mb", "Size of a vector file."
     )
     lookup_store_type = choice("lookup.store.type", "sort hash", "Format of lookup files; lakeidx's own option.")
+    lookup_store_values = choice(
+        "lookup.store.values", "value position key", "What lookup files hold for a key; lakeidx's own option."
+    )
     lookup_hash_load_factor = number("lookup.hash-load-factor", 0.75, "Fill of hash stores.")
     lookup_cache_file_retention = duration(
         "lookup.cache-file-retention", "1 h", "Unused lookup files are dropped after."

@@ -1,4 +1,4 @@
-"""One data file made into one lookup file: trimmed primary key -> row, sequence number, kind (and position).
+"""One data file made into one lookup file: trimmed primary key -> row, sequence number, kind (and position), or less than that.
 
 source   org.apache.paimon.mergetree.LookupLevels#createSstFileFromDataFile, release 1.4.2
 """
@@ -26,7 +26,7 @@ from lakeidx.lookup.key_order import KeyOrder
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
 from lakeidx.lookup.scratch_file import os_errors
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType, parse_store_type
-from lakeidx.lookup.value_rows import Processor, ValueRows, encode_value_rows
+from lakeidx.lookup.value_rows import Processor, ValueRows, encode_positions, encode_value_rows
 from lakeidx.storage.base import join
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
@@ -52,7 +52,13 @@ class LookupBuild:
 
 
 def lookup_processor(schema: TableSchema) -> Processor:
-    """What the values must hold: positions only where deletion vectors need them."""
+    """What the values hold, by ``lookup.store.values``: with rows, positions only where deletion vectors need them.
+
+    source   as org.apache.paimon.mergetree.compact.MergeTreeCompactManagerFactory chooses, but for what the table says it wants
+    """
+    wanted = schema.table_options.lookup_store_values
+    if wanted != "value":
+        return Processor.POSITION if wanted == "position" else Processor.EMPTY
     with_vectors = schema.table_options.deletion_vectors_enabled
     return Processor.POSITION_AND_VALUE if with_vectors else Processor.VALUE
 
@@ -99,25 +105,32 @@ def build_lookup_file(work: LookupBuild) -> StoredLookup:
         order=KeyOrder.row_compacted(file_schema.key_types),
         options=lookup_store_options(work.schema),
     )
-    types = [f.type for f in file_schema.fields]
+    columns = None if processor.has_rows else file_schema.trimmed_primary_keys
     with tempfile.TemporaryDirectory(prefix="lakeidx-lookup-", dir=work.local_dir) as folder:
         with factory.create_writer(Path(folder) / "store", expected_entries=file.row_count) as writer:
             position = 0
-            for rows in read_data_file(metadata.store, source, file, file_schema, file_schema):
-                n = rows.num_rows
-                values = ValueRows(
-                    encode_compacted_rows([rows.column(f.name) for f in file_schema.fields], types, n),
-                    rows.column(SEQUENCE_NUMBER).to_numpy(),
-                    rows.column(VALUE_KIND).to_numpy(),
-                    np.arange(position, position + n) if processor is Processor.POSITION_AND_VALUE else None,
-                )
-                writer.write(lookup_keys(rows, file_schema), encode_value_rows(values))
-                position += n
+            for rows in read_data_file(metadata.store, source, file, file_schema, file_schema, columns):
+                writer.write(lookup_keys(rows, file_schema), _values(rows, file_schema, processor, position))
+                position += rows.num_rows
             made = writer.finish()
         name = f"{file.file_name}.{made.size}.{processor}.v1.lookup"
         return _upload(
             work, made, join(LookupPlaces(metadata.paths).bucket_dir(partition, entry.bucket), name), processor
         )
+
+
+def _values(rows: pa.Table, schema: TableSchema, processor: Processor, first: int) -> RowBytes:
+    """The values of rows that begin at a position of their file."""
+    n = rows.num_rows
+    if processor is Processor.EMPTY:
+        return RowBytes(np.zeros(0, np.uint8), np.zeros(n + 1, np.int64))
+    positions = np.arange(first, first + n)
+    if processor is Processor.POSITION:
+        return encode_positions(positions)
+    compacted = encode_compacted_rows([rows.column(f.name) for f in schema.fields], [f.type for f in schema.fields], n)
+    sequences, kinds = rows.column(SEQUENCE_NUMBER).to_numpy(), rows.column(VALUE_KIND).to_numpy()
+    with_positions = processor is Processor.POSITION_AND_VALUE
+    return encode_value_rows(ValueRows(compacted, sequences, kinds, positions if with_positions else None))
 
 
 def _upload(work: LookupBuild, made: LookupFile, path: str, processor: Processor) -> StoredLookup:

@@ -16,15 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeidx.codec.compacted_row_vec import decode_compacted_rows
 from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.evolve import evolve_column, plan_columns
-from lakeidx.data.parquet_read import read_data_file
 from lakeidx.data.positions import sorted_positions
-from lakeidx.data.rows import take_rows
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.deletion_vector import decode_vector, vector_range
 from lakeidx.format.manifest import ManifestEntry
@@ -32,6 +28,7 @@ from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.lookup.answers import LookupResult, in_key_order, key_columns_of, take_row_bytes, without_nulls
+from lakeidx.lookup.asked_file import AskedFile
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.build import lookup_keys
 from lakeidx.lookup.factory import LookupStoreFactory
@@ -41,11 +38,9 @@ from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
 from lakeidx.lookup.packed import joined, plain
 from lakeidx.lookup.routes import PartitionFiles, Route, find_routes, partition_files, split_partitions
 from lakeidx.lookup.store import LookupStoreReader, StoreType
-from lakeidx.lookup.value_rows import Processor, decode_value_rows
+from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
 from lakeidx.lookup.versions import Versions, newest_wins
-from lakeidx.predicate import bind, col
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.prune import keys_may_match
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.types import to_arrow
 
@@ -61,7 +56,8 @@ class LookupFigures:
 
     keys, found    asked and answered
     not_indexed    keys that ended at the hash index
-    lookup_files, data_files   files asked; data files because they have no lookup file
+    lookup_files   asked
+    data_files     read: they have no lookup file, or one without rows
     """
 
     keys: int = 0
@@ -78,6 +74,11 @@ class _State:
     stored: dict[str, StoredLookup]
     partitions: dict[bytes, PartitionFiles] = field(default_factory=dict)
     whole: bool = False
+
+
+def _gives_rows(stored: StoredLookup, deleted: npt.NDArray[np.int64] | None) -> bool:
+    """False when a file's values hold no rows, or nothing tells which of them a deletion vector has deleted."""
+    return stored.processor.has_rows and (deleted is None or stored.processor is Processor.POSITION_AND_VALUE)
 
 
 @dataclass
@@ -231,25 +232,18 @@ class TableLookup:
                 return
             rows = route.rows[open_rows]
             deleted = self._deleted(state, route, entry) if entry.file.file_name in vectors else None
-            reader = self._reader(state, entry, with_vector=deleted is not None)
-            if reader is None:
-                self.figures.data_files += 1
-                version = self._from_data_file(state, route, entry, keys, encoded, rows, deleted)
+            reader = self._reader(state, entry)
+            self.figures.lookup_files += reader is not None
+            stored = state.stored.get(entry.file.file_name)
+            if reader is not None and stored is not None and _gives_rows(stored, deleted):
+                mine = hits.setdefault((stored.schema_id, stored.processor), _Hits())
+                at, sequences = self._from_lookup_file(reader, stored, encoded, rows, deleted, mine)
+            else:
+                version = self._from_data_file(state, route, entry, keys, encoded, rows, deleted, reader)
                 if version is None:
                     continue
                 found.append(version)
                 at, sequences = version.asked, version.kv.column(SEQUENCE_NUMBER).to_numpy()
-            else:
-                self.figures.lookup_files += 1
-                stored = state.stored[entry.file.file_name]
-                at, sequences = self._from_lookup_file(
-                    reader,
-                    stored,
-                    encoded,
-                    rows,
-                    deleted,
-                    hits.setdefault((stored.schema_id, stored.processor), _Hits()),
-                )
             if newest_only and len(at):
                 # `at` keeps the order of `rows` but for files read in several batches.
                 order = np.argsort(rows, kind="stable")
@@ -289,44 +283,31 @@ class TableLookup:
         encoded: RowBytes,
         rows: npt.NDArray[np.int64],
         deleted: npt.NDArray[np.int64] | None,
+        reader: LookupStoreReader | None,
     ) -> Versions | None:
-        """Read the row groups that may hold the keys; None when the file surely or really has none of them."""
-        metadata, schema = self._metadata, state.schema
-        first = schema.trimmed_primary_keys[0]
-        wanted = pc.unique(keys.column(first).take(pa.array(rows)))
-        predicate = bind(col(first).is_in(arrow_to_internal(wanted, schema.field(first).type)), schema.fields)
-        if not keys_may_match(entry.file, predicate, schema):
-            return None
-        asked_keys = take_row_bytes(encoded, rows).to_arrow()
-        partition = decode_partition_dict(route.partition, schema)
-        path = metadata.paths.data_file(
-            partition, entry.bucket, entry.file.file_name, external_path=entry.file.external_path
-        )
-        found = []
-        for batch in read_data_file(
-            metadata.store,
-            path,
-            entry.file,
-            metadata.schema(entry.file.schema_id),
-            schema,
-            predicate=predicate,
-            deletion_vector=deleted,
-        ):
-            at = pc.index_in(asked_keys, value_set=lookup_keys(batch, schema).to_arrow())
-            mine = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
-            if len(mine):
-                places = at.drop_null().to_numpy().astype(np.int64)
-                found.append(Versions(rows[mine], take_rows(batch, places)))
-        if not found:
-            return None
-        return Versions(np.concatenate([v.asked for v in found]), pa.concat_tables([v.kv for v in found]))
+        """Rows of the data file; a lookup file that does not hold them says which keys are there, and perhaps where."""
+        positions = None
+        if reader is not None:
+            stored = state.stored[entry.file.file_name]
+            answer = reader.lookup_many(take_row_bytes(encoded, rows))
+            there = np.flatnonzero(answer.found)
+            rows = rows[there]
+            if stored.processor is Processor.POSITION:
+                values = take_row_bytes(answer.values, there)
+                positions = decode_positions(values, entry.file.row_count, self._places.full(stored.path))
+            if not len(rows):
+                return None
+        file = AskedFile(self._metadata, state.schema, route.partition, entry, deleted)
+        version = file.rows_at(positions, encoded, rows) if positions is not None else file.rows_of(keys, encoded, rows)
+        self.figures.data_files += file.was_read
+        return version
 
     # -- files -------------------------------------------------------------------------------------------------
 
-    def _reader(self, state: _State, entry: ManifestEntry, *, with_vector: bool) -> LookupStoreReader | None:
+    def _reader(self, state: _State, entry: ManifestEntry) -> LookupStoreReader | None:
         """The open lookup file of a data file; None where there is none that can be used."""
         stored = state.stored.get(entry.file.file_name)
-        if stored is None or (with_vector and stored.processor is Processor.VALUE):
+        if stored is None:
             return None
         reader = self._readers.get(stored.path)
         if reader is not None:

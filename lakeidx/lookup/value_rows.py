@@ -1,15 +1,18 @@
-"""What a lookup file says of a key: its row, and where and when it was written.
+"""What a lookup file says of a key: its row, and where and when it was written; or only where; or only that it is there.
 
 =======================  ==================================================================
 processor                value bytes
 =======================  ==================================================================
 value                    compacted row, i64 LE sequence number, u8 row kind
 position-and-value       compacted row, i64 LE position in the data file, i64 LE sequence number, u8 row kind
+position                 varint (64 bits) position in the data file
+empty                    none
 =======================  ==================================================================
 
 Rows are compacted with the schema the data file was written with, so a lookup file outlives changes of the schema.
 
-source   org.apache.paimon.mergetree.lookup.PersistValueProcessor, PersistValueAndPosProcessor, release 1.4.2
+source   org.apache.paimon.mergetree.lookup.PersistValueProcessor, PersistValueAndPosProcessor, PersistPositionProcessor,
+         PersistEmptyProcessor, release 1.4.2
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 
 Int64s = npt.NDArray[np.int64]
+#: Bytes of a varint below 2**63.
+_MAX_VARINT = 9
 
 
 class Processor(StrEnum):
@@ -31,10 +36,17 @@ class Processor(StrEnum):
 
     VALUE = "value"
     POSITION_AND_VALUE = "position-and-value"
+    POSITION = "position"
+    EMPTY = "empty"
+
+    @property
+    def has_rows(self) -> bool:
+        """True when a value holds the row."""
+        return self in (Processor.VALUE, Processor.POSITION_AND_VALUE)
 
     @property
     def tail(self) -> int:
-        """Bytes after the row."""
+        """Bytes after the row, where there is one."""
         return 9 if self is Processor.VALUE else 17
 
 
@@ -90,6 +102,42 @@ def decode_value_rows(values: RowBytes, processor: Processor, path: str | None =
     np.cumsum(lengths, out=offsets[1:])
     positions = _int64(tails[:, :8]) if processor is Processor.POSITION_AND_VALUE else None
     return ValueRows(RowBytes(flat[is_row], offsets), _int64(tails[:, -9:-1]), kinds, positions)
+
+
+def encode_positions(positions: Int64s) -> RowBytes:
+    """Values that hold only a position, from positions >= 0."""
+    widths = np.ones(len(positions), np.int64)
+    for bits in range(7, 63, 7):
+        widths += positions >= 1 << bits
+    offsets = np.zeros(len(positions) + 1, np.int64)
+    np.cumsum(widths, out=offsets[1:])
+    out = np.empty(int(offsets[-1]), np.uint8)
+    for i in range(int(widths.max(initial=0))):
+        some = np.flatnonzero(widths > i)
+        more = np.where(widths[some] > i + 1, 128, 0)
+        out[offsets[some] + i] = (positions[some] >> (7 * i)) & 127 | more
+    return RowBytes(out, offsets)
+
+
+def decode_positions(values: RowBytes, rows: int, path: str | None = None) -> Int64s:
+    """int64[n]: positions in a data file of so many rows.
+
+    errors   CorruptFileError for a value that is not one varint, or a position behind the last row
+    """
+    widths, starts = values.lengths, values.offsets[:-1] - values.offsets[0]
+    flat = values.flat
+    if len(widths) and (widths.min() < 1 or widths.max() > _MAX_VARINT):
+        raise CorruptFileError("a value is not a position", path=path)
+    out = np.zeros(len(widths), np.int64)
+    for i in range(int(widths.max(initial=0))):
+        some = np.flatnonzero(widths > i)
+        byte = flat[starts[some] + i].astype(np.int64)
+        if ((byte >= 128) != (widths[some] > i + 1)).any():
+            raise CorruptFileError("a value is not a position", path=path)
+        out[some] |= (byte & 127) << (7 * i)
+    if len(out) and out.max() >= rows:
+        raise CorruptFileError(f"a value says position {out.max()}, the data file has {rows} rows", path=path)
+    return out
 
 
 def _tails(offsets: Int64s, width: int) -> tuple[npt.NDArray[np.bool_], Int64s]:
