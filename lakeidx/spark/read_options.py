@@ -1,22 +1,25 @@
 """Options of the Spark data source, under Paimon's names where Paimon has one.
 
-===================================  ===========================================================================
-``path``                             the table's directory (what ``load(TABLE)`` gives)
-``columns``                          comma list; only these are read (see `lakeidx.spark.datasource`)
-``where``                            SQL condition, tested by lakeidx before rows reach Spark
-``filter-pushdown``                  true: take Spark's filters; only for frames used once (see `lakeidx.spark.datasource`)
-``scan.snapshot-id``                 time travel; ``scan.version`` takes a tag or an id
+=========================================  ======================================================================================
+``path``                                   the table's directory (what ``load(TABLE)`` gives)
+``columns``                                comma list; only these are read (see `lakeidx.spark.datasource`)
+``where``                                  SQL condition, tested by lakeidx before rows reach Spark
+``filter-pushdown``                        true: take Spark's filters; only for frames used once (see `lakeidx.spark.datasource`)
+``scan.snapshot-id``                       time travel; ``scan.version`` takes a tag or an id
 ``scan.tag-name``
 ``scan.timestamp-millis``
-``incremental-between``              ``a,b``: rows of the snapshots in (a, b]; tags may stand for ids
-``incremental-between-timestamp``    ``t1,t2`` epoch ms
-``incremental-between-scan-mode``    auto, delta or changelog
-``scan.mode``                        streams: latest-full (default), latest, from-snapshot
-``source.split.target-size``         bytes of a task
-``source.split.open-file-cost``      least bytes a file counts
-``storage.<name>``                   option of the object store
-``batch-id``                         writes: a batch of the same name is committed once
-===================================  ===========================================================================
+``incremental-between``                    ``a,b``: rows of the snapshots in (a, b]; of two tags: as scan mode diff
+``incremental-between-timestamp``          ``t1,t2`` epoch ms
+``incremental-between-scan-mode``          auto, delta, changelog, or diff: rows of state b that are new or other than in state a
+``incremental-between-tag-to-snapshot``    true: two tags stand for the ids of their snapshots
+``scan.mode``                              streams: latest-full (default), latest, from-snapshot
+``source.split.target-size``               bytes of a task
+``source.split.open-file-cost``            least bytes a file counts
+``storage.<name>``                         option of the object store
+``batch-id``                               writes: a batch of the same name is committed once
+=========================================  ======================================================================================
+
+Other options that begin with ``scan.`` or ``incremental-`` are refused: a read that passed over one would give other rows.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.option_text import parse_size
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.incremental import IncrementalMode, snapshot_range
@@ -33,6 +37,11 @@ from lakeidx.table.metadata import TableMetadata
 #: Bytes of a task when neither the read nor the table says: small tables still fill a few cores.
 DEFAULT_SPLIT_BYTES = 32 << 20
 _STORAGE = "storage."
+_CHOOSES_ROWS = ("scan.", "incremental-")
+_KNOWN = frozenset({
+    "scan.mode", "scan.snapshot-id", "scan.version", "scan.tag-name", "scan.timestamp-millis", "incremental-between",
+    "incremental-between-timestamp", "incremental-between-scan-mode", "incremental-between-tag-to-snapshot",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,7 @@ class ReadOptions:
     between_times: tuple[int, int] | None = None
     version: str | None = None
     filter_pushdown: bool = False
+    tag_to_snapshot: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -66,13 +76,13 @@ class ReadOptions:
         columns = given.get("columns")
         mode = given.get("incremental-between-scan-mode", "auto")
         if mode not in {str(m.value) for m in IncrementalMode}:
-            raise InvalidInputError(f"incremental-between-scan-mode: {mode!r} is not auto, delta or changelog")
+            raise InvalidInputError(f"incremental-between-scan-mode: {mode!r} is not auto, delta, changelog or diff")
+        for key in given:
+            if key.startswith(_CHOOSES_ROWS) and key not in _KNOWN:
+                raise InvalidInputError(f"{key}: lakeidx does not have this option")
         scan_mode = given.get("scan.mode", "default")
         if scan_mode not in ("default", "latest-full", "full", "latest", "from-snapshot"):
             raise InvalidInputError(f"scan.mode: {scan_mode!r} is not latest-full, latest or from-snapshot")
-        pushdown = given.get("filter-pushdown", "false").lower()
-        if pushdown not in ("true", "false"):
-            raise InvalidInputError(f"filter-pushdown: write true or false, not {pushdown!r}")
         between, times = (_pair(given, k) for k in ("incremental-between", "incremental-between-timestamp"))
         return cls(
             path=path,
@@ -89,7 +99,8 @@ class ReadOptions:
             between=between,
             between_times=None if times is None else (_int(times[0]), _int(times[1])),
             version=given.get("scan.version"),
-            filter_pushdown=pushdown == "true",
+            filter_pushdown=_flag(given, "filter-pushdown"),
+            tag_to_snapshot=_flag(given, "incremental-between-tag-to-snapshot"),
             storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},
         )
 
@@ -106,6 +117,23 @@ class ReadOptions:
             else:
                 snapshot = _int(self.version)
         return {"snapshot": snapshot, "tag": tag, "timestamp_ms": self.timestamp_ms}
+
+    def diff(self, metadata: TableMetadata) -> tuple[Snapshot, Snapshot] | None:
+        """The earlier and the later state to compare; None for any other read."""
+        if self.between is None and self.between_times is None:
+            return None
+        tags = set(metadata.tag_names())
+        by_tags = self.between is not None and set(self.between) <= tags and not self.tag_to_snapshot
+        if self.mode is not IncrementalMode.DIFF and not (by_tags and self.mode is IncrementalMode.AUTO):
+            return None
+        if self.between is not None:
+            before, after = (metadata.tag(t) if t in tags else metadata.snapshot(_int(t)) for t in self.between)
+        else:
+            assert self.between_times is not None
+            before, after = (metadata.snapshot_at(t) for t in self.between_times)
+        if before.id > after.id:
+            raise InvalidInputError(f"states {before.id} and {after.id}: the first must not be the later one")
+        return before, after
 
     def incremental(self, metadata: TableMetadata) -> tuple[int, int] | None:
         """(after, upto) of an incremental read; None for a read of one state."""
@@ -126,6 +154,13 @@ def _pair(given: Mapping[str, str], key: str) -> tuple[str, str] | None:
     if len(parts) != 2:
         raise InvalidInputError(f"{key}: expected two values with a comma between, found {text!r}")
     return parts[0], parts[1]
+
+
+def _flag(given: Mapping[str, str], key: str) -> bool:
+    text = given.get(key, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidInputError(f"{key}: write true or false, not {text!r}")
+    return text == "true"
 
 
 def _int(text: str) -> int:

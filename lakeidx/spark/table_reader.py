@@ -5,20 +5,24 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.table_schema import TableSchema
 from lakeidx.predicate import TRUE, Predicate, and_
 from lakeidx.spark.filters import push
 from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
 from lakeidx.table.handle import TableHandle, bind_where
 from lakeidx.table.incremental import plan_incremental
+from lakeidx.table.incremental_diff import DiffPlan, DiffUnit, plan_diff, read_diff
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan import ScanUnit, TableScan
 from lakeidx.table.scan_plan import ScanPlan
+
+T = TypeVar("T")
 
 
 class Split(InputPartition):
@@ -28,6 +32,15 @@ class Split(InputPartition):
     """
 
     def __init__(self, plan: ScanPlan, units: Sequence[ScanUnit]) -> None:
+        super().__init__(None)
+        self.plan = plan
+        self.units = list(units)
+
+
+class DiffSplit(InputPartition):
+    """Buckets of two states that one task compares."""
+
+    def __init__(self, plan: DiffPlan, units: Sequence[DiffUnit]) -> None:
         super().__init__(None)
         self.plan = plan
         self.units = list(units)
@@ -45,14 +58,19 @@ def make_splits(scan: TableScan, *, target_bytes: int, open_cost: int) -> list[S
                    if f.file_name in bucket.deletion_vectors}  # fmt: skip
         alone = replace(bucket, sections=(section,), deletion_vectors=vectors)
         sized.append((sum(max(f.file_size, open_cost) for f in files), number, (alone, section)))
+    plan = replace(scan.plan, buckets=(), trace=())
+    return [Split(plan, units) for units in _packed(sized, target_bytes)]
+
+
+def _packed(sized: Sequence[tuple[int, int, T]], target_bytes: int) -> list[list[T]]:
+    """(size, number, unit) in lists of about the same size, by number within each."""
     count = min(len(sized), max(1, -(-sum(s for s, _, _ in sized) // target_bytes))) if sized else 0
-    loads: list[tuple[int, int, list[tuple[int, ScanUnit]]]] = [(0, i, []) for i in range(count)]
+    loads: list[tuple[int, int, list[tuple[int, T]]]] = [(0, i, []) for i in range(count)]
     for size, number, unit in sorted(sized, key=lambda s: (-s[0], s[1])):
         load, i, units = heapq.heappop(loads)
         heapq.heappush(loads, (load + size, i, [*units, (number, unit)]))
-    plan = replace(scan.plan, buckets=(), trace=())
     ordered = sorted(loads, key=lambda entry: entry[1])
-    return [Split(plan, [u for _, u in sorted(units, key=lambda n: n[0])]) for _, _, units in ordered]
+    return [[u for _, u in sorted(units, key=lambda n: n[0])] for _, _, units in ordered]
 
 
 class TableReader(DataSourceReader):
@@ -66,7 +84,16 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One split per task."""
-        return splits_of(self.scan(), self.options)
+        table, schema = self._table_and_schema()
+        states = self.options.diff(table.metadata)
+        if states is None:
+            return splits_of(self.scan(), self.options)
+        where = and_((bind_where(self.options.where, schema), self.pushed))
+        plan = plan_diff(table.metadata, schema, *states, where)
+        target, cost = split_sizes(plan.plan.schema, self.options)
+        sized = [(max(unit.bytes, cost), number, unit) for number, unit in enumerate(plan.units)]
+        alone = replace(plan, units=())
+        return [DiffSplit(alone, units) for units in _packed(sized, target)]
 
     def scan(self) -> TableScan:
         """The planned scan."""
@@ -162,7 +189,7 @@ class TableStreamReader(DataSourceStreamReader):
 
 def read_schema(table: TableHandle, options: ReadOptions) -> Any:
     """The schema a read has: the newest, or that of the state it travels to."""
-    if options.incremental(table.metadata) is not None:
+    if options.between is not None or options.between_times is not None:
         return table.schema
     state = options.state(table.metadata)
     if all(v is None for v in state.values()):
@@ -171,23 +198,33 @@ def read_schema(table: TableHandle, options: ReadOptions) -> Any:
 
 
 def splits_of(scan: TableScan, options: ReadOptions) -> list[Split]:
-    """The splits of a scan by the options of the read, then those of the table."""
-    table = scan.plan.schema.table_options
-    said = "source.split.target-size" in scan.plan.schema.options
+    """The splits of a scan."""
+    target, cost = split_sizes(scan.plan.schema, options)
+    return make_splits(scan, target_bytes=target, open_cost=cost)
+
+
+def split_sizes(schema: TableSchema, options: ReadOptions) -> tuple[int, int]:
+    """(bytes of a split, least bytes a file counts) by the options of the read, then those of the table."""
+    table = schema.table_options
+    said = "source.split.target-size" in schema.options
     target = options.split_bytes or (table.source_split_target_size if said else DEFAULT_SPLIT_BYTES)
     cost = table.source_split_open_file_cost if options.open_cost is None else options.open_cost
-    return make_splits(scan, target_bytes=target, open_cost=min(cost, target))
+    return target, min(cost, target)
 
 
 def read_split(
     options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema, split: InputPartition | None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of one split in the Arrow types that Spark expects."""
-    if not isinstance(split, Split):
+    metadata = options.open().metadata
+    if isinstance(split, DiffSplit):
+        found = (rows for unit in split.units for rows in read_diff(metadata, split.plan, unit, columns))
+    elif isinstance(split, Split):
+        scan = TableScan(metadata, split.plan, columns=columns)
+        found = (rows for bucket, section in split.units for rows in scan.read_section(bucket, section))
+    else:
         # A plan without splits: Spark runs one task all the same, with no partition.
         return
-    scan = TableScan(options.open().metadata, split.plan, columns=columns)
-    for bucket, section in split.units:
-        for rows in scan.read_section(bucket, section):
-            if rows.num_rows:
-                yield from rows.cast(arrow_schema).to_batches()
+    for rows in found:
+        if rows.num_rows:
+            yield from rows.cast(arrow_schema).to_batches()

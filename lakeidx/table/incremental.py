@@ -21,11 +21,16 @@ from lakeidx.table.scan_plan import BucketFiles, PlanOptions, ScanPlan
 
 
 class IncrementalMode(StrEnum):
-    """What of a commit is read; values of ``incremental-between-scan-mode``. AUTO: the changelog if the table makes one."""
+    """What is read; values of ``incremental-between-scan-mode``.
+
+    AUTO is the changelog if the table makes one, else the delta; DIFF is `lakeidx.table.incremental_diff`, not a range of
+    commits.
+    """
 
     AUTO = "auto"
     DELTA = "delta"
     CHANGELOG = "changelog"
+    DIFF = "diff"
 
 
 def plan_incremental(
@@ -42,10 +47,13 @@ def plan_incremental(
     predicate   bound to `schema`
     returns     a plan whose files are read one by one, oldest commit first, row kinds kept apart; the same key may come
                 several times
-    errors      InvalidInputError for a range that is the wrong way round; NotFoundError when a snapshot in it has expired
+    errors      InvalidInputError for a range that is the wrong way round, and for DIFF;
+                NotFoundError when a snapshot in it has expired
     """
     if after > upto:
         raise InvalidInputError(f"snapshots after {after} up to {upto}: the first must not be greater")
+    if mode is IncrementalMode.DIFF:
+        raise InvalidInputError("a diff compares two states; it does not follow commits")
     started = time.monotonic()
     if mode is IncrementalMode.AUTO:
         producer = schema.table_options.changelog_producer

@@ -11,6 +11,7 @@ from lakeidx.api import Table
 from lakeidx.spark.datasource import FORMAT, read_table, register
 from lakeidx.spark.session import get_session
 from lakeidx.spark.table_reader import make_splits
+from lakeidx.table.tags import create_tag
 
 pytestmark = pytest.mark.spark
 
@@ -75,6 +76,36 @@ def test_upserts_reads_time_travel_and_changes(spark: SparkSession, table: Table
     assert nothing.count() == 0
 
 
+def test_two_tags_or_diff_give_the_rows_that_changed(spark: SparkSession, table: Table) -> None:
+    save(frame(spark, range(60), "a"), table)
+    create_tag(table.metadata, "first")
+    save(frame(spark, range(50, 60), "a"), table)
+    save(frame(spark, range(55, 65), "b"), table)
+    create_tag(table.metadata, "last")
+    changed = {k: f"b{k}" for k in range(55, 65)}
+    reader = spark.read.format(FORMAT)
+    assert content(reader.option("incremental-between", "first,last").load(table.uri)) == changed
+    diff = spark.read.format(FORMAT).option("incremental-between-scan-mode", "diff")
+    assert content(diff.option("incremental-between", "1,3").option("where", "k > 60").load(table.uri)) == {
+        k: v for k, v in changed.items() if k > 60
+    }
+    assert content(diff.option("incremental-between", "1,2").option("where", "k > 0").load(table.uri)) == {}
+    by_ids = spark.read.format(FORMAT).option("incremental-between-tag-to-snapshot", "true")
+    assert by_ids.option("incremental-between", "first,last").load(table.uri).count() == 20
+
+
+def test_spark_keeps_what_was_pushed_with_the_frame(spark: SparkSession, table: Table) -> None:
+    """Why `filter-pushdown` is off by default: when this fails, Spark has changed, and it may go on."""
+    save(frame(spark, range(60), "a"), table)
+    pushed = spark.read.format(FORMAT).option("filter-pushdown", "true").load(table.uri)
+    assert pushed.where("k < 5").count() == 5
+    assert pushed.count() == 5  # of 60
+    kept = spark.read.format(FORMAT).load(table.uri)
+    assert (kept.where("k < 5").count(), kept.count(), kept.where("k >= 5").count()) == (5, 60, 55)
+    both = kept.where("k < 5").union(kept.where("k >= 50"))
+    assert both.count() == 15
+
+
 def test_overwrite_replaces_touched_partitions(spark: SparkSession, table: Table) -> None:
     save(frame(spark, range(10), "a"), table)
     save(spark.createDataFrame([(0, 100, "only")], "p INT, k LONG, v STRING"), table, "overwrite")
@@ -101,6 +132,10 @@ def test_a_stream_follows_the_snapshots(spark: SparkSession, table: Table, tmp_p
 def test_a_missing_table_and_bad_options_are_named(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="not a Paimon table"):
         spark.read.format(FORMAT).load(f"{tmp_path}/none").count()
+    with pytest.raises(Exception, match=r"scan\.watermark: lakeidx does not have this option"):
+        spark.read.format(FORMAT).option("scan.watermark", "5").load(table.uri).count()
+    with pytest.raises(Exception, match="filter-pushdown: write true or false"):
+        spark.read.format(FORMAT).option("filter-pushdown", "maybe").load(table.uri).count()
     with pytest.raises(Exception, match=r"incremental-between"):
         spark.read.format(FORMAT).option("incremental-between", "1").load(table.uri).count()
 
