@@ -27,6 +27,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from lakeidx.codec.binary_row_vec import hash_columns
+from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.rewrite import check_can_compact
 from lakeidx.data.engines import make_engine
@@ -249,7 +250,7 @@ def _write_bucket(work: RingRewrite, bucket: int) -> tuple[list[DataFileMeta], n
         index_builder=index_builder(schema),
         footer_metadata=footer_builder(schema),
     )
-    return made, np.unique(np.concatenate(hashes))
+    return made, sorted_distinct(np.concatenate(hashes))
 
 
 def _rows_of(work: RingRewrite, bucket: int) -> Iterator[pa.Table]:

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
+from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.errors import CorruptFileError, InternalError, NotFoundError, UnavailableError
 from lakeidx.storage.base import join
 from lakeidx.tagging.base import (
@@ -361,7 +362,7 @@ class StateTagger:
         last = np.empty(len(batch), np.int64)
         first = KeySet(KeyCodes(rows=keys)).first
         last[first] = np.arange(len(batch))
-        rows = np.unique(last[first])
+        rows = sorted_distinct(last[first])
         if not context.options.index_state_ttl and commit.was is not None:
             rows = rows[self._changed(state, commit, rows, partition)]
         state.write(
