@@ -27,6 +27,7 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     aws_secret_access_key: str | None = None
     aws_session_token: str | None = None
     profile_name: str | None = None
+    read_timeout: float | None = Field(default=None, description="seconds a request may stay without an answer; 60")
 
     def storage_options(self, uri: str) -> dict[str, Any] | None:
         """Options for `lakeidx.storage.open_store`; none for local paths."""
@@ -92,6 +93,7 @@ def resources_from_environment(
 
     ===========================  ==============================================================
     AWS_*                        access to S3, as everywhere
+    LAKEIDX_S3_READ_TIMEOUT      seconds a request to S3 may stay without an answer
     LAKEIDX_ENGINE               spark (default) or local
     LAKEIDX_SPARK_MASTER         local[*], spark://host:7077
     LAKEIDX_SPARK_REMOTE         Spark Connect address; SPARK_REMOTE does, too
@@ -102,7 +104,8 @@ def resources_from_environment(
     secrets: dict[str, Any] = {
         field: dg.EnvVar(variable) for field, variable in _STORE_VARIABLES.items() if environment.get(variable)
     }
-    store = StoreResource(**secrets)
+    timeout = environment.get("LAKEIDX_S3_READ_TIMEOUT")
+    store = StoreResource(**secrets, read_timeout=float(timeout) if timeout else None)
     slots = environment.get("LAKEIDX_SPARK_PARALLELISM")
     spark = spark or SparkResource(
         engine=environment.get("LAKEIDX_ENGINE", "spark"),

@@ -30,6 +30,7 @@ class Deployment:
     folder: Path
     changes: Mapping[str, Any] = field(default_factory=dict)
     instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+    spark: SparkResource = field(default_factory=lambda: SparkResource(engine="local", parallelism=1))
 
     def __post_init__(self) -> None:
         (self.folder / "pipelines").mkdir(parents=True, exist_ok=True)
@@ -37,7 +38,7 @@ class Deployment:
         file = self.folder / "pipelines" / "t.yaml"
         file.write_text(yaml.safe_dump(merged(pipeline_dict(self.folder), self.changes)), encoding="utf-8")
         self.config: PipelineConfig = load_pipeline(file)
-        self.defs = build_definitions(self.folder / "pipelines", spark=SparkResource(engine="local", parallelism=1))
+        self.defs = build_definitions(self.folder / "pipelines", spark=self.spark)
 
     @property
     def landing(self) -> Path:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import shutil
 import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +160,40 @@ def test_two_runs_started_together_end_well(tmp_path: Path, forks: Any) -> None:
 def run_one(folder: str, key: str) -> None:
     """One run, in a process of its own."""
     assert Deployment(Path(folder)).run(key).success
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB of its own."""
+    folder = tmp_path / "wh"
+    folder.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if made.returncode != 0:
+        pytest.skip("a small file system cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_is_really_full(tmp_path: Path, small_disk: Path) -> None:
+    """With a little more room each time, runs fail at later and later stages, until one has enough."""
+    d = Deployment(tmp_path, {"retries": {"max_retries": 0}})
+    d.land("a.parquet", ROWS, ["+I"] * len(ROWS))
+    filler = small_disk / "filler"
+    failed: list[str] = []
+    for room in range(0, 400, 20):
+        filler.unlink(missing_ok=True)
+        free = shutil.disk_usage(small_disk).free
+        filler.write_bytes(bytes(max(0, free - (room << 10))))
+        result = d.run("a.parquet", raise_on_error=False)
+        if result.success:
+            break
+        step = next(e for e in result.all_events if e.is_step_failure)
+        assert step.step_failure_data.user_failure_data.metadata[ERROR_KIND].value == "disk_full"
+        failed.append(str(step.step_key).rpartition("__")[2])
+    assert result.success
+    assert len(set(failed)) >= 3, failed
+    assert red_checks(result) == set()
+    assert d.content() == EXPECTED
+    assert d.table.metadata.snapshot_ids() == [1]

@@ -1,0 +1,165 @@
+"""The pipeline under Dagster on a real cluster: standalone master and workers, Spark Connect, S3. Only settings differ.
+
+Every run is a process of its own, started as an operator would: `dagster job execute` with environment variables.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import jobs.assign
+import jobs.commit
+import jobs.ingest
+from dagster_project.home import prepare_home
+from lakeidx.storage import open_store
+from lakeidx.table.handle import TableHandle
+from tests.dagster.pipelines import pipeline_dict
+from tests.s3_server import S3Server, s3_server
+from tests.spark_cluster import APPLICATION, SPARK_HOME, SparkCluster, environment, spark_cluster
+from tests.tables import content
+
+__all__ = ["s3_server", "spark_cluster"]
+pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(400)]
+ROOT = Path(__file__).parents[2]
+EXPECTED = {(k % 2, k): f"b{k}" if k >= 40 else f"a{k}" for k in range(90)}
+
+
+class Deployed:
+    """A pipeline file and a Dagster home; landing files and warehouse wherever `place` says."""
+
+    def __init__(self, folder: Path, place: str, storage: dict[str, Any] | None = None) -> None:
+        (folder / "pipelines").mkdir(parents=True)
+        settings = pipeline_dict(folder)
+        settings |= {"warehouse": f"{place}/warehouse"}
+        settings["landing"] = {"path": f"{place}/landing", "pattern": "*", "settle_seconds": 0}
+        settings["options"] = {"bucket": -1, "dynamic-bucket.target-row-num": 20}
+        self.pipeline = folder / "pipelines" / "t.yaml"
+        self.pipeline.write_text(yaml.safe_dump(settings))
+        self.place, self.storage, self.folder = place, storage, folder
+        self.home = prepare_home(folder)
+        self.land()
+
+    def land(self) -> None:
+        """A Parquet file that is taken by reference, and CSV that tasks must read."""
+        store = open_store(self.place, self.storage)
+        columns = {"p": pa.array([k % 2 for k in range(60)], pa.int32()), "k": range(60)}
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({**columns, "v": [f"a{k}" for k in range(60)]}), sink)
+        store.put(f"{self.place}/landing/a.parquet", sink.getvalue().to_pybytes())
+        lines = [f"{k % 2},{k},b{k}" for k in range(40, 90)]
+        store.put(f"{self.place}/landing/b.csv", ("p,k,v\n" + "\n".join(lines) + "\n").encode())
+
+    def run(self, **settings: str) -> subprocess.CompletedProcess[str]:
+        """Both landing files as one run of the batch job, with settings as environment variables."""
+        with dg.DagsterInstance.from_config(str(self.home)) as instance:
+            instance.add_dynamic_partitions("d__t__files", ["a.parquet", "b.csv"])
+        tags = {"dagster/asset_partition_range_start": "a.parquet", "dagster/asset_partition_range_end": "b.csv"}
+        command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "dagster_project.definitions"]
+        command += ["-j", "d__t__batch", "--tags", json.dumps(tags)]
+        named = {"DAGSTER_HOME": str(self.home), "LAKEIDX_PIPELINES": str(self.pipeline.parent), **settings}
+        return subprocess.run(
+            command, cwd=ROOT, env=environment(**named), capture_output=True, text=True, check=False, timeout=300
+        )
+
+    def content(self) -> dict[tuple[int, int], str | None]:
+        """The table's rows; a key that comes twice is an error."""
+        return content(TableHandle.open(f"{self.place}/warehouse/d.db/t", self.storage))
+
+    def checks(self) -> dict[str, bool]:
+        """Verdicts of the last run's checks."""
+        with dg.DagsterInstance.from_config(str(self.home)) as instance:
+            run = instance.get_runs(limit=1)[0]
+            assert run.status is dg.DagsterRunStatus.SUCCESS
+            events = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+            found = [e.dagster_event.asset_check_evaluation_data for e in events if e.dagster_event]
+            return {e.check_name: e.passed for e in found}
+
+
+@pytest.fixture
+def on_s3(tmp_path: Path, s3_server: S3Server) -> Deployed:
+    return Deployed(tmp_path, s3_server.fresh_uri("lake"), s3_server.storage_options)
+
+
+def assert_passed(deployed: Deployed, done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert deployed.content() == EXPECTED
+    verdicts = deployed.checks()
+    assert {"hash_in_one_bucket", "live_keys_indexed", "batch_rows_accounted", "staged_rows_committed"} <= set(verdicts)
+    assert all(verdicts.values())
+
+
+def test_on_a_standalone_cluster_with_tables_on_s3(
+    spark_cluster: SparkCluster, on_s3: Deployed, s3_server: S3Server
+) -> None:
+    done = on_s3.run(
+        LAKEIDX_SPARK_MASTER=spark_cluster.master,
+        LAKEIDX_SPARK_PARALLELISM="2",
+        LAKEIDX_SPARK_CONFIG=json.dumps(APPLICATION),
+        **s3_server.environment,
+    )
+    assert_passed(on_s3, done)
+    assert spark_cluster.log("master").count("Registered app lakeidx") == 1
+
+
+def test_over_spark_connect_with_tables_on_s3(
+    spark_cluster: SparkCluster, on_s3: Deployed, s3_server: S3Server
+) -> None:
+    spark_cluster.mend()
+    address = spark_cluster.start_connect({})
+    try:
+        done = on_s3.run(LAKEIDX_SPARK_REMOTE=address, LAKEIDX_SPARK_PARALLELISM="2", **s3_server.environment)
+    finally:
+        spark_cluster.kill("connect")
+    assert_passed(on_s3, done)
+
+
+def test_an_executor_and_a_worker_lost_in_the_middle_of_a_stage(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+    spark_cluster.mend()
+    here = Deployed(tmp_path, str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.losing_executors", str(tmp_path), spark_cluster.master],
+        cwd=ROOT, env=environment(), capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said == {"success": True, "red": [], "marks": ["executor", "worker"]}
+    table = TableHandle.open(f"{tmp_path}/wh/d.db/t")
+    assert content(table) == EXPECTED
+    assert table.metadata.snapshot_ids() == [1]
+    assert here.folder == tmp_path
+
+
+def test_spark_submit_runs_a_stage_job(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+    spark_cluster.mend()
+    here = Deployed(tmp_path, str(tmp_path))
+    common = ["--pipeline", str(here.pipeline), "--batch-id", "b1"]
+    landing = [f"{tmp_path}/landing/a.parquet", f"{tmp_path}/landing/b.csv"]
+
+    def submit(stage: str, *more: str) -> dict[str, Any]:
+        conf = [f"--conf={key}={value}" for key, value in APPLICATION.items()]
+        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", spark_cluster.master, *conf]
+        command += [f"{ROOT}/jobs/{stage}.py", *common, *more]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=180
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        found: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+        return found
+
+    # The stage that shuffles; the others need Spark for large landing files only.
+    assert jobs.ingest.main([*common, "--engine", "local", *landing]) == 0
+    assert jobs.assign.main([*common, "--engine", "local"]) == 0
+    written = submit("write")
+    assert jobs.commit.main([*common, "--engine", "local"]) == 0
+    assert written["rows_written"] == 90
+    assert here.content() == EXPECTED
