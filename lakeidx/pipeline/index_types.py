@@ -117,6 +117,12 @@ def opened_tagger(schema: TableSchema, paths: TablePaths) -> Iterator[Tagger]:
             tagger.close()
 
 
+def forget_in_memory() -> None:
+    """Drop the indexes of type `inmemory` that this process keeps; they are built again when they are needed."""
+    with _in_memory_lock:
+        _in_memory.clear()
+
+
 def _remembered(options: IndexOptions, paths: TablePaths) -> StateTagger:
     name = f"{paths.root}\n{options.index_global_enabled}\n{options.index_partition_regex}"
     found = _in_memory.pop(name, None)
