@@ -13,6 +13,7 @@ from lakeidx.cli import (
     maintain_commands,
     read_commands,
     table_commands,
+    warm_up_command,
     write_commands,
 )
 
@@ -27,6 +28,7 @@ app.add_typer(table_commands.app, name="table")
 app.add_typer(maintain_commands.tag_app, name="tag")
 app.add_typer(index_commands.app, name="index")
 app.add_typer(hudi_commands.app, name="hudi")
+app.command("warm-up")(warm_up_command.warm_up)
 app.command("upsert")(write_commands.command)
 for _command in (
     read_commands.scan,
