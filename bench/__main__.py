@@ -36,7 +36,8 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "engines": (),
     "file_index": ("--rows", "1000000"),
     "lookup_store": ("--rows", "10000,1000000"),
-    "tagging": ("--rows", "1000000", "--batch", "100000"),
+    "tagging": (),
+    "advice": ("--rounds", "3"),
 }
 PACKAGES = ("lakeidx", "pyarrow", "numpy", "numba", "pyspark")
 

@@ -22,6 +22,7 @@ import argparse
 import dataclasses
 import gc
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -35,6 +36,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.advice_plots import Case, draw_all
 from lakeidx.codec.binary_row_vec import hash_columns
 from lakeidx.data.parquet_write import write_data_files
 from lakeidx.format.data_file import EMPTY_ROW, FileSource
@@ -65,7 +67,7 @@ NEEDS = {
     "keys move, nothing kept outside": Needs(moves=True, stateless=True),
 }
 TOLERANCE = 1.2
-ONE_CORE = Machine(cores=1, latency_ms=0.0, bytes_per_s=1e15)
+ONE_CORE = Machine(cores=1, latency_ms=0.0, bytes_per_s=math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,9 +423,9 @@ def main() -> int:
         print(fit(outcomes), file=out)
         return 0
     if arguments.plots:
-        from bench.advice_plots import draw_all
-
-        draw_all(outcomes, arguments.plots)
+        cases = [Case(o.spec.name, o.measures, o.seconds, predicted(o.measures)) for o in outcomes]
+        for path in draw_all(cases, predicted, arguments.plots):
+            print(f"drawn: {path}", file=out)
     if arguments.json:
         for line in figures(outcomes):
             print(json.dumps(line))
@@ -435,11 +437,16 @@ def main() -> int:
     return 1 if missed else 0
 
 
+def predicted(m: Measures) -> dict[str, float]:
+    """Predicted seconds by type, on one core."""
+    return {p.index_type: p.seconds for p in advise(m, Needs(), ONE_CORE, fpp=FPP).predictions if p.index_type in TYPES}
+
+
 def figures(outcomes: list[Outcome]) -> list[dict[str, object]]:
     """One object per workload and type."""
     lines: list[dict[str, object]] = []
     for o in outcomes:
-        told = {p.index_type: p.seconds for p in advise(o.measures, Needs(), ONE_CORE, fpp=FPP).predictions}
+        told = predicted(o.measures)
         for kind, seconds in o.seconds.items():
             size = {"rows": o.spec.rows, "batch": o.spec.batch}
             line = {"case": o.spec.name, **size, "type": kind, "cpu_seconds": seconds, "predicted": told[kind]}
@@ -457,9 +464,9 @@ def show(o: Outcome, out: object) -> None:
         f" {m.update_share:.0%} known",
         file=out,  # type: ignore[call-overload]
     )
-    told = {p.index_type: p for p in advise(m, Needs(), ONE_CORE, fpp=FPP).predictions}
+    told = predicted(m)
     for kind, seconds in sorted(o.seconds.items(), key=lambda item: item[1]):
-        print(f"  {kind:14} {seconds:7.3f} s  predicted {told[kind].seconds:7.3f} s", file=out)  # type: ignore[call-overload]
+        print(f"  {kind:14} {seconds:7.3f} s  predicted {told[kind]:7.3f} s", file=out)  # type: ignore[call-overload]
     for need, (advised, fastest, times) in o.picks().items():
         verdict = "ok" if times <= TOLERANCE else "MISSED"
         print(f"  {need:32} advised {advised:14} fastest {fastest:14} x {times:.2f} {verdict}", file=out)  # type: ignore[call-overload]
