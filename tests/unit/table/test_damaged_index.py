@@ -1,0 +1,111 @@
+"""Every flipped and every missing byte of a file index, met by the scan of a table: a warning, and all rows all the same."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakeidx.api import Table
+from lakeidx.format.file_index import decode_container, encode_container
+from lakeidx.pipeline.compact import run_compaction
+from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.predicate import parse_where
+from lakeidx.table.file_index_scan import FileIndexTest
+from lakeidx.table.scan_figures import ScanFigures
+
+INDEXES = {
+    "file-index.bloom-filter.columns": "s", "file-index.bloom-filter.s.items": "8", "file-index.bitmap.columns": "b",
+    "file-index.bsi.columns": "n", "file-index.range-bitmap.columns": "r",
+}  # fmt: skip
+#: Asks every index, and each of them decides: no statistics rule the file out.
+ALL = "s = 's1#' OR b = 3 OR n = 5 OR r = 7"
+SINGLE = ("s = 's3'", "b = 4", "n < 6", "r >= 30")
+
+
+def make(folder: Path, threshold: str) -> Table:
+    """24 rows in one compacted file with four indexes; b, n and r hold even numbers."""
+    spec = {
+        "fields": [{"name": "k", "type": "INT"}, {"name": "s", "type": "STRING"},
+                   *({"name": c, "type": "INT"} for c in "bnr")],
+        "primaryKeys": ["k"],
+        "options": {"bucket": "1", "file-index.in-manifest-threshold": threshold, **INDEXES},
+    }  # fmt: skip
+    table = Table.create(f"{folder}/d.db/t", spec)
+    even = [2 * k for k in range(24)]
+    numbers = {c: pa.array([x % m for x in even], pa.int32()) for c, m in (("b", 6), ("n", 20), ("r", 48))}
+    table.upsert(pa.table({"k": pa.array(range(24), pa.int32()), "s": [f"s{k % 5}" for k in range(24)], **numbers}))
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    return table
+
+
+def damages(data: bytes) -> list[bytes]:
+    """One bit of each byte flipped, and each shorter piece."""
+    flipped = [data[:i] + bytes([data[i] ^ 1 << i % 8]) + data[i + 1 :] for i in range(len(data))]
+    return flipped + [data[:n] for n in range(len(data))]
+
+
+def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = make(tmp_path, "1 b")
+    (path,) = Path(table.uri).glob("bucket-0/*.index")
+    whole = path.read_bytes()
+    assert table.scan(where=ALL).explain().figures.read.files == 0
+    expected = {where: table.scan(where=where).to_arrow(threads=1) for where in SINGLE}
+    assert [t.num_rows for t in expected.values()] == [5, 8, 9, 9]
+    caplog.set_level(logging.WARNING)
+    for n, damaged in enumerate(damages(whole)):
+        path.write_bytes(damaged)
+        caplog.clear()
+        scan = table.scan(where=ALL)
+        assert scan.to_arrow(threads=1).num_rows == 0
+        assert (scan.figures.index_failures, scan.counters.files) == (1, 1), n
+        assert "is read without its index" in caplog.text
+        if n % 5:
+            continue
+        where = SINGLE[n // 5 % len(SINGLE)]
+        assert table.scan(where=where).to_arrow(threads=1).equals(expected[where]), n
+    path.unlink()
+    scan = table.scan(where=SINGLE[0])
+    assert scan.to_arrow(threads=1).equals(expected[SINGLE[0]])
+    assert scan.figures.index_failures == 1
+
+
+def test_an_embedded_index_with_any_damage_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = make(tmp_path, "1 mb")
+    assert table.scan(where=ALL).plan.buckets == ()
+    (bucket,) = table.scan().plan.buckets
+    (file,) = bucket.files()
+    assert file.embedded_index is not None
+    test = FileIndexTest(table.store, table.schema, parse_where(ALL, table.schema.fields))
+    assert not test.embedded_may_match(file, table.schema)
+    caplog.set_level(logging.WARNING)
+    for damaged in damages(file.embedded_index)[:-1]:
+        broken = replace(file, embedded_index=damaged)
+        if not damaged:
+            continue
+        caplog.clear()
+        assert test.embedded_may_match(broken, table.schema)
+        assert "embedded index" in caplog.text
+        figures = ScanFigures()
+        answer = test.ask(broken, f"{table.uri}/bucket-0/{file.file_name}", table.schema, figures)
+        assert (answer.skip, answer.selection, figures.index_failures) == (False, None, 1)
+
+
+def test_containers_without_checksums_never_stop_a_scan(tmp_path: Path) -> None:
+    """As Java writes them: some damage goes unnoticed (see `lakeidx.format.file_index`), none is an error."""
+    table = make(tmp_path, "1 b")
+    (path,) = Path(table.uri).glob("bucket-0/*.index")
+    plain = encode_container(decode_container(path.read_bytes()), checksums=False)
+    path.write_bytes(plain)
+    assert table.scan(where=ALL).explain().figures.read.files == 0
+    noticed = 0
+    found = damages(plain)[::5]
+    for damaged in found:
+        path.write_bytes(damaged)
+        scan = table.scan(where=ALL)
+        assert scan.to_arrow(threads=1).num_rows == 0
+        noticed += scan.figures.index_failures
+    assert noticed > 0.6 * len(found)
