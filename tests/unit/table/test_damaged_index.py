@@ -42,10 +42,10 @@ def make(folder: Path, threshold: str) -> Table:
     return table
 
 
-def damages(data: bytes) -> list[bytes]:
-    """One bit of each byte flipped, and each shorter piece."""
+def damages(data: bytes, step: int = 1) -> list[bytes]:
+    """Each `step`-th shorter piece, from none, and one bit of each byte flipped."""
     flipped = [data[:i] + bytes([data[i] ^ 1 << i % 8]) + data[i + 1 :] for i in range(len(data))]
-    return flipped + [data[:n] for n in range(len(data))]
+    return [data[:n] for n in range(0, len(data), step)] + flipped
 
 
 def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -56,7 +56,7 @@ def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pyte
     expected = {where: table.scan(where=where).to_arrow(threads=1) for where in SINGLE}
     assert [t.num_rows for t in expected.values()] == [5, 8, 9, 9]
     caplog.set_level(logging.WARNING)
-    for n, damaged in enumerate(damages(whole)):
+    for n, damaged in enumerate(damages(whole, 7)):
         path.write_bytes(damaged)
         caplog.clear()
         scan = table.scan(where=ALL)
@@ -82,10 +82,9 @@ def test_an_embedded_index_with_any_damage_is_passed_over(tmp_path: Path, caplog
     test = FileIndexTest(table.store, table.schema, parse_where(ALL, table.schema.fields))
     assert not test.embedded_may_match(file, table.schema)
     caplog.set_level(logging.WARNING)
-    for damaged in damages(file.embedded_index)[:-1]:
+    # No bytes at all mean no index, in the format.
+    for damaged in damages(file.embedded_index)[1:]:
         broken = replace(file, embedded_index=damaged)
-        if not damaged:
-            continue
         caplog.clear()
         assert test.embedded_may_match(broken, table.schema)
         assert "embedded index" in caplog.text
