@@ -13,8 +13,9 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline.lookup_store import run_lookup_store
 from lakeidx.pipeline.runner import LocalRunner
 from lakeidx.spark.lookup_join import lookup_join
-from lakeidx.spark.session import get_session
+from tests.spark_fixture import spark
 
+__all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
 SPEC = {
@@ -25,11 +26,6 @@ SPEC = {
     "primaryKeys": ["p", "k"], "partitionKeys": ["p"],
     "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "40"},
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    return get_session(master="local[2]")
 
 
 def filled(folder: Path) -> Table:
