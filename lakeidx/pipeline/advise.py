@@ -42,6 +42,7 @@ from lakeidx.types import DataType
 
 #: Keys that are looked for.
 SAMPLE = 20_000
+_FILE_ROWS = 1_000_000
 _SEED = 5
 
 
@@ -219,20 +220,22 @@ def advise_files(
     needs: Needs | None = None,
     machine: Machine | None = None,
 ) -> Advice:
-    """Advise on a table that would be made of files: each stands for a data file (one per partition in it).
+    """Advise on a table that would be made of files: each million rows stands for a data file (one per partition in it).
 
     held   what the table has; their rows stand in memory
     """
     files: list[LiveFile] = []
     tables: dict[str, pa.Table] = {}
     for source in held:
-        partitions, codes = partition_codes(source.rows, partition_by, partition_types)
-        for i, partition in enumerate(partitions):
-            rows = source.rows.filter(pa.array(codes == i)).select(list(keys))
-            share = source.bytes * rows.num_rows // max(1, source.rows.num_rows)
-            file = _pretended(f"{source.path}#{i}", partition, rows, key_types, share, len(files))
-            files.append(file)
-            tables[file.path] = rows
+        for start in range(0, source.rows.num_rows, _FILE_ROWS):
+            piece = source.rows.slice(start, _FILE_ROWS)
+            partitions, codes = partition_codes(piece, partition_by, partition_types)
+            for i, partition in enumerate(partitions):
+                rows = piece.filter(pa.array(codes == i)).select(list(keys))
+                size = source.bytes * rows.num_rows // source.rows.num_rows
+                file = _pretended(f"{source.path}#{start}-{i}", partition, rows, key_types, size, len(files))
+                files.append(file)
+                tables[file.path] = rows
     drawn = work.drawn()
     columns = [drawn.column(n) for n in keys]
     sample = KeyBatch(
