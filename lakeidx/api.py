@@ -7,17 +7,22 @@ table.scan(where="id = 1").to_arrow()
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema import new_schema
 from lakeidx.lookup.point import TableLookup
+from lakeidx.pipeline.index_types import check_index_type, index_type, limits_of
 from lakeidx.pipeline.landing import LandingOptions
 from lakeidx.pipeline.runner import Runner
 from lakeidx.pipeline.upsert import BatchResult, make_context, new_batch_id, upsert_files, upsert_table
 from lakeidx.table.handle import TableHandle
+
+log = logging.getLogger(__name__)
 
 
 class ArrowStreamable(Protocol):
@@ -27,7 +32,27 @@ class ArrowStreamable(Protocol):
 
 
 class Table(TableHandle):
-    """A table: `create`, `open`, `scan` of `TableHandle`, and writing."""
+    """A table: `open`, `scan` of `TableHandle`, and writing."""
+
+    @classmethod
+    def create(
+        cls,
+        uri: str,
+        spec: Mapping[str, Any],
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        exist_ok: bool = False,
+    ) -> Self:
+        """Create a table; see `TableHandle.create`. What its index type cannot promise is logged.
+
+        errors   besides InvalidInputError, UnsupportedError for options of the index that do not go with the table
+        """
+        schema = new_schema(spec)
+        check_index_type(schema)
+        limits = limits_of(schema)
+        if limits:
+            log.warning("index type %s: %s", index_type(schema), limits)
+        return super().create(uri, spec, storage_options, exist_ok=exist_ok)
 
     def upsert(
         self,

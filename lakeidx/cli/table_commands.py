@@ -11,8 +11,9 @@ import typer
 from lakeidx.cli.context import TableArgument, one_clear_line, open_table
 from lakeidx.cli.output import print_json
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import schema_to_json
+from lakeidx.format.schema import new_schema, schema_to_json
 from lakeidx.format.snapshot import snapshot_to_json
+from lakeidx.pipeline.index_types import check_index_type, index_type, limits_of
 from lakeidx.table.handle import TableHandle
 
 app = typer.Typer(help="Create a table, or show one.", no_args_is_help=True)
@@ -41,8 +42,13 @@ def create(
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="fine when the same table is there")] = False,
 ) -> None:
     """Create a table from a schema file."""
-    made = TableHandle.create(table, read_spec(schema), exist_ok=if_not_exists)
+    spec = read_spec(schema)
+    check_index_type(new_schema(spec))
+    made = TableHandle.create(table, spec, exist_ok=if_not_exists)
     typer.echo(f"created {made.uri} ({made.schema.bucket_mode.name.lower()})", err=True)
+    limits = limits_of(made.schema)
+    if limits:
+        typer.echo(f"index type {index_type(made.schema)}: {limits}", err=True)
 
 
 @app.command()

@@ -71,7 +71,9 @@ def committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedR
         return None
     superseded = reports.write.rows_in - reports.write.rows_written
     committed = sum(e.file.row_count for e in entries)
-    return CommittedRows(staged=reports.ingest.rows_staged, superseded=superseded, committed=committed)
+    # Keys that change their partition add a delete each; rows that may not move a key are left out.
+    staged = reports.ingest.rows_staged + reports.assign.moved - reports.assign.dropped
+    return CommittedRows(staged=staged, superseded=superseded, committed=committed)
 
 
 def check_batch(metadata: TableMetadata, reports: BatchReports) -> list[RuleResult]:

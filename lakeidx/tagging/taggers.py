@@ -18,21 +18,27 @@ from lakeidx.tagging.state_load import Share
 LIMITS: Mapping[str, str] = {
     "hash": "",
     "bucket": (
-        "Only writers that follow the same rule may add rows: Java's dynamic-bucket writers and other index types place new "
-        "keys elsewhere, and such a key would be written twice. The number of buckets of engine SIMPLE must never change."
+        "New keys go where their hash says, however full that bucket is; choose hoodie.bucket.index.num.buckets for the "
+        "table's final size, as it only says where new keys go, or use the engine CONSISTENT_HASHING and resize."
     ),
     "bloom": "Slows down when filters are small for the files: each false positive reads a file's keys.",
-    "global-bloom": "As bloom; cost grows with the whole table. One writer at a time: a key could otherwise move twice.",
+    "global-bloom": (
+        "As bloom; cost grows with the whole table. A batch that loses a race to another one is planned again, whatever keys "
+        "that one had. Java's writers know nothing of keys that change partition."
+    ),
     "simple": "Reads all keys of the partitions a batch touches.",
-    "global-simple": "Reads all keys of the table for every batch. One writer at a time: a key could otherwise move twice.",
+    "global-simple": (
+        "Reads all keys of the table for every batch. A batch that loses a race to another one is planned again, whatever keys "
+        "that one had. Java's writers know nothing of keys that change partition."
+    ),
     "inmemory": "Kept in one process and built anew by every other; for tests, and tables whose keys fit in memory.",
     "hbase": (
-        "Knows only keys that were written through it, or loaded into HBase once: rows of other writers are written a second "
-        "time."
+        "Knows only keys that were written through it, or loaded into HBase once: a row of another writer whose key changes "
+        "partition stays in the old one, too."
     ),
     "state": (
         "Built from the whole table where no state or checkpoint is at hand. With index.state.ttl keys are forgotten, and "
-        "written a second time when they come again."
+        "may then be written a second time."
     ),
 }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -57,7 +57,7 @@ def _dies(*_: object, **__: object) -> None:
 
 
 #: Where a process may die -> what is patched for that.
-POINTS = {
+POINTS: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
     "tagged": lambda: _close_dies(AssignReport),
     "written": lambda: _close_dies(WriteReport),
     "before the index is prepared": lambda: mock.patch("lakeidx.pipeline.index_hooks.IndexHooks.prepare", _dies),

@@ -1,0 +1,43 @@
+"""``lakeidx table create`` says what an index type cannot promise, and refuses options that do not go together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lakeidx.cli.main import app
+from lakeidx.tagging.taggers import LIMITS
+from tests.tables import SPEC
+
+
+def _create(folder: Path, options: dict[str, str], keys: tuple[str, ...] = ("p", "k")) -> Result:
+    file = folder / "spec.json"
+    spec = {**SPEC, "primaryKeys": list(keys), "options": {"bucket": "-1", **options}}
+    file.write_text(json.dumps(spec), encoding="utf-8")
+    return CliRunner().invoke(app, ["table", "create", f"{folder}/wh/d.db/t", "--schema", str(file)])
+
+
+@pytest.mark.parametrize("kind", sorted(LIMITS))
+def test_limits_are_said(tmp_path: Path, kind: str) -> None:
+    result = _create(tmp_path, {"index.type": kind})
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("created ")
+    assert lines[1:] == ([f"index type {kind}: {LIMITS[kind]}"] if LIMITS[kind] else [])
+
+
+def test_limits_of_cross_partition_tables(tmp_path: Path) -> None:
+    assert f"index type state: {LIMITS['state']}" in _create(tmp_path, {}, ("k",)).stderr
+
+
+@pytest.mark.parametrize("options", [{"index.type": "bloom", "bucket": "4"}, {"index.type": "bloom-ish"}])
+def test_bad_combinations_make_no_table(tmp_path: Path, options: dict[str, str]) -> None:
+    result = _create(tmp_path, options)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "index.type" in result.stderr
+    assert not (tmp_path / "wh").exists()

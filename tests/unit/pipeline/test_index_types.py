@@ -1,0 +1,432 @@
+"""Index types through the stages: which options go together, moves between partitions, state on another machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
+from lakeidx.format.schema import new_schema
+from lakeidx.format.snapshot import CommitKind
+from lakeidx.pipeline.artifacts import AssignReport, Target
+from lakeidx.pipeline.assign import run_assignment
+from lakeidx.pipeline.compact import run_compaction
+from lakeidx.pipeline.evidence import check_batch, read_reports
+from lakeidx.pipeline.index_types import (
+    check_index_type,
+    index_folder,
+    index_options,
+    index_type,
+    limits_of,
+    uses_tagger,
+)
+from lakeidx.pipeline.ingest import stage_table
+from lakeidx.pipeline.moved_rows import move_rows, read_moves, write_moves
+from lakeidx.pipeline.publish import run_commit
+from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.pipeline.tagged_batch import read_located
+from lakeidx.pipeline.upsert import make_context
+from lakeidx.pipeline.write import run_index_write
+from lakeidx.storage import open_store
+from lakeidx.table.conflicts import writer_conflicts
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.rollback import roll_back
+from lakeidx.tagging.options import INDEX_TYPES
+from lakeidx.tagging.taggers import LIMITS
+from tests.tables import SPEC, content, make_table, rows, upsert
+
+CROSS = {**SPEC, "primaryKeys": ["k"]}
+
+
+def _schema(options: Mapping[str, str], spec: Mapping[str, Any] = SPEC) -> Any:
+    return new_schema({**spec, "options": {**spec["options"], **options}})
+
+
+# -- which options go together ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", INDEX_TYPES)
+def test_every_type_goes_with_dynamic_buckets(kind: str) -> None:
+    schema = _schema({"index.type": kind})
+    check_index_type(schema)
+    assert index_type(schema) == kind
+    assert uses_tagger(schema) == (kind != "hash")
+    assert limits_of(schema) == LIMITS[kind]
+
+
+@pytest.mark.parametrize(
+    ("options", "keys", "words"),
+    [
+        ({"index.type": "bloom", "bucket": "4"}, ["p", "k"], "'index.type' = bloom needs 'bucket' = '-1'"),
+        ({"index.type": "state", "bucket": "4"}, ["p", "k"], "'index.type' = state needs 'bucket' = '-1'"),
+        ({"index.type": "bucket", "bucket": "4", "hoodie.bucket.index.num.buckets": "8"}, ["p", "k"], "num.buckets"),
+        ({"index.type": "bucket", "bucket": "4", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, ["p", "k"], "engine"),
+        ({"index.type": "bucket", "bucket": "4", "hoodie.bucket.index.hash.field": "v"}, ["p", "k"], "bucket-key"),
+        ({"index.type": "bloom"}, ["k"], "use state or inmemory"),
+        ({"index.global.enabled": "false"}, ["k"], "each key lives in one partition"),
+        ({"index.type": "bloom"}, [], "needs a primary key"),
+        ({"index.type": "global-bloom", "sequence.field": "v"}, ["p", "k"], "sequence.field"),
+        ({"index.type": "state", "ignore-delete": "true"}, ["p", "k"], "ignore-delete"),
+        ({"index.type": "surprise"}, ["p", "k"], "index.type"),
+    ],
+)  # fmt: skip
+def test_bad_combinations_are_refused(options: dict[str, str], keys: list[str], words: str, tmp_path: Path) -> None:
+    spec = {**SPEC, "primaryKeys": keys}
+    with pytest.raises(InvalidInputError) as error:
+        check_index_type(_schema(options, spec))
+    assert words in error.value.message
+    assert "\n" not in error.value.message
+    # A table that came to such options some other way is not written.
+    table = make_table(tmp_path, options=options, spec=spec)
+    with pytest.raises(InvalidInputError):
+        upsert(table, [(1, 1, "a")])
+    assert table.snapshot is None
+
+
+def test_moving_off_makes_order_and_ignored_deletes_fine() -> None:
+    off = {"index.type": "global-bloom", "hoodie.bloom.index.update.partition.path": "false"}
+    check_index_type(_schema({**off, "sequence.field": "v"}))
+    check_index_type(_schema({**off, "ignore-delete": "true"}))
+    check_index_type(_schema({"index.type": "state", "index.global.enabled": "false", "sequence.field": "v"}))
+
+
+def test_a_key_with_some_partition_columns_is_not_written() -> None:
+    fields = [*SPEC["fields"], {"name": "q", "type": "INT"}]
+    with pytest.raises(UnsupportedError, match="holds some of the partition columns"):
+        check_index_type(_schema({}, {**SPEC, "fields": fields, "partitionKeys": ["p", "q"]}))
+
+
+def test_cross_partition_tables_use_the_state() -> None:
+    schema = _schema({"cross-partition-upsert.index-ttl": "2 d"}, CROSS)
+    assert index_type(schema) == "state"
+    assert index_options(schema).index_state_ttl == 2.0
+    assert index_type(_schema({"index.type": "hash"}, CROSS)) == "state"
+    assert index_type(_schema({"index.type": "inmemory"}, CROSS)) == "inmemory"
+
+
+# -- moves -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def moving(tmp_path: Path) -> TableHandle:
+    return make_table(tmp_path, options={"index.type": "global-simple"})
+
+
+def test_a_move_is_one_commit(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a"), (1, 2, "b"), (2, 3, "c")])
+    result = upsert(moving, [(2, 1, "moved"), (1, 2, "stays"), (2, 4, "new"), (2, 3, None)], ["+U", "+U", "+I", "-D"])
+    assert content(moving) == {(2, 1): "moved", (1, 2): "stays", (2, 4): "new"}
+    assert result.commit.snapshot_ids == (2,)
+    assert (result.assign.moved, result.assign.dropped) == (1, 0)
+    assert (result.assign.inserts, result.assign.updates, result.assign.deletes) == (1, 2, 1)
+    assert result.assign.index_type == "global-simple"
+    assert result.assign.index_figures["found"] == 3
+    assert result.assign.moves_path is not None
+    reports = read_reports(make_context(moving.metadata, result.ingest.batch_id).files)
+    assert all(r.passed for r in check_batch(moving.metadata, reports))
+
+
+def test_a_batch_without_moves_has_no_moves_file(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a")])
+    assert upsert(moving, [(1, 1, "b"), (1, 2, "c")]).assign.moves_path is None
+
+
+def test_a_key_that_moves_back_and_forth_in_one_batch(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a")])
+    upsert(moving, [(2, 1, "b"), (1, 1, "c"), (3, 1, "d"), (2, 1, "e")])
+    assert content(moving) == {(2, 1): "e"}
+    upsert(moving, [(1, 1, "f")])
+    assert content(moving) == {(1, 1): "f"}
+
+
+@pytest.mark.parametrize("off", ["option", "partial-update", "first-row"])
+def test_where_keys_do_not_move(tmp_path: Path, off: str) -> None:
+    options = {"index.type": "global-simple"}
+    options |= {"hoodie.simple.index.update.partition.path": "false"} if off == "option" else {"merge-engine": off}
+    table = make_table(tmp_path, options=options)
+    upsert(table, [(1, 1, "a"), (1, 2, "b")])
+    result = upsert(table, [(2, 1, "x"), (2, 1, None), (3, 9, "first"), (2, 9, "second")])
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    expected = {
+        "option": {(1, 1): None, (1, 2): "b", (3, 9): "second"},
+        "partial-update": {(1, 1): "x", (1, 2): "b", (3, 9): "second"},
+        "first-row": {(1, 1): "a", (1, 2): "b", (3, 9): "first"},
+    }[off]
+    assert content(TableHandle.open(table.uri)) == expected
+    assert result.assign.moved == 0
+    assert result.assign.dropped == (3 if off == "first-row" else 0)
+
+
+def test_overwriting_one_partition_of_a_table_over_partitions(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a"), (2, 2, "b")])
+    with pytest.raises(UnsupportedError, match="overwrite the table"):
+        upsert(moving, [(1, 2, "x")], overwrite="partitions")
+    upsert(moving, [(1, 2, "x"), (2, 2, "y"), (3, 3, "z")], overwrite="table")
+    assert content(moving) == {(2, 2): "y", (3, 3): "z"}
+
+
+def test_overwriting_a_partition_with_a_local_index(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={"index.type": "simple"})
+    upsert(table, [(1, 1, "a"), (2, 2, "b")])
+    upsert(table, [(1, 7, "x")], overwrite="partitions")
+    upsert(table, [(1, 7, "y"), (1, 1, "again")])
+    assert content(table) == {(1, 1): "again", (1, 7): "y", (2, 2): "b"}
+
+
+def test_move_rows_against_a_loop() -> None:
+    """Deletes come just before their rows, dropped rows go, partition columns are those of the target."""
+    schema = new_schema(SPEC)
+    from_bytes = [bytes.fromhex("00000001" + "00" * 8 + f"{p:02x}" + "00" * 7).hex() for p in (1, 2)]
+    targets = tuple(Target(partition=p, bucket=0, rows=0, first_sequence=0) for p in from_bytes)
+    report = AssignReport(
+        batch_id="b", attempt=1, base_snapshot_id=None, targets=targets, targets_paths=(), assigned_on=None, rows=0,
+        inserts=0, updates=0, deletes=0, new_buckets=0, index_type="state", seconds=0.0,
+    )  # fmt: skip
+    generator = np.random.default_rng(5)
+    for _ in range(30):
+        n = int(generator.integers(0, 9))
+        goes = generator.integers(-1, 2, n).astype(np.int32)
+        at = np.flatnonzero(generator.random(n) < 0.4).astype(np.int32)
+        deletes = generator.integers(0, 2, len(at)).astype(np.int32)
+        kinds = generator.integers(0, 4, n).astype(np.int8)
+        table = pa.table({"p": pa.array(np.full(n, 9, np.int32)), "k": pa.array(np.arange(n)),
+                          "v": pa.array([str(i) for i in range(n)], pa.string()), "_VALUE_KIND": pa.array(kinds)})  # fmt: skip
+        expected = []
+        for i in range(n):
+            expected += [(int(d) + 1, i, str(i), 3, int(d)) for r, d in zip(at, deletes, strict=True) if r == i]
+            if goes[i] >= 0:
+                expected.append((int(goes[i]) + 1, i, str(i), int(kinds[i]), int(goes[i])))
+        out, where = move_rows(table, goes, (at, deletes), report, schema)
+        found = [
+            (r["p"], r["k"], r["v"], r["_VALUE_KIND"], t) for r, t in zip(out.to_pylist(), where.tolist(), strict=True)
+        ]
+        assert found == expected
+
+
+def test_damaged_files_between_stages(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    write_moves(store, str(tmp_path), 0, np.array([1, 4], np.int32), np.array([0, 2], np.int32))
+    found = read_moves(store, str(tmp_path), 0)
+    assert [a.tolist() for a in found] == [[1, 4], [0, 2]]
+    file = tmp_path / "moves-00000.arrow"
+    whole = file.read_bytes()
+    for cut in range(0, len(whole), 7):
+        file.write_bytes(whole[:cut])
+        with pytest.raises(CorruptFileError):
+            read_moves(store, str(tmp_path), 0)
+        with pytest.raises(CorruptFileError):
+            read_located(store, [str(file)])
+    assert len(read_located(store, []).bucket) == 0
+
+
+# -- bloom footers ---------------------------------------------------------------------------------------------------------
+
+
+def test_files_carry_filters_when_asked_to(tmp_path: Path) -> None:
+    """Also those that compaction writes."""
+    table = make_table(tmp_path, options={"index.type": "bloom", "hoodie.index.bloom.num_entries": "50"})
+    for n in range(2):
+        upsert(table, [(1, k, f"{n}") for k in range(20)])
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    files = sorted(Path(table.uri).rglob("data-*.parquet"))
+    assert len(files) == 6  # two batches and a compaction, two buckets
+    for file in files:
+        metadata = pq.read_metadata(file).metadata
+        assert b"org.apache.hudi.bloomfilter" in metadata
+        assert metadata[b"hoodie_bloom_filter_type_code"] == b"DYNAMIC_V0"
+    plain = make_table(tmp_path / "plain", options={"index.type": "simple"})
+    upsert(plain, [(1, 1, "a")])
+    (file,) = Path(plain.uri).rglob("data-*.parquet")
+    assert b"org.apache.hudi.bloomfilter" not in (pq.read_metadata(file).metadata or {})
+
+
+# -- the key state ---------------------------------------------------------------------------------------------------------
+
+
+def _state_table(tmp_path: Path, machine: str, **more: str) -> TableHandle:
+    return make_table(tmp_path, options={"index.type": "state", "index.state.dir": str(tmp_path / machine), **more})
+
+
+def _action(result: Any) -> tuple[str, int]:
+    figures = result.assign.index_figures
+    (kind,) = [n.removeprefix("state ") for n in figures if n.startswith("state ") and n != "state keys read"]
+    return kind, int(figures["state keys read"])
+
+
+def test_a_state_follows_its_table(tmp_path: Path) -> None:
+    table = _state_table(tmp_path, "one")
+    assert _action(upsert(table, [(1, k, "a") for k in range(20)]))[0] == "rebuilt"
+    assert _action(upsert(table, [(1, k, "b") for k in range(10, 30)])) == ("warm", 0)
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    assert _action(upsert(table, [(2, 5, "c")]))[0] == "caught up"
+    assert _action(upsert(table, [(2, 5, "d")])) == ("warm", 0)
+    assert content(table)[2, 5] == "d"
+
+
+def test_a_state_is_restored_on_another_machine(tmp_path: Path) -> None:
+    """Checkpoints lie beside the staged batches, each named after the snapshot it belongs to."""
+    table = _state_table(tmp_path, "one")
+    for n in range(3):
+        upsert(table, [(1, k, f"{n}") for k in range(10 * n, 10 * n + 20)])
+    folder = Path(index_folder(table.paths)) / "state"
+    found = sorted(int(f.stem.rsplit("-", 1)[1]) for f in folder.rglob("checkpoint-*.json"))
+    assert found == [2, 3]
+    # The other machine has nothing of its own.
+    shutil.rmtree(tmp_path / "one")
+    assert _action(upsert(table, [(2, 3, "moved"), (1, 100, "new")])) == ("restored", 0)
+    assert (content(table)[2, 3], (1, 3) in content(table)) == ("moved", False)
+    assert _action(upsert(table, [(1, 3, "back")])) == ("warm", 0)
+
+
+def test_a_state_that_is_behind_reads_what_is_new(tmp_path: Path) -> None:
+    table = _state_table(tmp_path, "one", **{"index.state.checkpoint-every": "2"})
+    upsert(table, [(1, k, "a") for k in range(20)])
+    upsert(table, [(1, k, "b") for k in range(20, 40)])
+    upsert(table, [(1, k, "c") for k in range(40, 45)])
+    shutil.rmtree(tmp_path / "one")
+    assert _action(upsert(table, [(2, 42, "moved")])) == ("restored", 5)
+    assert (1, 42) not in content(table)
+
+
+@pytest.mark.parametrize("what", ["rolled back", "overwritten", "another table", "no checkpoints"])
+def test_a_state_that_does_not_belong_is_rebuilt(tmp_path: Path, what: str) -> None:
+    table = _state_table(tmp_path, "one")
+    upsert(table, [(1, k, "a") for k in range(20)])
+    upsert(table, [(2, k, "b") for k in range(20)])
+    if what == "rolled back":
+        roll_back(table.metadata, table.schema, snapshot_id=1)
+        table = TableHandle.open(table.uri)
+        shutil.rmtree(tmp_path / "one")
+        # The checkpoint of snapshot 1 still belongs.
+        assert _action(upsert(table, [(3, 5, "c")]))[0] == "restored"
+        assert content(table) == {(1, k): "a" for k in range(20) if k != 5} | {(3, 5): "c"}
+        return
+    if what == "overwritten":
+        upsert(table, [(1, 7, "only")], overwrite="table")
+        assert _action(upsert(table, [(2, 7, "moved")]))[0] == "rebuilt"
+        assert content(table) == {(2, 7): "moved"}
+        return
+    if what == "another table":
+        shutil.rmtree(table.uri)
+        shutil.rmtree(Path(table.uri).parents[1] / "_lakeidx")
+        table = _state_table(tmp_path, "one", **{"dynamic-bucket.target-row-num": "3"})
+        assert _action(upsert(table, [(3, 5, "c")]))[0] == "rebuilt"
+        assert content(table) == {(3, 5): "c"}
+        return
+    shutil.rmtree(tmp_path / "one")
+    shutil.rmtree(index_folder(table.paths))
+    assert _action(upsert(table, [(3, 5, "c")])) == ("rebuilt", 60)
+    assert content(table) == {(2, k): "b" for k in range(20) if k != 5} | {(3, 5): "c"}
+
+
+def test_only_new_files_are_uploaded(tmp_path: Path) -> None:
+    """A checkpoint after a small batch costs a small upload."""
+    table = _state_table(tmp_path, "one")
+    upsert(table, [(1, k, "a") for k in range(3000)])
+    files = Path(index_folder(table.paths)) / "state"
+    before = {f.name: f.stat().st_size for f in files.rglob("files/*")}
+    largest = max(n for n in before if ".sst" in n and before[n] == max(before.values()))
+    upsert(table, [(1, 4000, "b")])
+    after = {f.name: f.stat().st_mtime_ns for f in files.rglob("files/*")}
+    assert largest in after
+    new = sum((files_ for name, files_ in _sizes(files).items() if name not in before))
+    assert new < before[largest] / 2
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {f.name: f.stat().st_size for f in folder.rglob("files/*")}
+
+
+def test_staged_and_committed_by_different_processes(tmp_path: Path) -> None:
+    """The process that commits tells the state, though another one tagged the batch."""
+    table = _state_table(tmp_path, "one")
+    upsert(table, [(1, 1, "a")])
+    for stage in (
+        lambda c: stage_table(c.files, table.schema, rows([(2, 1, "b"), (1, 2, "c")])),
+        lambda c: run_assignment(c, 1),
+        lambda c: run_index_write(c, 1),
+        run_commit,
+    ):
+        stage(make_context(TableHandle.open(table.uri).metadata, "apart", runner=LocalRunner(1)))
+    assert content(TableHandle.open(table.uri)) == {(2, 1): "b", (1, 2): "c"}
+    assert _action(upsert(TableHandle.open(table.uri), [(1, 1, "d")])) == ("warm", 0)
+
+
+# -- two writers -----------------------------------------------------------------------------------------------------------
+
+
+def test_batches_over_partitions_do_not_pass_each_other(moving: TableHandle) -> None:
+    """Two batches take one key to two partitions: no bucket is touched by both, and still the later one is planned again."""
+    upsert(moving, [(1, 1, "a"), (2, 50, "x"), (3, 51, "y")])
+    late = make_context(moving.metadata, "late", runner=LocalRunner(1))
+    stage_table(late.files, moving.schema, rows([(2, 1, "late")]))
+    run_assignment(late, 1)
+    run_index_write(late, 1)
+    upsert(TableHandle.open(moving.uri), [(3, 1, "early")])
+    report = run_commit(late, sleep=lambda _: None)
+    assert report.replans == 1
+    assert content(TableHandle.open(moving.uri)) == {(2, 1): "late", (2, 50): "x", (3, 51): "y"}
+
+
+def test_compactions_may_pass(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a")])
+    upsert(moving, [(1, 1, "b")])
+    late = make_context(moving.metadata, "late", runner=LocalRunner(1))
+    stage_table(late.files, moving.schema, rows([(2, 1, "late")]))
+    run_assignment(late, 1)
+    run_index_write(late, 1)
+    run_compaction(TableHandle.open(moving.uri).metadata, LocalRunner(1), full=True)
+    assert run_commit(late, sleep=lambda _: None).replans == 0
+    assert content(TableHandle.open(moving.uri)) == {(2, 1): "late"}
+
+
+def test_writer_conflicts() -> None:
+    assert writer_conflicts(3, {}) == []
+    assert writer_conflicts(3, {4: CommitKind.COMPACT, 5: CommitKind.ANALYZE}) == []
+    for kind in (CommitKind.APPEND, CommitKind.OVERWRITE, None):
+        (finding,) = writer_conflicts(3, {4: CommitKind.COMPACT, 5: kind, 6: CommitKind.APPEND})
+        assert "snapshot 5" in finding
+
+
+# -- cross-partition tables ------------------------------------------------------------------------------------------------
+
+
+def test_buckets_of_cross_partition_tables_fill_by_keys(tmp_path: Path) -> None:
+    """The smallest bucket with room, counting keys that live there, not rows in files."""
+    table = make_table(tmp_path, options={"index.state.dir": str(tmp_path / "s"), "dynamic-bucket.target-row-num": "4"},
+                       spec=CROSS)  # fmt: skip
+    for _ in range(3):
+        upsert(table, [(1, k, "a") for k in range(3)])
+    upsert(table, [(1, 3, "b"), (1, 4, "c"), (1, 5, "d")])
+    assert _buckets(table) == {0: {0, 1, 2, 3}, 1: {4, 5}}
+    # A key that leaves makes room.
+    upsert(table, [(2, 0, "gone")])
+    upsert(table, [(1, 6, "e"), (1, 7, "f")])
+    assert _buckets(table, 1) == {0: {1, 2, 3, 6}, 1: {4, 5, 7}}
+
+
+def _buckets(table: TableHandle, partition: int = 1) -> dict[int, set[int]]:
+    scan = TableHandle.open(table.uri).scan(where=f"p = {partition}")
+    out: dict[int, set[int]] = {}
+    for place in scan.plan.buckets:
+        for part in scan.read_bucket(place):
+            found = {r["k"] for r in part.to_pylist() if r["p"] == partition}
+            if found:
+                out.setdefault(place.bucket, set()).update(found)
+    return out
+
+
+def test_reports_are_json(moving: TableHandle) -> None:
+    """Reports of tagged batches travel like all others."""
+    upsert(moving, [(1, 1, "a")])
+    report = upsert(moving, [(2, 1, "b")]).assign
+    assert AssignReport.model_validate_json(report.model_dump_json()) == report
+    assert json.loads(report.model_dump_json())["global_index"] is True
