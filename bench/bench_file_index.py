@@ -1,7 +1,7 @@
 """Speed of file indexes per core: building one from a column, and asking one.
 
 Before timing, every case is checked: the index, read back, must hold every selected row for every question, and the
-exact ones no other (plain filtering of the column says which). One thread, best of several rounds.
+exact ones no other (plain filtering of the column says which). One thread, processor time, best of several rounds.
 
     python bench/bench_file_index.py [--rows 1000000,6000000] [--rounds 5] [--json]
 """
@@ -38,6 +38,7 @@ class Figure:
     million_per_s  rows per second of the best round, in millions (building)
     microseconds   the best round (asking)
     bytes          size of the payload
+    limit          what issue 7 asks for of this case, and whether it is kept
     """
 
     case: str
@@ -45,6 +46,7 @@ class Figure:
     million_per_s: float | None
     microseconds: float | None
     bytes: int
+    limit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Case:
     isolates   why the case is here
     questions  WHERE texts asked of it
     exact      answers hold no other rows than the selected ones
+    least      million rows per second that issue 7 asks of building it
     """
 
     name: str
@@ -64,6 +67,7 @@ class Case:
     questions: Sequence[str]
     options: Mapping[str, str] = field(default_factory=dict)
     exact: bool = True
+    least: float | None = None
 
     @property
     def fields(self) -> list[Field]:
@@ -97,11 +101,11 @@ def cases(rows: int) -> list[Case]:
     encoded = modes.dictionary_encode()
     one = {"version": "1"}
     return [
-        Case("bloom, bigint", "hash of numbers", "bloom-filter", "BIGINT", plain, [key, "c = -5"], filters, False),
+        Case("bloom, bigint", "hash of numbers", "bloom-filter", "BIGINT", plain, [key, "c = -5"], filters, False, 5),
         Case("bloom, 16-byte strings", "hash of strings", "bloom-filter", "STRING", texts, [text], filters, False),
         Case("bloom, dictionary", "each value once", "bloom-filter", "STRING", encoded, [mode], {"items": "100"}, False),
-        Case("bitmap, 100 numbers", "grouping rows", "bitmap", "BIGINT", numbers, ["c = 7", "c IN (1, 2, 3)"]),
-        Case("bitmap, 100 strings", "distinct strings first", "bitmap", "STRING", modes, [mode]),
+        Case("bitmap, 100 numbers", "grouping rows", "bitmap", "BIGINT", numbers, ["c = 7", "c IN (1, 2, 3)"], least=10),
+        Case("bitmap, 100 strings", "distinct strings first", "bitmap", "STRING", modes, [mode], least=10),
         Case("bitmap, version 1", "the older form", "bitmap", "STRING", modes, [mode], one),
         Case("bitmap, all distinct", "one entry per row", "bitmap", "BIGINT", distinct, ["c = 5", "c = -5"]),
         Case("range-bitmap, 2,500 days", "dictionary and 12 slices", "range-bitmap", "DATE", days, in_days),
@@ -132,21 +136,22 @@ def check(case: Case) -> bytes:
 
 
 def best_of(rounds: int, work: Callable[[], object]) -> float:
-    """Seconds of the fastest round."""
+    """Processor seconds of the fastest round: one thread, and other work on the machine does not count."""
     best = float("inf")
     for _ in range(rounds):
-        started = time.perf_counter()
+        started = time.process_time_ns()
         work()
-        best = min(best, time.perf_counter() - started)
-    return best
+        best = min(best, (time.process_time_ns() - started) / 1e9)
+    return max(best, 1e-9)
 
 
 def measure(case: Case, rounds: int) -> list[Figure]:
     """Time one case: building, then each question on a container in memory."""
     container = check(case)
     rows = len(case.column)
-    seconds = best_of(rounds, case.build)
-    figures = [Figure(f"build {case.name}", rows, rows / seconds / 1e6, None, len(container))]
+    speed = rows / best_of(rounds, case.build) / 1e6
+    limit = "" if case.least is None else f"{case.least:g} M/s: {'kept' if speed >= case.least else 'MISSED'}"
+    figures = [Figure(f"build {case.name}", rows, speed, None, len(container), limit)]
     for question in case.questions:
         pred = parse_where(question, case.fields)
         asked = best_of(rounds, partial(evaluate_container, container, pred, case.fields, rows=rows))
@@ -171,7 +176,9 @@ def main(argv: list[str] | None = None) -> int:
                     speed = (
                         f"{figure.million_per_s:8.1f} M/s" if figure.million_per_s else f"{figure.microseconds:9.0f} µs"
                     )
-                    print(f"{figure.rows:>10,}  {speed}  {figure.bytes:>12,} B  {figure.case}", flush=True)
+                    print(
+                        f"{figure.rows:>10,}  {speed}  {figure.bytes:>12,} B  {figure.case}  {figure.limit}", flush=True
+                    )
     return 0
 
 
