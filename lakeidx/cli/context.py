@@ -27,6 +27,11 @@ TableArgument = Annotated[
         metavar="TABLE", help="the table's directory: /lake/db.db/flights or s3://bucket/lake/db.db/flights"
     ),
 ]
+PartitionOption = Annotated[
+    list[str] | None, typer.Option("--partition", help="only this partition: k=v[,k=v]; may be repeated")
+]
+MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")]
+RemoteOption = Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="no progress bar on stderr")]
 
 

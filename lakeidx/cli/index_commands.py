@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from lakeidx.cli.context import NoProgress, TableArgument, one_clear_line, open_table, stages
+from lakeidx.cli.context import (
+    MasterOption,
+    NoProgress,
+    PartitionOption,
+    RemoteOption,
+    TableArgument,
+    one_clear_line,
+    open_table,
+    stages,
+)
 from lakeidx.cli.maintain_commands import DryRun, parse_partition
 from lakeidx.cli.output import print_json
 from lakeidx.cli.read_commands import list_index
@@ -57,12 +66,10 @@ def rebuild(
     ] = None,
     columns: Annotated[str | None, typer.Option("--columns", help="comma list; col[key] for an entry of a map")] = None,
     drop: Annotated[bool, typer.Option("--drop", help="drop this type (of these columns, or of all)")] = False,
-    partition: Annotated[
-        list[str] | None, typer.Option("--partition", help="only this partition: k=v[,k=v]; may be repeated")
-    ] = None,
+    partition: PartitionOption = None,
     spark: Annotated[bool, typer.Option("--spark", help="build on Spark")] = False,
-    master: Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")] = None,
-    remote: Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="files at a time without --spark")] = 2,
     dry_run: DryRun = False,
     no_progress: NoProgress = False,
@@ -92,12 +99,10 @@ def resize(
             "--target-size", help="wanted size of a bucket, e.g. '1 gb'; default the table's target-file-size"
         ),
     ] = None,
-    partition: Annotated[
-        list[str] | None, typer.Option("--partition", help="only this partition: k=v[,k=v]; may be repeated")
-    ] = None,
+    partition: PartitionOption = None,
     spark: Annotated[bool, typer.Option("--spark", help="rewrite on Spark")] = False,
-    master: Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")] = None,
-    remote: Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="resizes at a time without --spark")] = 2,
     dry_run: DryRun = False,
     no_progress: NoProgress = False,

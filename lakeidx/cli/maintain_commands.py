@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from lakeidx.cli.context import NoProgress, TableArgument, one_clear_line, open_table, stages
+from lakeidx.cli.context import (
+    MasterOption,
+    NoProgress,
+    PartitionOption,
+    RemoteOption,
+    TableArgument,
+    one_clear_line,
+    open_table,
+    stages,
+)
 from lakeidx.cli.output import ListFormat, print_json, print_list
 from lakeidx.cli.write_commands import spark_runner
 from lakeidx.codec.binary_row import encode_row, with_arity
@@ -32,15 +41,13 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would hap
 def compact(
     table: TableArgument,
     full: Annotated[bool, typer.Option("--full", help="merge every bucket into the top level")] = False,
-    partition: Annotated[
-        list[str] | None, typer.Option("--partition", help="only this partition: k=v[,k=v]; may be repeated")
-    ] = None,
+    partition: PartitionOption = None,
     shrink_index: Annotated[
         bool | None, typer.Option("--shrink-index/--keep-index", help="drop hashes of deleted keys (with --full)")
     ] = None,
     spark: Annotated[bool, typer.Option("--spark", help="compact on Spark")] = False,
-    master: Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")] = None,
-    remote: Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="buckets at a time without --spark")] = 2,
     dry_run: DryRun = False,
     no_progress: NoProgress = False,

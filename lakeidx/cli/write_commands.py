@@ -8,7 +8,16 @@ from typing import Annotated
 import pyarrow.parquet as pq
 import typer
 
-from lakeidx.cli.context import EXIT_FINDINGS, NoProgress, TableArgument, one_clear_line, open_table, stages
+from lakeidx.cli.context import (
+    EXIT_FINDINGS,
+    MasterOption,
+    NoProgress,
+    RemoteOption,
+    TableArgument,
+    one_clear_line,
+    open_table,
+    stages,
+)
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline.ingest import RejectedRowsError
 from lakeidx.pipeline.landing import LandingOptions
@@ -32,8 +41,8 @@ def upsert(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="landing files: .parquet .csv .jsonl")],
     batch_id: Annotated[str | None, typer.Option("--batch-id", help="the same id is committed once")] = None,
     spark: Annotated[bool, typer.Option("--spark", help="run the stages on Spark")] = False,
-    master: Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")] = None,
-    remote: Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")] = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="refuse the batch when a row is rejected")] = False,
     overwrite: Annotated[str | None, typer.Option("--overwrite", help="replace instead: partitions | table")] = None,
     file_format: Annotated[

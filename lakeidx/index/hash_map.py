@@ -90,12 +90,9 @@ def _assign(
     bucket: int,
     room: int,
 ) -> tuple[int, int]:
-    # Rows from `start` on: known hashes get their bucket, up to `room` new ones get `bucket`. Stops before the first
-    # row that
-    # has no room or would make the map hold more than `limit` hashes. `bucket` carries the new bit. With bucket
-    # PENDING, rows whose hash is pending
-    # get
-    # PENDING. Returns (first row not done, hashes in the map).
+    # Rows from `start` on: known hashes get their bucket, up to `room` new ones get `bucket`. Stops before the first row
+    # that has no room or would make the map hold more than `limit` hashes. `bucket` carries the new bit. With bucket
+    # PENDING, rows whose hash is pending get PENDING. Returns (first row not done, hashes in the map).
     n, capacity, last = len(hashes), np.uint64(len(keys)), len(keys) - 1
     ring = np.empty(_AHEAD, np.int64)
     for i in range(start, min(start + _AHEAD, n)):

@@ -69,6 +69,41 @@ class OutputFile(Protocol):
     ) -> None: ...
 
 
+class WriteOnly:
+    """What Arrow asks of a file it writes to, and the ``with`` block of an `OutputFile`: close when all went well, else abort."""
+
+    def readable(self) -> bool:
+        """False."""
+        return False
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """False."""
+        return False
+
+    def close(self) -> None:
+        """Finish the file; the class below says how."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Give the file up; the class below says how."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if exc_type is None:
+            self.close()
+        else:
+            self.abort()
+
+
 @runtime_checkable
 class ObjectStore(Protocol):
     """What a store can do. Objects are cheap, thread-safe and pickle (their connections do not travel)."""

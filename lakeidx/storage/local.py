@@ -13,13 +13,12 @@ import errno
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
-from lakeidx.storage.base import FileInfo
+from lakeidx.storage.base import FileInfo, WriteOnly
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
@@ -294,7 +293,7 @@ class LocalStore:
             os.close(fd)
 
 
-class LocalOutput:
+class LocalOutput(WriteOnly):
     """A file being written under a temporary name; see `lakeidx.storage.base.OutputFile`."""
 
     def __init__(self, target: str, path: str, *, sync: bool) -> None:
@@ -307,18 +306,6 @@ class LocalOutput:
     def closed(self) -> bool:
         """True after close or abort."""
         return self._file.closed
-
-    def readable(self) -> bool:
-        """False."""
-        return False
-
-    def writable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """False."""
-        return False
 
     def write(self, data: Any, /) -> int:
         """Append bytes."""
@@ -357,17 +344,6 @@ class LocalOutput:
             with contextlib.suppress(OSError):
                 self._file.close()
             _unlink(self._temp)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        if exc_type is None:
-            self.close()
-        else:
-            self.abort()
 
 
 def _pread(fd: int, length: int, offset: int) -> bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from lakeidx.errors import LakeIdxError
+from lakeidx.storage.base import WriteOnly
 
 # Parts grow with the file, so that 10,000 of them (S3's limit) reach beyond 1 TiB.
 _FIRST_PART_BYTES = 16 << 20
@@ -19,7 +19,7 @@ class Call(Protocol):
     def __call__(self, method: str, **kwargs: Any) -> Any: ...
 
 
-class S3Output:
+class S3Output(WriteOnly):
     """A file being written; see `lakeidx.storage.base.OutputFile`.
 
     Up to 16 MiB it is one PUT at the end, beyond that a multipart upload. Not for use from several threads.
@@ -37,18 +37,6 @@ class S3Output:
     def closed(self) -> bool:
         """True after close or abort."""
         return self._closed
-
-    def readable(self) -> bool:
-        """False."""
-        return False
-
-    def writable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """False."""
-        return False
 
     def write(self, data: Any, /) -> int:
         """Append bytes."""
@@ -106,14 +94,3 @@ class S3Output:
         number = len(self._parts) + 1
         answer = self._call("upload_part", UploadId=self._upload_id, PartNumber=number, Body=data)
         self._parts.append({"PartNumber": number, "ETag": answer["ETag"]})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        if exc_type is None:
-            self.close()
-        else:
-            self.abort()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile
+from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile, WriteOnly
 from lakeidx.storage.range_file import open_ranges
 
 
@@ -155,7 +154,7 @@ class MeteredStore:
             self._counts[verb] = Count(old.requests + requests, old.bytes + size)
 
 
-class MeteredOutput:
+class MeteredOutput(WriteOnly):
     """Hands everything on to an output file and counts its bytes when it is closed."""
 
     def __init__(self, inner: OutputFile, add: Any) -> None:
@@ -166,18 +165,6 @@ class MeteredOutput:
     def closed(self) -> bool:
         """As the file within."""
         return self._inner.closed
-
-    def readable(self) -> bool:
-        """False."""
-        return False
-
-    def writable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """False."""
-        return False
 
     def write(self, data: Any, /) -> int:
         """As the file within."""
@@ -201,14 +188,3 @@ class MeteredOutput:
     def abort(self) -> None:
         """As the file within; nothing is counted."""
         self._inner.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        if exc_type is None:
-            self.close()
-        else:
-            self.abort()
