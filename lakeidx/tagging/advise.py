@@ -48,6 +48,7 @@ class Measures:
     update_share        share of a batch's keys that are known
     move_share          share of the known keys that live in another partition than their row's
     largest_file_rows   rows of the largest file
+    text_keys           False when keys are compared as numbers
     """
 
     rows: int
@@ -65,6 +66,7 @@ class Measures:
     update_share: float
     move_share: float
     largest_file_rows: int
+    text_keys: bool = True
 
     @property
     def key_order(self) -> str:
@@ -164,6 +166,7 @@ def measure(
         update_share=float(known.mean()),
         move_share=float(moved.sum() / max(1, int(known.sum()))),
         largest_file_rows=int(rows_of.max(initial=0)),
+        text_keys=sample.codes.ints is None,
     )
 
 

@@ -25,34 +25,37 @@ class Costs:
 
     call          one batch, whatever its size
     build_key     put a key of the batch into a table, and its answer back into the batch; build_byte: per byte of its text
-    read_key      decode a key of a file and look it up; read_byte: per compressed byte of it
+    read_key      decode a key of a file and look it up; read_byte: per compressed byte of it; read_text: more for keys that
+                  are no numbers
     far           more for each look into the batch's table, per doubling of the batch beyond what a processor's cache holds
     hash_value    read a hash of a HASH file and look it up
     pair          find out that a file may have a key by its range, and ask its filter
     probe_round   one hash round of a filter, for a key it has or takes
     filter_byte   read and decode a byte of a filter's text
     open_file     footer and column chunks of a file, without waiting for the store
-    bucket_key    compute a bucket; bucket_byte: per byte of the key's text
-    state_key     look a key up in the state; state_byte: a byte of the pages that are read; state_write: put a new location
+    bucket_key    compute a bucket
+    state_key     look a key up in the state; state_byte: a byte of the pages that are read; state_write: put a new location;
+                  state_rewrite: a byte of the pages that new locations are on
     hbase_key, hbase_put   one key of a batched get, one row of a batched put
     """
 
-    call: float = 0.3e-3
-    build_key: float = 45e-9
-    build_byte: float = 7e-9
-    read_key: float = 12e-9
-    read_byte: float = 0.0
-    far: float = 2e-9
-    hash_value: float = 7e-9
-    pair: float = 67e-9
-    probe_round: float = 13e-9
-    filter_byte: float = 0.1e-9
-    open_file: float = 1.4e-3
-    bucket_key: float = 45e-9
-    bucket_byte: float = 0.0
-    state_key: float = 570e-9
-    state_byte: float = 0.22e-9
-    state_write: float = 0.0
+    call: float = 0.28e-3
+    build_key: float = 42e-9
+    build_byte: float = 10e-9
+    read_key: float = 25e-9
+    read_byte: float = 0.6e-9
+    read_text: float = 24e-9
+    far: float = 1.7e-9
+    hash_value: float = 11e-9
+    pair: float = 91e-9
+    probe_round: float = 14e-9
+    filter_byte: float = 0.63e-9
+    open_file: float = 1.1e-3
+    bucket_key: float = 47e-9
+    state_key: float = 260e-9
+    state_byte: float = 0.023e-9
+    state_write: float = 520e-9
+    state_rewrite: float = 0.26e-9
     hbase_key: float = 50e-6
     hbase_put: float = 75e-6
 
@@ -70,6 +73,8 @@ class Shape(Protocol):
     def batch_rows(self) -> int: ...
     @property
     def key_bytes(self) -> float: ...
+    @property
+    def text_keys(self) -> bool: ...
     @property
     def key_column_bytes(self) -> float: ...
     @property
@@ -157,7 +162,8 @@ class _Work:
 
 def _table(m: Shape, c: Costs) -> float:
     """Seconds to put the batch into its key table and take the answers out."""
-    return c.call + m.batch_rows * (c.build_key + c.far * _depth(m) + c.build_byte * m.key_bytes)
+    text = c.build_byte * m.key_bytes if m.text_keys else 0.0
+    return c.call + m.batch_rows * (c.build_key + c.far * _depth(m) + text)
 
 
 def _depth(m: Shape) -> float:
@@ -166,7 +172,8 @@ def _depth(m: Shape) -> float:
 
 
 def _read_keys(rows: float, m: Shape, c: Costs) -> float:
-    return rows * (c.read_key + c.read_byte * m.key_column_bytes + c.far * _depth(m))
+    text = c.read_text if m.text_keys else 0.0
+    return rows * (c.read_key + c.read_byte * m.key_column_bytes + text + c.far * _depth(m))
 
 
 def _hash(m: Shape, fpp: float, c: Costs) -> _Work:
@@ -181,7 +188,7 @@ def _hash(m: Shape, fpp: float, c: Costs) -> _Work:
 
 
 def _bucket(m: Shape, fpp: float, c: Costs) -> _Work:
-    return _Work(serial=c.call + m.batch_rows * (c.bucket_key + c.bucket_byte * m.key_bytes))
+    return _Work(serial=c.call + m.batch_rows * c.bucket_key)
 
 
 def _simple(m: Shape, fpp: float, c: Costs, *, everywhere: bool = False) -> _Work:
@@ -210,7 +217,7 @@ def _bloom(m: Shape, fpp: float, c: Costs, *, everywhere: bool = False) -> _Work
     rows = opened * m.rows / max(1, m.files)
     filter_bytes = probed * m.largest_file_rows * 1.25 * rounds / math.log(2) / 8 * 4 / 3
     return _Work(
-        serial=_table(m, c) + m.batch_rows * c.bucket_byte * m.key_bytes,
+        serial=_table(m, c),
         parallel=(
             pairs * c.pair
             # Of keys it has, and of those that it is to have: the batch's own filters are written.
@@ -230,13 +237,21 @@ def _state(m: Shape, fpp: float, c: Costs) -> _Work:
     entry = _STATE_ENTRY + m.key_bytes
     # A page has about 2,000 keys; a batch reads the pages its keys are on.
     pages = max(1.0, m.rows / 2048)
-    read = pages * (1 - (1 - 1 / pages) ** m.batch_rows) if pages > 1 else 1.0
-    size = read / pages * m.rows * entry
     changed = m.batch_rows * (1 - m.update_share + m.update_share * m.move_share)
+    read, written = (_share_hit(pages, keys) * m.rows * entry for keys in (m.batch_rows, changed))
     return _Work(
-        serial=c.call + m.batch_rows * c.state_key + size * c.state_byte + changed * c.state_write,
+        serial=c.call
+        + m.batch_rows * c.state_key
+        + read * c.state_byte
+        + changed * c.state_write
+        + written * c.state_rewrite,
         memory=m.batch_rows * (_BATCH_KEY_MEMORY + m.key_bytes) + (256 << 20),
     )
+
+
+def _share_hit(pages: float, keys: float) -> float:
+    """Share of pages that some of the keys are on, when they fall on them at random."""
+    return 1.0 if pages <= 1 else 1 - (1 - 1 / pages) ** keys
 
 
 def _in_memory(m: Shape, fpp: float, c: Costs) -> _Work:
