@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.errors import CorruptFileError, InvalidInputError
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.hash_store import describe_context
 from lakeidx.lookup import hash_read_kernels as kernels
+from lakeidx.lookup.common import OpenReader
 from lakeidx.lookup.hash_file import HashFile
 from lakeidx.lookup.packed import addresses_of, plain
 from lakeidx.lookup.store import Entries, Found, StoreType
@@ -22,29 +22,20 @@ _SCAN_ENTRIES = 65536
 _SCAN_BYTES = 1 << 24
 
 
-class HashLookupStoreReader:
+class HashLookupStoreReader(OpenReader[HashFile]):
     """Answers from one hash lookup file.
 
     source  org.apache.paimon.lookup.hash.HashLookupStoreReader, release 0.9.0
     """
 
+    _type = StoreType.HASH
+
     def __init__(self, file: HashFile) -> None:
-        self._open: HashFile | None = file
-        self._path = file.path
+        super().__init__(file)
         self._uses = 0
         self._scratch = np.empty(file.scratch_size, np.uint8)
         self._scratch_address = int(self._scratch.ctypes.data)
         self._descriptor = int(file.descriptor().ctypes.data)
-
-    @property
-    def path(self) -> str:
-        """The data file."""
-        return self._path
-
-    @property
-    def store_type(self) -> StoreType:
-        """HASH."""
-        return StoreType.HASH
 
     def lookup(self, key: bytes) -> bytes | None:
         """The value of a key, or None."""
@@ -110,23 +101,6 @@ class HashLookupStoreReader:
     def describe(self) -> dict[str, Any]:
         """The context as JSON values."""
         return {"path": self._path, **describe_context(self._file().context)}
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._open = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _file(self) -> HashFile:
-        if self._open is None:
-            raise InvalidInputError("the reader is closed", path=self._path)
-        return self._open
 
     def _touch(self, file: HashFile) -> None:
         """Let the cache know of the pages that single lookups read, from time to time."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +23,9 @@ from lakeidx.format.hash_store import (
 )
 from lakeidx.lookup import hash_build_kernels as kernels
 from lakeidx.lookup.bloom import BloomShape
-from lakeidx.lookup.entry_batch import EntryBatch
+from lakeidx.lookup.common import EntryWriter
 from lakeidx.lookup.key_order import KeyOrder
-from lakeidx.lookup.packed import addresses_of, joined, plain
+from lakeidx.lookup.packed import addresses_of, joined
 from lakeidx.lookup.scratch_file import ScratchFile, os_errors
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType
 
@@ -35,7 +33,7 @@ _PAYLOAD_SIZE = struct.Struct(">i")
 _MAX_TABLES = 2147483647
 
 
-class HashLookupStoreWriter:
+class HashLookupStoreWriter(EntryWriter):
     """Writes one hash lookup file and its context file.
 
     The data is byte for byte what Java writes for the same puts in the same order (zstd and lz4: as far as the library
@@ -62,25 +60,12 @@ class HashLookupStoreWriter:
             raise InvalidInputError(f"a hash store's page size is a power of two, not {options.block_size}")
         self._path = Path(path)
         self._options = options
-        self._order = order
-        self._entries = 0
+        super().__init__(order)
         self._expected = expected_entries
         self._compressor = BlockCompressor(options.compression, options.zstd_level)
-        self._puts = EntryBatch()
         self._keys: list[RowBytes] = []
         self._values: list[RowBytes] = []
         self._done = False
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Add one entry."""
-        if self._puts.add(key, value):
-            self._keep(*self._puts.take())
-
-    def write(self, keys: RowBytes, values: RowBytes) -> None:
-        """Add n entries, in any order. The arrays are used again at `finish` and must not change before."""
-        if len(self._puts):
-            self._keep(*self._puts.take())
-        self._keep(keys, values)
 
     def finish(self) -> LookupFile:
         """Build the image and write both files.
@@ -89,8 +74,7 @@ class HashLookupStoreWriter:
         """
         if self._done:
             raise InvalidInputError("the writer is finished", path=str(self._path))
-        if len(self._puts):
-            self._keep(*self._puts.take())
+        self._write_gathered()
         keys, values = joined(self._keys), joined(self._values)
         self.abort()
         sections, shape, image = self._image(keys, values)
@@ -108,21 +92,10 @@ class HashLookupStoreWriter:
         """Forget the entries; nothing was written yet."""
         self._keys, self._values, self._done = [], [], True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()
-
-    def _keep(self, keys: RowBytes, values: RowBytes) -> None:
+    def _write(self, keys: RowBytes, values: RowBytes) -> None:
         if self._done:
             raise InvalidInputError("the writer is finished", path=str(self._path))
-        keys, values = plain(keys), plain(values)
-        if len(keys) != len(values):
-            raise InvalidInputError(f"{len(keys)} keys but {len(values)} values")
-        self._order.check(keys, first=self._entries)
+        keys, values = self._checked(keys, values)
         self._entries += len(keys)
         self._keys.append(keys)
         self._values.append(values)

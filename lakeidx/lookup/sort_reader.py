@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.errors import CorruptFileError, InternalError, InvalidInputError
+from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.format.sst import describe_sst
 from lakeidx.lookup import sort_read_kernels as kernels
+from lakeidx.lookup.common import OpenReader
 from lakeidx.lookup.packed import addresses_of, plain
 from lakeidx.lookup.sort_file import SortFile
 from lakeidx.lookup.store import Entries, Found, StoreType
@@ -19,28 +19,18 @@ from lakeidx.lookup.store import Entries, Found, StoreType
 _TOUCH_EVERY = 16
 
 
-class SortLookupStoreReader:
+class SortLookupStoreReader(OpenReader[SortFile]):
     """Answers from one SST: the filter, then a binary search of the index, then one of the block.
 
-    file    may be shared with other readers
     source  org.apache.paimon.lookup.sort.SortLookupStoreReader, release 1.4.2
     """
 
+    _type = StoreType.SORT
+
     def __init__(self, file: SortFile) -> None:
-        self._open: SortFile | None = file
-        self._path = file.path
+        super().__init__(file)
         self._descriptor = file.descriptor
         self._uses = 0
-
-    @property
-    def path(self) -> str:
-        """The file."""
-        return self._path
-
-    @property
-    def store_type(self) -> StoreType:
-        """SORT."""
-        return StoreType.SORT
 
     def lookup(self, key: bytes) -> bytes | None:
         """The value of a key, or None."""
@@ -118,23 +108,6 @@ class SortLookupStoreReader:
         """Footer, index and number of entries as JSON values; reads every block."""
         file = self._file()
         return {"path": self._path, "key_order": str(file.order), **describe_sst(file.view, path=self._path)}
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._open = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _file(self) -> SortFile:
-        if self._open is None:
-            raise InvalidInputError("the reader is closed", path=self._path)
-        return self._open
 
     def _lookup_in_block(self, file: SortFile, block: int, key: bytes) -> bytes | None:
         body = file.block(block)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +23,14 @@ from lakeidx.format.sst import (
 )
 from lakeidx.lookup import sort_build_kernels as kernels
 from lakeidx.lookup.bloom import BloomFilter, BloomShape
-from lakeidx.lookup.entry_batch import EntryBatch
+from lakeidx.lookup.common import EntryWriter
 from lakeidx.lookup.key_order import KeyOrder
-from lakeidx.lookup.packed import addresses_of, plain
+from lakeidx.lookup.packed import addresses_of
 from lakeidx.lookup.scratch_file import ScratchFile
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType
 
 
-class SortLookupStoreWriter:
+class SortLookupStoreWriter(EntryWriter):
     """Writes one SST, byte for byte as Java does for the same input (zstd and lz4: as far as the library versions agree).
 
     path              the file; it appears at `finish`
@@ -54,7 +52,7 @@ class SortLookupStoreWriter:
         expected_entries: int | None = None,
     ) -> None:
         self._options = options
-        self._order = order
+        super().__init__(order)
         self._compressor = BlockCompressor(options.compression, options.zstd_level)
         self._filter: BloomFilter | None = None
         self._hashes: list[npt.NDArray[np.int32]] | None = None
@@ -68,28 +66,14 @@ class SortLookupStoreWriter:
         self._reserve(options.block_size + 4096)
         self._index: list[tuple[bytes, bytes]] = []
         self._last_key: bytes | None = None
-        self._entries = 0
-        self._puts = EntryBatch()
         self._file = ScratchFile(path)
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Add one entry; it is checked when its batch is written."""
-        if self._puts.add(key, value):
-            self._write(*self._puts.take())
-
-    def write(self, keys: RowBytes, values: RowBytes) -> None:
-        """Add n entries in key order."""
-        if len(self._puts):
-            self._write(*self._puts.take())
-        self._write(keys, values)
 
     def finish(self) -> LookupFile:
         """Write filter, index block and footer and give the file its name.
 
         returns  `checksum` covers everything after the data blocks
         """
-        if len(self._puts):
-            self._write(*self._puts.take())
+        self._write_gathered()
         try:
             if self._state[kernels.COUNT]:
                 self._close_block()
@@ -112,22 +96,12 @@ class SortLookupStoreWriter:
         """Remove the unfinished file; nothing after `finish`."""
         self._file.discard()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()
-
     def _write(self, keys: RowBytes, values: RowBytes) -> None:
         try:
-            keys, values = plain(keys), plain(values)
-            if len(keys) != len(values):
-                raise InvalidInputError(f"{len(keys)} keys but {len(values)} values")
+            keys, values = self._checked(keys, values)
             if len(keys) == 0:
                 return
-            self._check(keys)
+            self._check_disorder(keys)
             if self._filter is not None:
                 self._filter.add(keys)
             elif self._hashes is not None:
@@ -139,8 +113,7 @@ class SortLookupStoreWriter:
             self.abort()
             raise
 
-    def _check(self, keys: RowBytes) -> None:
-        self._order.check(keys, first=self._entries)
+    def _check_disorder(self, keys: RowBytes) -> None:
         before = np.frombuffer(self._last_key or b"", np.uint8)
         size = -1 if self._last_key is None else len(before)
         n = len(keys)
