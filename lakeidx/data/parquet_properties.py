@@ -189,8 +189,11 @@ def parquet_properties(options: TableOptions, *, compression: str) -> ParquetPro
 
 def _rows_are_picked(options: TableOptions) -> bool:
     """Java 1.4.2 reads wrong values when rows are picked out of DELTA_BINARY_PACKED pages by position (seen with a bitmap index:
-    it found no row). File indexes pick rows so; deletion vectors do, too."""
-    indexed = any(k.startswith("file-index.") and k.endswith(".columns") for k in options.raw)
+    it found no row). File indexes pick rows so, but for bloom filters, which rule out files only; deletion vectors do, too."""
+    indexed = any(
+        k.startswith("file-index.") and k.endswith(".columns") and not k.startswith("file-index.bloom-filter.")
+        for k in options.raw
+    )
     return indexed or bool(options.deletion_vectors_enabled)
 
 

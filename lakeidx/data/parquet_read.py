@@ -99,7 +99,10 @@ def read_data_file(
 
         def selected(first: int, raw: pa.Table) -> npt.NDArray[np.bool_]:
             wanted_rows = None if row_filter.keeps_all else row_filter.mask(first, raw.num_rows)
-            counters.rows_given += raw.num_rows if wanted_rows is None else int(np.count_nonzero(wanted_rows))
+            given = raw.num_rows if wanted_rows is None else int(np.count_nonzero(wanted_rows))
+            counters.rows_given += given
+            if not given:
+                return np.zeros(raw.num_rows, np.bool_)
             coded = [f.name for f in raw.schema if pa.types.is_dictionary(f.type)]
             as_read = [p.field.name for p in test_plans if p.source is not None and p.source.name in coded]
             mask = evaluate(predicate, _evolved(raw, test_plans, keyed=False, path=path, encoded=as_read)).to_numpy()

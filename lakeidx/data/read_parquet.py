@@ -28,6 +28,10 @@ _DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryE
 _MAGIC = b"PAR1"
 _LENGTH = struct.Struct("<I")
 _TAIL_BYTES = 1 << 16
+# Rows of a page as both Arrow and parquet-mr write them by default.
+_PAGE_ROWS = 20_000
+# One row in so many is few.
+_FEW = 1000
 # INT96 as milliseconds. timestamp[ns] ends at +-2**63 ns. Java writes an instant before 1970 with negative nanoseconds of
 # the day, which Arrow takes for unsigned: such a value comes out 2**64 ns too great, and below 2**64 ns it is taken for one.
 _LEAST_MILLIS = -9_223_372_036_855
@@ -191,7 +195,9 @@ class ParquetSource:
             for start in range(0, found.num_rows, batch_rows):
                 yield first, found.slice(start, batch_rows).select(list(names))
             return
-        for at, table in self._group(g, first, rest, batch_rows):
+        # Smaller batches stop sooner after the last selected row; with many selected rows there is nothing to stop.
+        last, few = int(np.flatnonzero(mask)[-1]), len(found) * _FEW < len(mask)
+        for at, table in self._group(g, first, rest, min(batch_rows, _PAGE_ROWS) if few else batch_rows):
             here = mask[at - first : at - first + table.num_rows]
             if here.any():
                 rows = table.filter(pa.array(here))
@@ -199,6 +205,8 @@ class ParquetSource:
                 taken += rows.num_rows
                 columns = [(rows if n in rows.column_names else known).column(n) for n in names]
                 yield at, pa.Table.from_arrays(columns, names=list(names))
+            if at - first + table.num_rows > last:
+                return
 
     def _group(self, g: int, first: int, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.Table]]:
         with damage_of(self.path):

@@ -94,7 +94,7 @@ def wish_to_build(schema: TableSchema, index_type: str, columns: Sequence[str]) 
         build.append(found or IndexedColumn(name, source, map_key, index_type, {}))
     for indexed in build:
         check_indexed(indexed, schema)
-    if index_type != "bloom-filter" and not indexed_columns(schema.options):
+    if index_type != "bloom-filter" and all(i.index == "bloom-filter" for i in indexed_columns(schema.options)):
         _log.warning(
             "files of this table may hold DELTA_BINARY_PACKED pages, out of which Java Paimon 1.4.2 picks wrong rows by a"
             " %s index: set file-index.%s.columns and compact before Java reads by it",

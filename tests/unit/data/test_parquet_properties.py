@@ -44,6 +44,19 @@ def test_parquet_1_has_no_delta_and_switches_settle_the_dictionary(tmp_path: Pat
     assert [c for c, e in none.items() if "PLAIN_DICTIONARY" in e] == ["u"]
 
 
+@pytest.mark.parametrize(
+    ("options", "delta"),
+    [
+        ({"file-index.bloom-filter.columns": "k"}, True), ({"file-index.bitmap.columns": "k"}, False),
+        ({"file-index.bsi.columns": "k"}, False), ({"file-index.range-bitmap.columns": "k"}, False),
+        ({"file-index.plugged-in.columns": "k"}, False), ({"deletion-vectors.enabled": "true"}, False),
+        ({"file-index.bloom-filter.columns": "k", "file-index.bitmap.columns": "few"}, False),
+    ],
+)  # fmt: skip
+def test_pages_that_java_picks_rows_from_are_not_delta(options: dict[str, str], delta: bool) -> None:
+    assert parquet_properties(TableOptions(options), compression="zstd").delta is delta
+
+
 def test_options_are_read() -> None:
     raw = {
         "file.block-size": "1 mb", "parquet.page.size": "64 kb", "parquet.page.row.count.limit": "500",
