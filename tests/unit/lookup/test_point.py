@@ -31,7 +31,7 @@ FIELDS = [{"name": "d", "type": "STRING"}, {"name": "id", "type": "BIGINT"}, {"n
 def make_table(folder: Path, **options: str) -> Table:
     spec = {
         "fields": FIELDS, "primaryKeys": ["d", "id"], "partitionKeys": ["d"],
-        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "100", **options},
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "100"} | options,
     }  # fmt: skip
     table = Table.create(f"{folder}/w/db.db/t", spec)
     table.upsert(rows(range(300)))
@@ -199,3 +199,22 @@ def test_command_prints_one_line_per_key(tmp_path: Path) -> None:
         None,
         {"d": "ü", "id": 3, "v": "v3"},
     ]
+
+
+@pytest.mark.parametrize("bucket", ["-1", "3"])
+def test_keys_of_a_bucket_have_one_shard(tmp_path: Path, bucket: str) -> None:
+    table = make_table(tmp_path, bucket=bucket)
+    keys = rows(range(300)).select(["d", "id"])
+    shards = TableLookup(table.metadata).shards(keys)
+    scan = table.scan()
+    of_bucket = []
+    for unit in scan.plan.buckets:
+        held = pa.concat_tables(list(scan.read_bucket(unit))).select(["d", "id"]).to_pylist()
+        of_bucket.append({(row["d"], row["id"]) for row in held})
+    assert len(of_bucket) >= 3
+    found = [{shards[i] for i, row in enumerate(keys.to_pylist()) if (row["d"], row["id"]) in b} for b in of_bucket]
+    assert all(len(numbers) == 1 for numbers in found)
+    assert len(set.union(*found)) == len(of_bucket)
+    missing = TableLookup(table.metadata).shards(pa.table({"d": ["ü", None, "gone"], "id": [10**9, 3, 1]}))
+    assert missing.tolist()[1:] == [-1, -1]
+    assert (missing[0] == -1) == (bucket == "-1")
