@@ -9,6 +9,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.tagging.hbase import HBaseTagger
 from lakeidx.tagging.hbase_client import HBaseLocations, LocationTable, StoredLocation, create_location_table
 from lakeidx.tagging.options import IndexOptions
+from tests.index_history import GLOBAL_TYPES, IndexedTable, Model, apply, fixed_history
 from tests.unit.tagging.fake_table import FakeTable
 from tests.unit.tagging.hbase_cases import HBaseCases
 
@@ -139,3 +141,22 @@ def test_limits_hold(options: dict[str, str], tmp_path: Path) -> None:
     started = time.monotonic()
     tagger.load(batch, np.zeros(250, np.int32), table.context(slow))
     assert time.monotonic() - started >= 2.0
+
+
+def test_a_history_through_the_stages(options: dict[str, str], tmp_path: Path) -> None:
+    """Updates, inserts, deletes and moves between partitions, batch by batch: the table is the dictionary's. A batch that dies
+    after its locations were put is run again."""
+    given = {**GLOBAL_TYPES["hbase"], **options}
+    table = IndexedTable.make(tmp_path, "hbase", given)
+    model: Model = {}
+    for number, batch in enumerate(fixed_history(13)):
+        if number == 3:
+            with (
+                mock.patch("lakeidx.pipeline.publish.commit_changes", side_effect=KeyboardInterrupt),
+                pytest.raises(KeyboardInterrupt),
+            ):
+                table.upsert(batch, f"b{number}")
+        table.upsert(batch, f"b{number}")
+        table.upsert(batch, f"b{number}")
+        apply(model, batch, over_partitions=True)
+        table.check(model)
