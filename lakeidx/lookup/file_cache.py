@@ -61,7 +61,9 @@ class LookupFileCache:
         full = places.full(file.path)
         if isinstance(store, LocalStore):
             return local_path(full)
-        target = self.directory / f"{hashlib.sha256(full.encode()).hexdigest()[:32]}.lookup"
+        # With the checksum, so that a file built again under its name is another one.
+        named = hashlib.sha256(f"{full} {file.checksum}".encode()).hexdigest()[:32]
+        target = self.directory / f"{named}.lookup"
         parts = [*((places.full(s), context_path(target)) for s in file.side_files), (full, target)]
         with self._lock:
             if all(p.exists() for _, p in parts):

@@ -181,17 +181,32 @@ class SortFile(BlockFile):
             body = stored_body(self.view[start : ends[i]], int(codecs[i]), path=self.path, base=start)
             copies[int(numbers[i])] = body
             addresses[i], sizes[i] = body.ctypes.data, len(body)
+        self._check_bodies(numbers, addresses, sizes, whole=self._check_order)
+        return Loaded(copies, addresses)
+
+    def check_order(self, number: int) -> None:
+        """Check form and order of all keys of a block, also where a known checksum speaks for the writer."""
+        body = self.block(number)
+        self._check_bodies(*(np.array([x], np.int64) for x in (number, body.ctypes.data, len(body))), whole=True)
+
+    def _check_bodies(
+        self,
+        numbers: npt.NDArray[np.int64],
+        addresses: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+        *,
+        whole: bool,
+    ) -> None:
         damaged, fault = kernels.check_bodies(
-            addresses, sizes, numbers, *self.order.for_kernels, *addresses_of(self.last_keys), self._check_order,
+            addresses, sizes, numbers, *self.order.for_kernels, *addresses_of(self.last_keys), whole,
             self.counts, self.steps, self.entry_ends, self.skips,
         )  # fmt: skip
         if damaged >= 0:
             raise CorruptFileError(
                 f"entry at {fault} of the block's {sizes[damaged]} bytes is damaged or out of order (key order: {self.order})",
                 path=self.path,
-                offset=int(starts[damaged]),
+                offset=int(self.starts[numbers[damaged]]),
             )
-        return Loaded(copies, addresses)
 
     def file_range(self, number: int) -> Block:
         """The stored body of a block."""

@@ -95,10 +95,11 @@ class SortLookupStoreReader(OpenReader[SortFile]):
             yield Entries(keys, values)
 
     def verify(self) -> int:
-        """Check every block, and that the filter lets every key pass."""
+        """Check every block, the order of all keys, and that the filter lets every key pass."""
         file = self._file()
         entries = 0
-        for _, keys, _ in file.entries():
+        for number, (_, keys, _) in enumerate(file.entries()):
+            file.check_order(number)
             if file.filter is not None and not file.filter.might_contain_many(keys).all():
                 raise CorruptFileError("the filter hides keys of the file", path=self._path, offset=file.data_end)
             entries += len(keys)
