@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.errors import UnsupportedError
+from lakeidx.errors import CommitConflictError, UnsupportedError
 from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.index.partition_index import PartitionIndex
@@ -37,6 +37,7 @@ from lakeidx.pipeline.targets import write_targets
 from lakeidx.table.view import SnapshotView, load_view
 
 _READ_THREADS = 4
+_TRIES = 10
 
 
 def run_assignment(context: BatchContext, attempt: int = 1) -> AssignReport:
@@ -106,7 +107,15 @@ def _assign_by_tagger(
     """The stage for tables whose rows a tagger assigns."""
     store = context.store
     batch = read_batch(context.metadata, ingest, schema)
-    found = assign_tagged(context, schema, latest, batch)
+    for left in reversed(range(_TRIES)):
+        try:
+            found = assign_tagged(context, schema, latest, batch)
+            break
+        except CommitConflictError:
+            # The key state is of a snapshot that was put since.
+            latest = context.metadata.latest_snapshot()
+            if not left:
+                raise
     parts, buckets = _outgoing(batch, found)
     targets, numbers = number_targets(
         schema, found.view, parts, Assignment(buckets), fresh=context.overwrite is not None

@@ -172,6 +172,9 @@ class IndexOptions(TableOptions):
     index_global_enabled = boolean("index.global.enabled", True, "state: a key lives in one partition at a time.")
     index_partition_regex = text("index.partition.regex", ".*", "state: partitions loaded when it is built.")
     index_state_dir = opt_text("index.state.dir", "Local folder of the state; default: a temporary one.")
+    index_state_wait = number(
+        "index.state.wait", 60.0, "Seconds to wait for another process that has the state open.", least=0.0, most=86400
+    )
     index_state_cache_mb = integer("index.state.cache-mb", 256, "Memory for loading and caching, MiB.", least=8)
     index_state_checkpoint_every = integer(
         "index.state.checkpoint-every", 1, "Snapshots from one checkpoint to the next; 0 = none.", least=0

@@ -29,7 +29,7 @@ import numpy as np
 import xxhash
 
 from lakeidx.codec.distinct import sorted_distinct
-from lakeidx.errors import CorruptFileError, InternalError, NotFoundError, UnavailableError
+from lakeidx.errors import CommitConflictError, CorruptFileError, InternalError, NotFoundError, UnavailableError
 from lakeidx.storage.base import join
 from lakeidx.tagging.base import (
     Bools,
@@ -53,6 +53,7 @@ from lakeidx.tagging.state_store import MemoryStore, RocksStore, clear_directory
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86400
+_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ class StateTagger:
     def tag(self, batch: KeyBatch, context: TagContext) -> TagResult:
         """Where the batch's keys live.
 
-        errors   InternalError for a key of another assigner's share
+        errors   InternalError for a key of another assigner's share; CommitConflictError when the state is of a later
+                 snapshot than the view; UnavailableError when another process keeps the state open
         """
         figures = TagFigures(keys=len(batch))
         if self._share.of > 1 and not bool(self._share.mine(batch.hashes).all()):
@@ -212,6 +214,7 @@ class StateTagger:
             if missing is not None:
                 self._catch_up(self._state, loader, context, figures)
                 return self._done("caught up", missing, started, figures.rows_read)
+            self._refuse_to_go_back(self._state, context)
             reason = "the state is of another table, scope or history"
         restored = self._restore(context)
         if restored is not None:
@@ -245,6 +248,17 @@ class StateTagger:
         if not view.kept_since(meta.snapshot_id):
             return None
         return f"it was at snapshot {meta.snapshot_id} of {view.snapshot_id}"
+
+    def _refuse_to_go_back(self, state: KeyState, context: TagContext) -> None:
+        """CommitConflictError when a state is of a later snapshot of the very same history: a batch that was planned before
+        that snapshot would have to be planned again anyway, and the state is not thrown away for it."""
+        meta, view = state.meta, context.view
+        if (meta.table_id, meta.scope) != (view.table_id, self._scope(context)) or meta.snapshot_id is None:
+            return
+        if meta.snapshot_id > (view.snapshot_id or 0) and meta.token == view.snapshot_token(meta.snapshot_id):
+            raise CommitConflictError(
+                f"the key state is at snapshot {meta.snapshot_id}, the batch was planned before it: plan it again"
+            )
 
     def _catch_up(self, state: KeyState, loader: StateLoader, context: TagContext, figures: TagFigures) -> None:
         state.begin()
@@ -322,15 +336,19 @@ class StateTagger:
         return self._state
 
     def _open(self, directory: Path, context: TagContext) -> RocksStore:
-        try:
-            return RocksStore(directory, cache_bytes=context.options.index_state_cache_mb << 19)
-        except CorruptFileError as error:
-            if "lock" in error.message.lower():
-                raise UnavailableError(
-                    "another process has the key state open; give each writer its own index.state.dir",
-                    path=str(directory),
-                ) from error
-            raise
+        give_up = time.monotonic() + context.options.index_state_wait
+        while True:
+            try:
+                return RocksStore(directory, cache_bytes=context.options.index_state_cache_mb << 19)
+            except CorruptFileError as error:
+                if "lock" not in error.message.lower():
+                    raise
+                if time.monotonic() >= give_up:
+                    raise UnavailableError(
+                        "another process has the key state open; give each writer its own index.state.dir",
+                        path=str(directory),
+                    ) from error
+                time.sleep(_POLL_SECONDS)
 
     def _directory(self, context: TagContext) -> Path:
         base = context.options.index_state_dir

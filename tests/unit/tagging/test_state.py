@@ -329,6 +329,7 @@ def test_descriptions_that_are_none(text: str) -> None:
 
 
 def test_one_process_at_a_time(table: FakeTable, tagger: StateTagger, options: dict[str, str]) -> None:
+    options = {**options, "index.state.wait": "0.1"}
     check(table, ROWS, tagger, options)
     with pytest.raises(UnavailableError, match=r"index\.state\.dir"):
         StateTagger(is_global=tagger.is_global).tag(table.batch(ROWS), table.context(options))
