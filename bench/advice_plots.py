@@ -57,8 +57,10 @@ def _workloads(cases: Sequence[Case], path: Path) -> None:
         order = sorted(case.measured, key=lambda t: -case.measured[t])
         at = np.arange(len(order))
         seconds = [case.measured[t] for t in order]
-        axis.barh(at, seconds, color=[COLORS[t] for t in order], height=0.62)
-        axis.plot([case.predicted[t] for t in order], at, "D", mfc="white", mec="#444444", ms=5, ls="none")
+        told = [case.predicted[t] for t in order]
+        axis.hlines(at, seconds, told, color="#999999", lw=1)
+        axis.scatter(seconds, at, color=[COLORS[t] for t in order], s=48, zorder=3)
+        axis.scatter(told, at, marker="D", facecolor="none", edgecolor="#333333", s=34, zorder=4)
         axis.set_yticks(at, order)
         axis.set_xscale("log")
         axis.set_xlim(min(min(seconds), *case.predicted.values()) / 2, max(max(seconds), *case.predicted.values()) * 2)
@@ -66,13 +68,13 @@ def _workloads(cases: Sequence[Case], path: Path) -> None:
         axis.set_title(f"{case.name}\n{m.batch_rows:,} keys against {m.rows:,}", loc="left", fontsize=9)
         axis.grid(axis="x", color="#dddddd", lw=0.6)
         axis.set_axisbelow(True)
+        axis.set_ylim(-0.7, len(order) - 0.3)
     for axis in axes.flat[len(cases) :]:
         axis.axis("off")
-    for axis in axes[-1]:
-        axis.set_xlabel("CPU seconds per batch (bar: measured, diamond: predicted)")
     for axis in axes.flat[max(0, len(cases) - columns) : len(cases)]:
-        axis.set_xlabel("CPU seconds per batch (bar: measured, diamond: predicted)")
-    figure.tight_layout()
+        axis.set_xlabel("CPU seconds per batch")
+    figure.suptitle("dot: measured, diamond: predicted", fontsize=9)
+    figure.tight_layout(rect=(0, 0, 1, 0.995))
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -82,13 +84,13 @@ def _sizes(cases: Sequence[Case], predict: Predict, path: Path) -> None:
     random = next((c for c in cases if c.measures.key_order == "random"), cases[0])
     ordered = next((c for c in cases if c.measures.held_files < 1.5 and c.measures.key_order == "ordered"), cases[-1])
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 7), sharey="row")
-    batches, tables = np.geomspace(1e3, 1e6, 40), np.geomspace(1e6, 1e9, 40)
+    batches, tables = np.geomspace(1e3, 1e6, 40), np.round(np.geomspace(1, 1000, 40)) * 1e6
     for column, (case, title) in enumerate([(random, "random keys"), (ordered, "time-ordered keys, none late")]):
         _curves(axes[0, column], case, predict, batches, _with_batch)
-        axes[0, column].set_title(f"{title}: 6,000,000 rows in 24 files", loc="left", fontsize=9)
+        axes[0, column].set_title(f"{title}\n6,000,000 rows in 24 files", loc="left", fontsize=9)
         axes[0, column].set_xlabel("keys in a batch")
         _curves(axes[1, column], case, predict, tables, _with_rows)
-        axes[1, column].set_title(f"{title}: batches of 100,000 keys, files of 1,000,000 rows", loc="left", fontsize=9)
+        axes[1, column].set_title(f"{title}\nbatches of 100,000 keys, files of 1,000,000 rows", loc="left", fontsize=9)
         axes[1, column].set_xlabel("rows in the table")
     for row in axes:
         row[0].set_ylabel("predicted CPU seconds per batch")

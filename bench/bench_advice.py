@@ -109,6 +109,9 @@ CALIBRATION = (
     Spec("c7", "ordered", 4_000_000, 8, 300_000, numeric=True),
     Spec("c8", "random", 150_000, 4, 10_000),
     Spec("c9", "ordered", 2_500_000, 40, 3_000, known=0.5, late=0.0),
+    # States that do not fit in their cache.
+    Spec("c10", "random", 7_500_000, 15, 10_000),
+    Spec("c11", "ordered", 5_000_000, 10, 100_000, known=0.8, late=0.3),
 )
 
 

@@ -15,6 +15,7 @@ from typing import Protocol
 # Bytes.
 _BATCH_KEY_MEMORY = 60
 _STATE_ENTRY = 26
+_STATE_CACHE = 128 << 20
 # Keys of a batch whose table stays in the cache.
 _CACHED_KEYS = 8192
 
@@ -34,28 +35,30 @@ class Costs:
     filter_byte   read and decode a byte of a filter's text
     open_file     footer and column chunks of a file, without waiting for the store
     bucket_key    compute a bucket
-    state_key     look a key up in the state; state_byte: a byte of the pages that are read; state_write: put a new location;
+    state_key     look a key up in the state; state_byte: a byte of the pages that are read; state_miss: more for
+                  one that is not in the state's cache; state_write: put a new location;
                   state_rewrite: a byte of the pages that new locations are on
     hbase_key, hbase_put   one key of a batched get, one row of a batched put
     """
 
-    call: float = 0.28e-3
-    build_key: float = 42e-9
-    build_byte: float = 10e-9
+    call: float = 0.27e-3
+    build_key: float = 47e-9
+    build_byte: float = 11e-9
     read_key: float = 25e-9
-    read_byte: float = 0.6e-9
-    read_text: float = 24e-9
-    far: float = 1.7e-9
+    read_byte: float = 0.7e-9
+    read_text: float = 23e-9
+    far: float = 1.5e-9
     hash_value: float = 11e-9
-    pair: float = 91e-9
-    probe_round: float = 14e-9
-    filter_byte: float = 0.63e-9
+    pair: float = 83e-9
+    probe_round: float = 12e-9
+    filter_byte: float = 2.2e-9
     open_file: float = 1.1e-3
-    bucket_key: float = 47e-9
-    state_key: float = 260e-9
-    state_byte: float = 0.023e-9
+    bucket_key: float = 46e-9
+    state_key: float = 250e-9
+    state_byte: float = 0.013e-9
+    state_miss: float = 0.75e-9
     state_write: float = 520e-9
-    state_rewrite: float = 0.26e-9
+    state_rewrite: float = 0.28e-9
     hbase_key: float = 50e-6
     hbase_put: float = 75e-6
 
@@ -242,7 +245,7 @@ def _state(m: Shape, fpp: float, c: Costs) -> _Work:
     return _Work(
         serial=c.call
         + m.batch_rows * c.state_key
-        + read * c.state_byte
+        + read * (c.state_byte + c.state_miss * max(0.0, 1 - _STATE_CACHE / max(1.0, m.rows * entry)))
         + changed * c.state_write
         + written * c.state_rewrite,
         memory=m.batch_rows * (_BATCH_KEY_MEMORY + m.key_bytes) + (256 << 20),
