@@ -34,6 +34,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "compaction": (),
     "data": (),
     "engines": (),
+    "checks": (),
     "file_index": ("--rows", "1000000"),
     "lookup_store": ("--rows", "10000,1000000"),
     "tagging": (),

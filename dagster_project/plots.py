@@ -15,15 +15,19 @@ from numpy.typing import NDArray
 
 #: Bars that can be told apart; beyond that neighbours are put together.
 MAX_BARS = 60
+#: Characters that fit side by side below a picture.
+_LABEL_CHARACTERS = 100
 _BLUE, _GREY, _RED, _GREEN = "#3b6fb6", "#b8c0cc", "#c0392b", "#2e8b57"
 
 
 def _picture(title: str, draw: Callable[[Any], None], *, alt: str) -> Any:
-    figure = Figure(figsize=(7.2, 2.8), dpi=100, layout="constrained")
+    figure = Figure(figsize=(7.2, 2.8), dpi=100)
     FigureCanvasAgg(figure)
+    # Margins that fit all of these pictures: a layout that is computed draws everything twice.
+    figure.subplots_adjust(left=0.11, right=0.9, top=0.89, bottom=0.17)
     axes = figure.add_subplot()
     draw(axes)
-    axes.set_title(title, fontsize=10)
+    axes.set_title(title, fontsize=10, loc="left")
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     out = io.BytesIO()
@@ -63,7 +67,7 @@ def levels_per_bucket(levels: Mapping[str, Mapping[int, int]]) -> Any:
             _label(axes, labels)
         axes.set_ylabel("files", fontsize=8)
         if present:
-            axes.legend(fontsize=7, frameon=False)
+            axes.legend(fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=6)
 
     return _picture("Data files per bucket and level", draw, alt="levels per bucket")
 
@@ -112,5 +116,6 @@ def _thin(
 
 
 def _label(axes: Any, labels: Sequence[str]) -> None:
-    step = max(1, -(-len(labels) // 12))
+    widest = max((len(label) for label in labels), default=0)
+    step = max(1, -(-len(labels) * (widest + 3) // _LABEL_CHARACTERS))
     axes.set_xticks(range(0, len(labels), step), [labels[i] for i in range(0, len(labels), step)], fontsize=7)

@@ -86,6 +86,12 @@ def gone(batch: StageBatch) -> dg.MaterializeResult:  # type: ignore[type-arg]
     )
 
 
+def backfill_policy(pipeline: PipelineConfig) -> dg.BackfillPolicy:
+    """One run for a whole backfill (one assignment, one shuffle, one snapshot), or runs of so many partitions each."""
+    per_run = pipeline.partitions.per_run
+    return dg.BackfillPolicy.single_run() if per_run is None else dg.BackfillPolicy.multi_run(per_run)
+
+
 def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
     """The four stages of a batch as assets, one after another."""
     common: dict[str, Any] = {
@@ -96,8 +102,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
         "tags": pipeline.tags,
         "pool": pool_name(pipeline),
         "retry_policy": retry_policy(pipeline),
-        # A range of partitions is one batch: one assignment, one shuffle, one snapshot.
-        "backfill_policy": dg.BackfillPolicy.single_run(),
+        "backfill_policy": backfill_policy(pipeline),
     }
     # With the automation sensor on, an ingest that was run by itself pulls the stages after it along; runs of the whole job
     # leave nothing to do. The sensor is off until somebody turns it on.
@@ -132,7 +137,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
                 keys,
                 files,
                 overwrite=overwrite,
-                run_id=context.run.root_run_id or context.run_id,
+                run_id=context.run.root_run_id or context.run.run_id,
             )
             batch = make_context(table.metadata, current.batch_id, runner=spark.runner())
             set_current_batch(table.store, table.paths, keys, current)

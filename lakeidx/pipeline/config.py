@@ -97,12 +97,14 @@ class PartitionsConfig(Strict):
     values   the values (static)
     key      regular expression that takes the partition out of a landing file's name. What its groups match, joined by ``-``,
              is the partition: ``2013-07-09`` (daily), ``2013-07-09-23`` (hourly), ``2013-07`` (monthly), or one of `values`
+    per_run  partitions that one run of a backfill takes at most; None: a backfill is one run, one batch, one snapshot
     """
 
     by: Literal["files", "daily", "hourly", "monthly", "static"] = "files"
     start: DateText | None = None
     values: tuple[str, ...] = ()
     key: str | None = None
+    per_run: int | None = Field(default=None, ge=1)
 
     @field_validator("key")
     @classmethod

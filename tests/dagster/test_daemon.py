@@ -1,0 +1,136 @@
+"""Dagster's daemon as a process of its own: a backfill as many runs, and a failed run that the sensor explains."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+
+from dagster_project.home import prepare_home
+from dagster_project.names import STAGES, asset_keys
+from dagster_project.sensors.landing import RANGE_END, RANGE_START
+from tests.dagster.pipelines import Deployment
+
+pytestmark = [pytest.mark.dagster, pytest.mark.timeout(400)]
+ROOT = Path(__file__).parents[2]
+WAIT_SECONDS = 240
+
+
+@dataclass
+class Daemon:
+    """A deployment whose runs are started by the daemon."""
+
+    deployment: Deployment
+    log: Path
+
+    @property
+    def instance(self) -> dg.DagsterInstance:
+        return self.deployment.instance
+
+    def backfill(self, name: str, *keys: str) -> None:
+        """Ask for partitions of all stages, as the UI does."""
+        self.deployment.know(*keys)
+        graph = self.deployment.defs.resolve_asset_graph()
+        self.instance.add_backfill(
+            PartitionBackfill.from_asset_partitions(
+                backfill_id=name,
+                asset_graph=graph,
+                partition_names=list(keys),
+                asset_selection=asset_keys(self.deployment.config, STAGES),
+                backfill_timestamp=time.time(),
+                tags={},
+                dynamic_partitions_store=self.instance,
+                all_partitions=False,
+                title=None,
+                description=None,
+                run_config=None,
+            )
+        )
+
+    def runs(self, backfill: str) -> list[dg.DagsterRun]:
+        """Runs of a backfill."""
+        found = self.instance.get_runs(dg.RunsFilter(tags={"dagster/backfill": backfill}))
+        return sorted(found, key=lambda r: r.tags.get(RANGE_START, ""))
+
+    def wait(self, done: Callable[[], bool]) -> None:
+        """Wait until something holds."""
+        end = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < end:
+            if done():
+                return
+            time.sleep(0.5)
+        raise AssertionError(f"it did not happen; the daemon said\n{self.log.read_text()[-3000:]}")
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    folder = tmp_path_factory.mktemp("daemon")
+    home = prepare_home(folder)
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEIDX_", "DAGSTER_"))}
+    environment = {
+        **plain,
+        "DAGSTER_HOME": str(home),
+        "LAKEIDX_PIPELINES": str(folder / "pipelines"),
+        "LAKEIDX_ENGINE": "local",
+    }
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        changes = {"partitions": {"per_run": 1}, "retries": {"max_retries": 0}}
+        deployment = Deployment(folder, changes, instance=instance)
+        module = ["-m", "dagster_project.definitions"]
+        dagster = [sys.executable, "-m", "dagster"]
+        started = subprocess.run(
+            [*dagster, "sensor", "start", "lakeidx__failed_run_sensor", *module],
+            cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert started.returncode == 0, started.stderr
+        log = folder / "daemon.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [str(Path(sys.executable).parent / "dagster-daemon"), "run", *module],
+                cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        try:
+            yield Daemon(deployment, log)
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(10)
+
+
+def test_a_backfill_as_many_runs(daemon: Daemon) -> None:
+    d = daemon.deployment
+    keys = [f"{name}.parquet" for name in "ab"]
+    for i, name in enumerate("ab"):
+        d.land(f"{name}.parquet", [(1, k, name) for k in range(10 * i, 10 * i + 15)])
+    daemon.backfill("many", *keys)
+    ended = (BulkActionStatus.COMPLETED_SUCCESS, BulkActionStatus.COMPLETED_FAILED, BulkActionStatus.FAILED)
+    daemon.wait(lambda: daemon.instance.get_backfill("many").status in ended)
+    runs = daemon.runs("many")
+    assert [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in runs] == [(key, key) for key in keys]
+    assert [r.status for r in runs] == [dg.DagsterRunStatus.SUCCESS] * 2
+    # Runs of one table may go on side by side, in any order; each is a batch and a snapshot, and no key comes twice.
+    assert d.table.metadata.snapshot_ids() == [1, 2]
+    assert set(d.content()) == {(1, k) for k in range(25)}
+
+
+def test_a_failed_run_is_explained_by_the_sensor(daemon: Daemon) -> None:
+    (daemon.deployment.landing / "bad.parquet").write_bytes(b"no parquet")
+    daemon.backfill("bad", "bad.parquet")
+    daemon.wait(lambda: [r.status for r in daemon.runs("bad")] == [dg.DagsterRunStatus.FAILURE])
+    daemon.wait(lambda: "lakeidx/error_kind" in daemon.runs("bad")[0].tags)
+    tags = daemon.runs("bad")[0].tags
+    assert (tags["lakeidx/error_kind"], tags["lakeidx/alert"]) == ("corrupt_file", "yes")
+    assert "restore the file" in tags["lakeidx/what_to_do"]
+    assert not [r for r in daemon.runs("many") if "lakeidx/alert" in r.tags]
