@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.data.rows import take_rows
-from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema import TableSchema
+from lakeidx.pipeline.arrow_files import read_columns, write_columns
 from lakeidx.pipeline.artifacts import AssignReport
 from lakeidx.pipeline.kinds import DELETE, VALUE_KIND
 from lakeidx.storage.base import ObjectStore
@@ -38,22 +38,12 @@ def write_moves(
     store: ObjectStore, directory: str, part: int, rows: NDArray[np.int32], targets: NDArray[np.int32]
 ) -> None:
     """Write the deletes that a part adds: int32[d] rows, ascending, and int32[d] targets."""
-    sink = pa.BufferOutputStream()
-    batch = pa.record_batch([pa.array(rows, pa.int32()), pa.array(targets, pa.int32())], schema=_SCHEMA)
-    with pa.ipc.new_file(sink, _SCHEMA) as writer:
-        writer.write_batch(batch)
-    store.put(_path(directory, part), sink.getvalue().to_pybytes())
+    write_columns(store, _path(directory, part), [rows, targets], _SCHEMA)
 
 
 def read_moves(store: ObjectStore, directory: str, part: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """What `write_moves` wrote."""
-    path = _path(directory, part)
-    try:
-        with pa.ipc.open_file(pa.BufferReader(store.get(path))) as reader:
-            table = reader.read_all()
-        rows, targets = (table.column(n).to_numpy().astype(np.int32, copy=False) for n in ("row", "target"))
-    except (pa.ArrowInvalid, KeyError) as error:
-        raise CorruptFileError(f"the file of moved rows cannot be read: {error}", path=path) from error
+    (rows, targets), _ = read_columns(store, _path(directory, part), _SCHEMA)
     return rows, targets
 
 

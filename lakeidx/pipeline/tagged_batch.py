@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema import TableSchema
+from lakeidx.pipeline.arrow_files import read_columns, write_columns
 from lakeidx.pipeline.artifacts import IngestReport, StagedPart
 from lakeidx.pipeline.keys import key_columns, partition_codes
 from lakeidx.pipeline.kinds import VALUE_KIND, is_retract
@@ -82,13 +83,8 @@ def write_located(store: ObjectStore, directory: str, batch: TaggedBatch, locate
     paths = []
     for part in range(len(batch.starts) - 1):
         rows = batch.of_part(part)
-        columns = [pa.array(located.bucket[rows], pa.int32()), pa.array(located.partition[rows], pa.int32())]
-        sink = pa.BufferOutputStream()
-        options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
-        with pa.ipc.new_file(sink, schema, options=options) as writer:
-            writer.write_batch(pa.record_batch(columns, schema=schema))
         paths.append(f"{directory}/located-{part:05d}.arrow")
-        store.put(paths[-1], sink.getvalue().to_pybytes())
+        write_columns(store, paths[-1], [located.bucket[rows], located.partition[rows]], schema)
     return tuple(paths)
 
 
@@ -97,14 +93,15 @@ def read_located(store: ObjectStore, paths: Sequence[str]) -> TagResult:
     buckets, numbers = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     partitions: tuple[bytes, ...] = ()
     for path in paths:
+        (bucket, number), described = read_columns(store, path, _SCHEMA)
         try:
-            with pa.ipc.open_file(pa.BufferReader(store.get(path))) as reader:
-                table = reader.read_all()
-            partitions = tuple(bytes.fromhex(p) for p in json.loads((table.schema.metadata or {})[_PARTITIONS]))
-            buckets.append(table.column("bucket").to_numpy())
-            numbers.append(table.column("partition").to_numpy())
-        except (pa.ArrowInvalid, KeyError, ValueError) as error:
-            raise CorruptFileError(f"the file of located keys cannot be read: {error}", path=path) from error
+            partitions = tuple(bytes.fromhex(p) for p in json.loads(described[_PARTITIONS]))
+        except (KeyError, ValueError, TypeError) as error:
+            raise CorruptFileError(f"the file of located keys names no partitions: {error}", path=path) from error
+        if len(number) and not 0 <= int(number.min()) <= int(number.max()) < len(partitions):
+            raise CorruptFileError("the file of located keys has a partition without a name", path=path)
+        buckets.append(bucket)
+        numbers.append(number)
     bucket = np.concatenate(buckets).astype(np.int32)
     return TagResult(
         bucket=bucket,

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,18 @@ def test_damaged_files_between_stages(tmp_path: Path) -> None:
         with pytest.raises(CorruptFileError):
             read_located(store, [str(file)])
     assert len(read_located(store, []).bucket) == 0
+    # A flipped bit gives an error of the one kind, or other numbers.
+    table = make_table(tmp_path / "flip", options={"index.type": "state", "index.state.dir": str(tmp_path / "s")})
+    located = upsert(table, [(1, k, "a") for k in range(20)]).assign.located_paths[0]
+    for path, read in (
+        (file, lambda: read_moves(store, str(tmp_path), 0)),
+        (Path(located), lambda: read_located(store, [located])),
+    ):
+        good = whole if path == file else path.read_bytes()
+        for at in range(len(good)):
+            path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
+            with suppress(CorruptFileError):
+                read()
 
 
 # -- bloom footers ---------------------------------------------------------------------------------------------------------

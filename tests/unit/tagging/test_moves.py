@@ -152,3 +152,28 @@ def test_placing_equals_one_by_one(
 def test_no_bucket_to_own() -> None:
     with pytest.raises(InvalidInputError):
         place_by_room(np.zeros(1, np.int32), {}, target_rows=5, max_buckets=1, assigner=1, assigners=2)
+
+
+@pytest.mark.parametrize("policy", [MovePolicy.DELETE_OLD, MovePolicy.USE_OLD])
+def test_a_deleted_key_has_a_home_per_partition(policy: MovePolicy) -> None:
+    """Where a key is deleted in several partitions, each row is told the delete of its own; rows of one key still follow one
+    another, and meet the buckets of those deletes."""
+    batch = FakeTable(Path("/nowhere")).batch([(p, (1,)) for p in "abca"])
+    number = {p: batch.partitions.index(partition_bytes(p)) for p in "abc"}
+    dead = {"a": 5, "b": 7}
+    located = TagResult(
+        bucket=np.array([dead.get(p, -1) for p in "abca"], np.int32),
+        partition=np.array([number[p] for p in "abca"], np.int32),
+        partitions=batch.partitions,
+        file=np.full(4, -1, np.int32),
+    )
+    plan = plan_moves(batch, located, policy)
+    if policy is MovePolicy.USE_OLD:
+        assert plan.partition.tolist() == [number["a"]] * 4
+        assert plan.bucket.tolist() == [5] * 4
+        assert len(plan.delete_row) == 0
+        return
+    assert plan.bucket.tolist() == [5, 7, -1, 5]
+    deletes = zip(plan.delete_row.tolist(), plan.delete_partition.tolist(), plan.delete_bucket.tolist(), strict=True)
+    assert list(deletes) == [(1, number["a"], 5), (2, number["b"], 7), (3, number["c"], -1)]
+    assert plan.slot[2] == plan.delete_slot[2]
