@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,80 @@ def test_the_container_file_passes_the_linter() -> None:
         [linter, str(DEPLOY / "Containerfile")], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.fixture
+def entrypoint(tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs the image's entry point where tini and java only print what they were given."""
+    for name in ("tini", "java"):
+        (tmp_path / name).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+        (tmp_path / name).chmod(0o755)
+
+    def call(*arguments: str, **variables: str) -> list[str]:
+        path = f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin"
+        command = ["sh", str(DEPLOY / "entrypoint.sh"), *arguments]
+        done = subprocess.run(
+            command, env={"PATH": path, **variables}, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return call
+
+
+def test_the_entry_point_runs_commands_as_they_are(entrypoint: Callable[..., list[str]]) -> None:
+    assert entrypoint("dagster-webserver", "-p", "3000", "a b") == ["--", "dagster-webserver", "-p", "3000", "a b"]
+
+
+def test_the_entry_point_starts_executors_for_spark_on_kubernetes(entrypoint: Callable[..., list[str]]) -> None:
+    found = entrypoint(
+        "executor",
+        SPARK_HOME="/spark",
+        SPARK_DRIVER_URL="spark://driver",
+        SPARK_EXECUTOR_ID="3",
+        SPARK_EXECUTOR_CORES="2",
+        SPARK_EXECUTOR_MEMORY="4g",
+        SPARK_APPLICATION_ID="app",
+        SPARK_EXECUTOR_POD_IP="10.0.0.3",
+        SPARK_EXECUTOR_POD_NAME="pod",
+        SPARK_RESOURCE_PROFILE_ID="0",
+        SPARK_JAVA_OPT_0="-Da=b c",
+        SPARK_JAVA_OPT_1="-XX:+UseG1GC",
+    )
+    assert found[:6] == ["--", "java", "-Da=b c", "-XX:+UseG1GC", "-Xms4g", "-Xmx4g"]
+    assert found[6:8] == ["-cp", "/spark/jars/*"]
+    assert found[8] == "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+    given = dict(zip(found[9::2], found[10::2], strict=True))
+    assert given == {
+        "--driver-url": "spark://driver",
+        "--executor-id": "3",
+        "--cores": "2",
+        "--app-id": "app",
+        "--hostname": "10.0.0.3",
+        "--podName": "pod",
+        "--resourceProfileId": "0",
+    }
+
+
+@pytest.mark.dagster
+def test_definitions_load_without_network_spark_or_secrets(tmp_path: Path) -> None:
+    """Dagster's own validation, in a process where sockets to elsewhere and pyspark are errors."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import socket, sys\n"
+        "sys.modules['pyspark'] = None\n"
+        "plain = socket.socket.connect\n"
+        "def connect(self, address):\n"
+        "    if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ('127.0.0.1', 'localhost', '::1'):\n"
+        "        raise OSError('no network while definitions load')\n"
+        "    return plain(self, address)\n"
+        "socket.socket.connect = connect\n"
+    )
+    root = DEPLOY.parent
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": f"{tmp_path}:{root}"}
+    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-m", "dagster_project.definitions"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Validation successful" in done.stderr + done.stdout
+    assert "left out" not in done.stderr + done.stdout
