@@ -29,8 +29,8 @@ from lakeidx.pipeline.cast import cast_column
 from lakeidx.pipeline.cleanup import clean_orphans
 from lakeidx.pipeline.compact import run_compaction
 from lakeidx.pipeline.expiry import expire_everything
+from lakeidx.pipeline.rollback import roll_back_table
 from lakeidx.pipeline.runner import LocalRunner, Runner
-from lakeidx.table.rollback import roll_back
 from lakeidx.table.tags import create_tag, delete_tag, list_tags
 
 tag_app = typer.Typer(help="Name snapshots, so that they stay.", no_args_is_help=True)
@@ -173,7 +173,7 @@ def rollback(
 ) -> None:
     """Make an older state the newest again; no writer may be at work meanwhile."""
     opened = open_table(table)
-    report = roll_back(opened.metadata, opened.schema, snapshot_id=snapshot, tag=tag, dry_run=dry_run)
+    report = roll_back_table(opened.metadata, opened.schema, snapshot_id=snapshot, tag=tag, dry_run=dry_run)
     print_json(
         {
             "snapshot": report.snapshot_id,

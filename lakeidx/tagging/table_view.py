@@ -23,7 +23,7 @@ from lakeidx.format.schema import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.options import TableOptions
-from lakeidx.storage.base import join
+from lakeidx.storage.base import ObjectStore, join
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
 from lakeidx.tagging.base import Int32s, KeyBatch, LiveFile, TagContext, TaskPool, ThreadPool
@@ -33,6 +33,20 @@ from lakeidx.types import to_arrow
 
 _COMMITS = "commits"
 _KEEPING = frozenset({CommitKind.APPEND, CommitKind.COMPACT, CommitKind.ANALYZE})
+
+
+def forget_commits(store: ObjectStore, index_dir: str, *, after: int) -> None:
+    """Do not believe commits of snapshots after one that a table is rolled back to; to be called before the rollback.
+
+    If the rollback then does not come, commits whose snapshots are there are noted again.
+    """
+    for file in store.list(join(index_dir, _COMMITS)):
+        try:
+            snapshot_id = int(store.get(file.path))
+        except (ValueError, NotFoundError):
+            continue
+        if snapshot_id > after:
+            store.delete(file.path)
 
 
 class SnapshotTable:
@@ -52,7 +66,7 @@ class SnapshotTable:
         self._commits = join(index_dir, _COMMITS)
         self._table_id: str | None = None
         self._confirmed: set[str] | None = None
-        self._seen: set[str] | None = None
+        self._seen: dict[str, int] | None = None
 
     @property
     def schema(self) -> TableSchema:
@@ -100,16 +114,19 @@ class SnapshotTable:
         if not instants:
             return []
         if self._seen is None or self._confirmed is None:
-            self._seen = {s.commit_user for s in self._metadata.snapshots()}
+            self._seen = {s.commit_user: s.id for s in self._metadata.snapshots()}
             self._confirmed = {f.name for f in self._metadata.store.list(self._commits)}
         for instant in instants:
             if instant in self._seen and instant not in self._confirmed:
-                self.confirm(instant)
+                self._note(instant, self._seen[instant])
         return [i in self._confirmed for i in instants]
 
     def confirm(self, instant: str) -> None:
-        """Note that a commit is in the table, for the time after its snapshot."""
-        self._metadata.store.put(join(self._commits, instant), b"")
+        """Note that a commit is in the table, for the time after its snapshot; the view is at that snapshot."""
+        self._note(instant, self.snapshot_id or 0)
+
+    def _note(self, instant: str, snapshot_id: int) -> None:
+        self._metadata.store.put(join(self._commits, instant), str(snapshot_id).encode())
         if self._confirmed is not None:
             self._confirmed.add(instant)
 

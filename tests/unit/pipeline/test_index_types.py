@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.schema import new_schema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.pipeline.artifacts import AssignReport, Target
@@ -33,6 +33,7 @@ from lakeidx.pipeline.index_types import (
 from lakeidx.pipeline.ingest import stage_table
 from lakeidx.pipeline.moved_rows import move_rows, read_moves, write_moves
 from lakeidx.pipeline.publish import run_commit
+from lakeidx.pipeline.rollback import roll_back_table
 from lakeidx.pipeline.runner import LocalRunner
 from lakeidx.pipeline.tagged_batch import read_located
 from lakeidx.pipeline.upsert import make_context
@@ -43,7 +44,9 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.rollback import roll_back
 from lakeidx.tagging.options import INDEX_TYPES
 from lakeidx.tagging.taggers import LIMITS
+from tests.index_history import GLOBAL_TYPES, hbase_stand_in
 from tests.tables import SPEC, content, make_table, rows, upsert
+from tests.unit.tagging.test_hbase import StandIn
 
 CROSS = {**SPEC, "primaryKeys": ["k"]}
 
@@ -372,6 +375,26 @@ def test_staged_and_committed_by_different_processes(tmp_path: Path) -> None:
         stage(make_context(TableHandle.open(table.uri).metadata, "apart", runner=LocalRunner(1)))
     assert content(TableHandle.open(table.uri)) == {(2, 1): "b", (1, 2): "c"}
     assert _action(upsert(TableHandle.open(table.uri), [(1, 1, "d")])) == ("warm", 0)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_rolled_back_table_is_not_believed_by_hbase(tmp_path: Path, moves: bool) -> None:
+    """What a snapshot that was rolled back did to keys is forgotten: one that moved is found where it was before, one that came
+    is new again."""
+    options = {**GLOBAL_TYPES["hbase"], "hoodie.hbase.index.update.partition.path": str(moves).lower()}
+    with hbase_stand_in(StandIn()):
+        table = make_table(tmp_path, options=options)
+        upsert(table, [(1, 1, "a")])
+        upsert(table, [(2, 1, "b"), (2, 2, "gone")])
+        with pytest.raises(NotFoundError):
+            roll_back_table(table.metadata, table.schema, snapshot_id=9)
+        assert roll_back_table(table.metadata, table.schema, snapshot_id=1, dry_run=True).dry_run
+        upsert(table, [(3, 2, "c")])
+        assert content(table)[3 if moves else 2, 2] == "c"
+        roll_back_table(table.metadata, table.schema, snapshot_id=1)
+        table = TableHandle.open(table.uri)
+        upsert(table, [(3, 1, "d"), (3, 2, "new")])
+        assert content(table) == {(3 if moves else 1, 1): "d", (3, 2): "new"}
 
 
 # -- two writers -----------------------------------------------------------------------------------------------------------
