@@ -95,25 +95,36 @@ class HashRings:
         marked = {n.removesuffix(COMMIT_SUFFIX) for n in names if n.endswith(COMMIT_SUFFIX)}
         # Newest first; of several attempts at one resize the marked one first.
         instants = sorted(self._instants(names), key=lambda i: (_number(i), i in marked), reverse=True)
-        rings = [self._read(partition, instant) for instant in instants]
-        rings.append(self._initial(partition))
         wanted = set(live)
-        for at, ring in enumerate(rings):
+        for instant in instants:
+            ring = self._read(partition, instant)
             if not wanted <= _buckets(ring):
                 continue
-            if ring.instant == INITIAL_INSTANT or ring.instant in marked:
+            if instant in marked or self._was_committed(partition, ring, instants, wanted):
+                self._mark_once(partition, instant, marked)
                 return ring
-            older = [r for r in rings[at + 1 :] if r.seq_no < ring.seq_no]
-            own = _buckets(ring).difference(*(_buckets(r) for r in older))
-            if wanted & own or self._context.view.is_committed([_commit_of(ring.instant)])[0]:
-                self._mark(partition, ring.instant)
-                return ring
-        unknown = sorted(wanted - _buckets(rings[0]))
+        ring = self._initial(partition)
+        if wanted <= _buckets(ring):
+            return ring
         raise InvalidInputError(
-            f"no ring of partition {partition!r} has its bucket {unknown[0] if unknown else max(wanted)}: "
-            "another writer placed rows by another rule, or the ring's files are lost",
+            f"no ring of partition {partition!r} has its buckets {', '.join(map(str, sorted(wanted)[:5]))}: another writer "
+            "placed rows by another rule, hoodie.bucket.index.num.buckets was changed, or the ring's files are lost",
             path=self._folder(partition),
         )
+
+    def _was_committed(
+        self, partition: str, ring: HashingMetadata, instants: Sequence[str], live: Collection[int]
+    ) -> bool:
+        """The proofs for a ring without a marker."""
+        if self._context.view.is_committed([_commit_of(ring.instant)])[0]:
+            return True
+        older = [self._read(partition, i) for i in instants if _number(i) < _number(ring.instant)]
+        known = _buckets(self._initial(partition)).union(*(_buckets(r) for r in older))
+        return bool((_buckets(ring) - known) & set(live))
+
+    def _mark_once(self, partition: str, instant: str, marked: Collection[str]) -> None:
+        if instant not in marked:
+            self._mark(partition, instant)
 
     def taken(self, partition: str) -> set[int]:
         """Bucket numbers that some ring file of the partition has, those of attempts that were given up included."""
