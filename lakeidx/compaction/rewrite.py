@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lakeidx.codec.binary_row_vec import hash_columns
 from lakeidx.compaction.plan import CompactionTask, Rewrite, Upgrade
 from lakeidx.data.engines import make_engine
+from lakeidx.data.level_column import with_level
 from lakeidx.data.merge import merge_sorted_runs
 from lakeidx.data.parquet_read import read_data_file
 from lakeidx.data.parquet_write import write_data_files
@@ -204,7 +205,7 @@ def _read_run(
     batch_rows: int = _BATCH_ROWS,
 ) -> Iterator[pa.Table]:
     for file in run:
-        yield from read_data_file(
+        rows = read_data_file(
             work.metadata.store,
             file.external_path or f"{directory}/{file.file_name}",
             file,
@@ -215,6 +216,7 @@ def _read_run(
             batch_rows=batch_rows,
             dictionary_columns=encoded,
         )
+        yield from with_level(rows, file.level, work.schema)
 
 
 def _vector(work: BucketCompaction, file: DataFileMeta) -> Positions | None:

@@ -26,6 +26,7 @@ from lakeidx.codec.order_key import argsort_keys
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.data.engines import MergeEngine, make_engine
 from lakeidx.data.engines.deduplicate import DeduplicateEngine
+from lakeidx.data.level_column import LEVEL, newest_above_0
 from lakeidx.data.merge_kernels import empty_rows, is_rising, mark_starts, merge_two, pick_last, sort_groups
 from lakeidx.data.rows import gather_rows
 from lakeidx.data.sort import merge_order, sequence_columns
@@ -52,7 +53,8 @@ def merge_sorted_runs(
     """Merge sorted runs of one bucket.
 
     runs          each gives KV tables in key order, no key twice; all of one Arrow schema, which may leave columns out but
-                  not the system columns, the trimmed primary key, the sequence fields nor what the engine requires
+                  not the system columns, the trimmed primary key, the sequence fields nor what the engine requires. With
+                  the column LEVEL (`lakeidx.data.level_column`) the merge goes by it; it is not given back
     engine        default: the one the table's options ask for
     drop_deletes  leave out rows whose kind is -U or -D after the merge
     shortcut      keep a key's only record as it is; False (lookup compactions) sends it through the engine
@@ -174,22 +176,30 @@ class _Merger:
 
     def merge(self, parts: Sequence[_Part]) -> pa.Table:
         """One table in key order from the rows of several runs."""
-        tables = [p.table for p in parts]
+        tables, levels = _without_levels([p.table for p in parts])
         if len(parts) == 1 and (self._shortcut or self._keep_last):
             return self._without_deletes(tables, np.arange(tables[0].num_rows), _kinds(tables))
         keys = _concat_keys([p.keys for p in parts])
         buffers = _buffers(keys)
         order = _merge_parts([len(p.keys) for p in parts], buffers)
-        return self.resolve(tables, order, _starts(buffers, order), keys, ordered=False)
+        return self.resolve(tables, order, _starts(buffers, order), keys, ordered=False, levels=levels)
 
     def resolve(
-        self, tables: Sequence[pa.Table], order: Int64s, starts: Int64s, keys: NormalizedKeys, *, ordered: bool
+        self,
+        tables: Sequence[pa.Table],
+        order: Int64s,
+        starts: Int64s,
+        keys: NormalizedKeys,
+        *,
+        ordered: bool,
+        levels: Int8s | None = None,
     ) -> pa.Table:
         """One row per key.
 
         order    int64[n]: rows of the tables laid end to end, by key; `ordered`: in full merge order
         starts   int64[g]: where each key begins in `order`
         keys     of the rows of the tables laid end to end
+        levels   int8[n]: their levels, where merging goes by them
         """
         kinds = _kinds(tables)
         if self._keep_last and (ordered or self._by_sequence):
@@ -207,7 +217,7 @@ class _Merger:
             return self._without_deletes(tables, order[starts], kinds)
         if not ordered:
             order = self._merge_order(tables, order, starts, lengths, kinds)
-        return self._through_engine(tables, order, starts, alone, lengths, keys, kinds)
+        return self._through_engine(tables, order, starts, alone, lengths, keys, kinds, levels)
 
     def _through_engine(
         self,
@@ -218,10 +228,16 @@ class _Merger:
         lengths: Int64s,
         keys: NormalizedKeys,
         kinds: Int8s,
+        levels: Int8s | None,
     ) -> pa.Table:
         together = ~np.repeat(alone, lengths)
         group_starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[~alone])[:-1]))
-        merged = self._engine.merge(gather_rows(tables, order[together]), group_starts, shortcut=self._shortcut)
+        rows, shortcut = order[together], self._shortcut
+        if levels is not None:
+            # Also a record that is left alone goes through the engine, as Java counts records before it leaves some out.
+            rows, group_starts = newest_above_0(rows, group_starts, levels[rows])
+            shortcut = False
+        merged = self._engine.merge(gather_rows(tables, rows), group_starts, shortcut=shortcut)
         # Rows by key: the single ones where they are, the merged ones behind all tables.
         total = sum(t.num_rows for t in tables)
         chosen = np.full(len(starts), -1, np.int64)
@@ -315,6 +331,12 @@ def _take_keys(keys: NormalizedKeys, rows: Int64s) -> NormalizedKeys:
 def _sort_key(key: NormalizedKeys) -> tuple[bytes, bytes]:
     """One key as bytes that compare as it does."""
     return key.words[0].astype(">u8").tobytes(), b"" if key.rows is None else key.rows[0]
+
+
+def _without_levels(tables: Sequence[pa.Table]) -> tuple[Sequence[pa.Table], Int8s | None]:
+    if LEVEL not in tables[0].column_names:
+        return tables, None
+    return [t.drop_columns([LEVEL]) for t in tables], _joined([t.column(LEVEL) for t in tables], np.int8)
 
 
 def _kinds(tables: Sequence[pa.Table]) -> Int8s:

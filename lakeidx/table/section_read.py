@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.data.engines import make_engine
+from lakeidx.data.level_column import with_level
 from lakeidx.data.merge import merge_sorted_runs
 from lakeidx.data.parquet_read import BATCH_ROWS, read_data_file
 from lakeidx.format.data_file import DataFileMeta
@@ -93,7 +94,7 @@ class SectionReader:
 
     def _run(self, run: Sequence[DataFileMeta], needed: Sequence[str], pushed: Predicate | None) -> Iterator[pa.Table]:
         for file in run:
-            yield from self._file(file, needed, pushed, None, _MERGE_ROWS)
+            yield from with_level(self._file(file, needed, pushed, None, _MERGE_ROWS), file.level, self._plan.schema)
 
     def _plain(self, run: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
         """Files that share no key with any other: every index of theirs may leave out files, row groups and rows."""

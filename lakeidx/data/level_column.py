@@ -1,0 +1,56 @@
+"""The level a record comes from, where merging depends on it.
+
+In a table whose compactions look keys up (changelog-producer lookup, deletion vectors, first-row, force-lookup) a record above
+level 0 already holds what lay below it when it was made. Of a key's records above level 0 only that of the lowest level counts;
+an aggregation of all of them would count the older ones twice. Engines that pick one record come to the same result either way.
+
+source   org.apache.paimon.mergetree.compact.LookupMergeFunction, org.apache.paimon.table.PrimaryKeyFileStoreTable.store,
+         release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.format.table_schema import TableSchema
+
+#: A column of KV tables on their way into a merge; int8, one value per file.
+LEVEL = "_LEVEL"
+
+Int64s = npt.NDArray[np.int64]
+
+
+def merges_by_level(schema: TableSchema) -> bool:
+    """True when runs must carry the column LEVEL into a merge."""
+    options = schema.table_options
+    return options.needs_lookup and options.merge_engine in ("aggregation", "partial-update")
+
+
+def with_level(batches: Iterable[pa.Table], level: int, schema: TableSchema) -> Iterator[pa.Table]:
+    """Batches of one file, with the column LEVEL when merges of the table need it."""
+    if not merges_by_level(schema):
+        yield from batches
+        return
+    for rows in batches:
+        yield rows.append_column(LEVEL, pa.array(np.full(rows.num_rows, level, np.int8)))
+
+
+def newest_above_0(rows: Int64s, starts: Int64s, levels: npt.NDArray[np.int8]) -> tuple[Int64s, Int64s]:
+    """Leave out the records above level 0 that another one of the key has swallowed.
+
+    rows, starts   int64[n], int64[g]: row numbers by key, and where each key begins
+    levels         int8[n]: of the rows
+    returns        the rows that stay, in order, and where each key begins among them; no key is left without a row
+    """
+    above = levels > 0
+    lowest = np.minimum.reduceat(np.where(above, levels, np.int8(127)), starts)
+    lengths = np.diff(np.append(starts, len(rows)))
+    keep = ~above | (levels == np.repeat(lowest, lengths))
+    if keep.all():
+        return rows, starts
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(keep)))
+    return rows[keep], before[starts]
