@@ -60,6 +60,9 @@ def error_kind(error: BaseException) -> str:
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
             return "disk_full"
+        # What Spark says of its own files, and of errors that were pickled as text.
+        if not isinstance(seen, LakeIdxError) and "No space left on device" in str(seen):
+            return "disk_full"
         if isinstance(seen, MemoryError) or "java.lang.OutOfMemoryError" in str(seen):
             return "out_of_memory"
         seen = seen.__cause__ or seen.__context__

@@ -16,6 +16,7 @@ Internal           a bug in lakeidx
 
 from __future__ import annotations
 
+import os
 from typing import ClassVar
 
 
@@ -54,13 +55,23 @@ class LakeIdxError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark tasks, Dagster steps); keyword-only fields need a helper to be rebuilt.
-        return _rebuild, (type(self), self.message, self.path, self.offset, self.snapshot_id)
+        # A cause is lost on the way, but for what the operating system said: a full disk calls for other help.
+        number = self.__cause__.errno if isinstance(self.__cause__, OSError) else None
+        return _rebuild, (type(self), self.message, self.path, self.offset, self.snapshot_id, number)
 
 
 def _rebuild(
-    cls: type[LakeIdxError], message: str, path: str | None, offset: int | None, snapshot_id: int | None
+    cls: type[LakeIdxError],
+    message: str,
+    path: str | None,
+    offset: int | None,
+    snapshot_id: int | None,
+    number: int | None = None,
 ) -> LakeIdxError:
-    return cls(message, path=path, offset=offset, snapshot_id=snapshot_id)
+    error = cls(message, path=path, offset=offset, snapshot_id=snapshot_id)
+    if number is not None:
+        error.__cause__ = OSError(number, os.strerror(number))
+    return error
 
 
 class InvalidInputError(LakeIdxError):

@@ -99,7 +99,7 @@ class SparkCluster:
         options = {**APPLICATION, **settings, "spark.connect.grpc.binding.port": str(port), "spark.log.level": "INFO"}
         conf = [f"--conf={key}={value}" for key, value in options.items()]
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master, *conf]
-        command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+        command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
         self._run("connect", command, memory="700m")
         self._wait("connect", re.compile("Spark Connect server started"), 1)
         return f"sc://127.0.0.1:{port}"

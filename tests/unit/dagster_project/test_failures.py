@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import pickle
 
 import dagster as dg
 import pytest
@@ -42,6 +43,10 @@ def test_a_full_disk_is_told_from_a_store_that_does_not_answer() -> None:
     translated = translate(full, "/lake/f")
     translated.__cause__ = full
     assert error_kind(translated) == "disk_full"
+    # As it comes out of a Spark task, which pickles it; and as Spark words it when its own files do not fit.
+    assert error_kind(pickle.loads(pickle.dumps(translated))) == "disk_full"
+    assert error_kind(RuntimeError("Job aborted: java.io.IOException: No space left on device")) == "disk_full"
+    assert error_kind(pickle.loads(pickle.dumps(errors.UnavailableError("503")))) == "unavailable"
     assert error_kind(errors.UnavailableError("503")) == "unavailable"
     assert error_kind(MemoryError()) == "out_of_memory"
     assert error_kind(RuntimeError("py4j: java.lang.OutOfMemoryError: Java heap space")) == "out_of_memory"
