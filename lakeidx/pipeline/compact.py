@@ -22,6 +22,7 @@ from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema import BucketMode, TableSchema
+from lakeidx.pipeline.index_hooks import tell_of_compaction
 from lakeidx.pipeline.runner import Runner
 from lakeidx.table.changes import CommitRequest, merge_changes
 from lakeidx.table.commit import commit_changes
@@ -159,6 +160,7 @@ def run_compaction(
         request = _request(user, kept, view)
         try:
             result = commit_changes(metadata, request, sleep=sleep)
+            tell_of_compaction(metadata, schema, result.snapshot_ids, request.changes)
             return _report(result.snapshot_ids, [w for w, _ in kept], [d for _, d in kept], attempt, started)
         except CommitConflictError:
             if attempt == _MAX_ROUNDS:

@@ -12,6 +12,7 @@ since another process may have assigned them.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -29,9 +30,11 @@ from lakeidx.pipeline.tagged_batch import read_batch, read_located
 from lakeidx.pipeline.targets import read_targets
 from lakeidx.table.changes import CommitRequest, TableChanges
 from lakeidx.table.commit import committed_and_expired, find_committed
+from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
 from lakeidx.tagging.base import CommitInfo, KeyBatch, LiveFile, TagContext, number_partitions
 from lakeidx.tagging.options import IndexOptions
+from lakeidx.tagging.state import StateTagger
 
 log = logging.getLogger(__name__)
 
@@ -138,11 +141,41 @@ class IndexHooks:
         )
 
     def _added(self, changes: TableChanges) -> list[LiveFile]:
-        return [self._live(e) for e in changes.append if e.kind is FileKind.ADD]
+        return [_live_file(self._context.metadata, e) for e in changes.append if e.kind is FileKind.ADD]
 
-    def _live(self, entry: ManifestEntry) -> LiveFile:
-        path = data_file_path(self._context.metadata, entry)
-        return LiveFile(entry.partition, entry.bucket, path, entry.file)
+
+def tell_of_compaction(
+    metadata: TableMetadata, schema: TableSchema, snapshot_ids: Sequence[int], changes: TableChanges
+) -> None:
+    """A compaction is in the table: an index that keeps note of the table's files goes along without reading them.
+
+    One that cannot be reached now, or is behind, finds out by itself when the next batch comes.
+    """
+    if not uses_tagger(schema) or not snapshot_ids:
+        return
+    try:
+        with opened_tagger(schema, metadata.paths) as tagger:
+            if not isinstance(tagger, StateTagger):
+                return
+            snapshot = metadata.snapshot(snapshot_ids[-1])
+            added = [e for e in changes.compact if e.kind is FileKind.ADD]
+            # A file that only changes its level is removed and added.
+            gone = {e.file.file_name for e in changes.compact if e.kind is FileKind.DELETE}
+            info = CommitInfo(
+                instant=snapshot.commit_user,
+                started_ms=snapshot.time_millis,
+                snapshot_id=snapshot.id,
+                base_id=snapshot.id - 1,
+                added=[_live_file(metadata, e) for e in added],
+                removed=gone - {e.file.file_name for e in added},
+            )
+            tagger.update_locations(info, tag_context(metadata, schema, snapshot))
+    except (UnavailableError, NotFoundError) as error:
+        log.warning("the key state was not told of a compaction: %s", error)
+
+
+def _live_file(metadata: TableMetadata, entry: ManifestEntry) -> LiveFile:
+    return LiveFile(entry.partition, entry.bucket, data_file_path(metadata, entry), entry.file)
 
 
 def _take(batch: KeyBatch, rows: np.ndarray) -> KeyBatch:

@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
 from lakeidx.format.schema import new_schema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.pipeline.artifacts import AssignReport, Target
@@ -282,10 +283,24 @@ def test_a_state_follows_its_table(tmp_path: Path) -> None:
     table = _state_table(tmp_path, "one")
     assert _action(upsert(table, [(1, k, "a") for k in range(20)]))[0] == "rebuilt"
     assert _action(upsert(table, [(1, k, "b") for k in range(10, 30)])) == ("warm", 0)
+    # It goes along with a compaction that it is told of, and with one that only changes levels.
     run_compaction(table.metadata, LocalRunner(1), full=True)
-    assert _action(upsert(table, [(2, 5, "c")]))[0] == "caught up"
+    assert _action(upsert(table, [(2, 5, "c")])) == ("warm", 0)
+    run_compaction(table.metadata, LocalRunner(1), full=True)
     assert _action(upsert(table, [(2, 5, "d")])) == ("warm", 0)
-    assert content(table)[2, 5] == "d"
+    # Of one by somebody else it learns from the files.
+    with mock.patch("lakeidx.pipeline.compact.tell_of_compaction"):
+        run_compaction(table.metadata, LocalRunner(1), full=True)
+    assert _action(upsert(table, [(2, 5, "e")]))[0] == "caught up"
+    assert content(table) == {(1, k): "a" if k < 10 else "b" for k in range(30) if k != 5} | {(2, 5): "e"}
+
+
+def test_a_compaction_does_not_wait_for_the_state(tmp_path: Path) -> None:
+    table = _state_table(tmp_path, "one")
+    upsert(table, [(1, 1, "a")])
+    upsert(table, [(1, 1, "b")])
+    with mock.patch("lakeidx.pipeline.index_hooks.opened_tagger", side_effect=UnavailableError("open elsewhere")):
+        assert run_compaction(table.metadata, LocalRunner(1), full=True).snapshot_ids == (3,)
 
 
 def test_a_state_is_restored_on_another_machine(tmp_path: Path) -> None:
