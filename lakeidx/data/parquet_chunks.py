@@ -9,8 +9,9 @@ struct                fields used
 ====================  ================================================================================================
 FileMetaData          4 row_groups
 RowGroup              1 columns
-ColumnChunk           3 meta_data
-ColumnMetaData        2 encodings, 5 num_values, 7 total_compressed_size, 12 statistics
+ColumnChunk           3 meta_data, 4 offset_index_offset, 5 offset_index_length
+ColumnMetaData        1 type, 2 encodings, 4 codec, 5 num_values, 7 total_compressed_size, 9 data_page_offset,
+                      11 dictionary_page_offset, 12 statistics
 Statistics            3 null_count, 5 max_value, 6 min_value (byte order of values: little endian; FIXED decimals big)
 ====================  ================================================================================================
 
@@ -27,9 +28,11 @@ import numba
 import numpy as np
 
 from lakeidx.codec.jit import frozen, kernel
+from lakeidx.data.parquet_pages import ChunkPlace
 from lakeidx.errors import CorruptFileError
 
 _VALUES, _BYTES, _NULLS, _MIN_AT, _MIN_SIZE, _MAX_AT, _MAX_SIZE, _ENCODINGS = range(8)
+_TYPE, _CODEC, _DATA_AT, _DICTIONARY_AT, _INDEX_AT, _INDEX_SIZE = range(8, 14)
 _FORMATS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<?"}
 _MAX_DEPTH = 64
 # Bits of the encodings by their numbers: PLAIN_DICTIONARY 2 and RLE_DICTIONARY 8; RLE 3 and BIT_PACKED 4 are those of levels.
@@ -62,7 +65,7 @@ class FooterChunks:
     def __init__(self, footer: bytes, groups: int, columns: int, path: str) -> None:
         self._footer = footer
         self._path = path
-        self._table = np.full((groups, columns, 8), -1, np.int64)
+        self._table = np.full((groups, columns, 14), -1, np.int64)
         at = walk_footer(frozen(np.frombuffer(footer, np.uint8)), self._table)
         if at >= 0:
             raise CorruptFileError("the Parquet footer is damaged", path=path, offset=at)
@@ -77,6 +80,15 @@ class FooterChunks:
         if not len(used) or (used < 0).any():
             return False
         return bool((used & _DICTIONARY).all()) and not bool((used & ~(_DICTIONARY | _LEVELS)).any())
+
+    def place(self, group: int, column: int, element: bytes, name: str) -> ChunkPlace | None:
+        """Where a chunk and its offset index lie; None when the footer does not say."""
+        row = self._table[group, column].tolist()
+        if min(row[i] for i in (_TYPE, _CODEC, _DATA_AT, _INDEX_AT, _INDEX_SIZE, _BYTES)) < 0:
+            return None
+        # Some writers put 0 where there is no dictionary.
+        start = row[_DICTIONARY_AT] if 0 < row[_DICTIONARY_AT] < row[_DATA_AT] else row[_DATA_AT]
+        return ChunkPlace(element, name, row[_TYPE], row[_CODEC], start, row[_BYTES], row[_INDEX_AT], row[_INDEX_SIZE])
 
     def stats(self, group: int, column: int, physical_type: str) -> ChunkStats:
         """Statistics of a chunk; bounds whose length is not that of the type are left out."""
@@ -245,9 +257,12 @@ def _column_meta(data: Any, at: Any, out: Any) -> Any:
                 number = _zigzag(value)
                 used |= np.int64(1) << (number if 0 <= number < 32 else np.int64(0))
             out[7] = used
-        elif (last == 5 or last == 7) and kind == 6:
+        elif (last == 5 or last == 7 or last == 9 or last == 11) and kind == 6:
             value, at = _varint(data, at)
-            out[0 if last == 5 else 1] = _zigzag(value)
+            out[0 if last == 5 else 1 if last == 7 else 10 if last == 9 else 11] = _zigzag(value)
+        elif (last == 1 or last == 4) and kind == 5:
+            value, at = _varint(data, at)
+            out[8 if last == 1 else 9] = _zigzag(value)
         elif last == 12 and kind == 12:
             at = _statistics(data, at, out)
         else:
@@ -261,7 +276,13 @@ def _column_chunk(data: Any, at: Any, out: Any) -> Any:
         last, kind, at = _field(data, at, last)
         if at < 0 or kind == 0:
             return at
-        at = _column_meta(data, at, out) if last == 3 and kind == 12 else _skip(data, at, kind)
+        if last == 3 and kind == 12:
+            at = _column_meta(data, at, out)
+        elif (last == 4 and kind == 6) or (last == 5 and kind == 5):
+            value, at = _varint(data, at)
+            out[12 if last == 4 else 13] = _zigzag(value)
+        else:
+            at = _skip(data, at, kind)
 
 
 @numba.njit
@@ -285,7 +306,7 @@ def _row_group(data: Any, at: Any, out: Any) -> Any:
 
 @kernel
 def walk_footer(data: Any, out: Any) -> Any:
-    """Fill out int64[groups, columns, 8] (see the names above); the position near which the footer is damaged, or -1."""
+    """Fill out int64[groups, columns, 14] (see the names above); the position near which the footer is damaged, or -1."""
     at, last = np.int64(0), np.int64(0)
     while True:
         begin = at

@@ -38,6 +38,7 @@ _TRUE, _FALSE, _I8, _I32, _BINARY, _LIST, _STRUCT = 1, 2, 3, 5, 8, 9, 12
 _CONVERTED = {"ms": 9, "us": 10}
 _UNIT_FIELD = {"ms": 1, "us": 2}
 _PHYSICAL_INT64 = 2
+_REPEATED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,42 @@ def _annotate_footer(footer: bytes, marks: Mapping[int, TimestampMark]) -> bytes
     return b"".join(out)
 
 
+def flat_elements(footer: bytes) -> dict[str, bytes]:
+    """Top-level column that is not nested -> its SchemaElement as it stands in a footer.
+
+    footer   FileMetaData, without length and magic
+    errors   InternalError or CorruptFileError when the schema is none that Parquet writers make
+    """
+    reader = _Compact(footer)
+    field, kind = reader.field(0)
+    if (field, kind) == (1, _I32):
+        reader.skip(kind)
+        field, kind = reader.field(field)
+    if (field, kind) != (2, _LIST):
+        raise InternalError("the footer does not begin with version and schema")
+    count, _ = reader.list_header()
+    out: dict[str, bytes] = {}
+    # Elements that are still to come below each open group; the root is the outermost one.
+    open_groups = [1]
+    for _ in range(count):
+        while open_groups and not open_groups[-1]:
+            open_groups.pop()
+        begin, depth = reader.pos, len(open_groups)
+        element = reader.schema_element()
+        if not open_groups:
+            raise InternalError("the footer's schema has elements outside its root")
+        open_groups[-1] -= 1
+        if element.children:
+            open_groups.append(element.children)
+        elif depth == 2 and element.repetition != _REPEATED:
+            out[element.name.decode("utf-8", "replace")] = footer[begin : reader.pos]
+    return out
+
+
 @dataclass(slots=True)
 class _Element:
     physical: int = -1
+    children: int = 0
     repetition: int = 0
     name: bytes = b""
     field_id: int = -1
@@ -158,6 +192,8 @@ class _Compact:
                 element.repetition = cursor.zigzag()
             elif field == 4:
                 element.name = cursor.bytes(cursor.varint())
+            elif field == 5:
+                element.children = cursor.zigzag()
             elif field == 9:
                 element.field_id = cursor.zigzag()
             else:

@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet_chunks import FooterChunks
+from lakeidx.data.parquet_footer import flat_elements
+from lakeidx.data.parquet_pages import ChunkPlace, PageTable, decode_page_table, page_file
 from lakeidx.data.parquet_schema import leaf_paths
 from lakeidx.data.positions import RowFilter
 from lakeidx.data.stats import merge_chunk_stats
-from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError, UnsupportedError
+from lakeidx.errors import CorruptFileError, InternalError, LakeIdxError, UnavailableError, UnsupportedError
 from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import STRING_ROOTS, Field
@@ -122,10 +124,13 @@ class ParquetSource:
                 for i, leaf in enumerate(leaves)
                 if leaf.name == leaf.path and leaf.logical_type.type == "STRING" and self._chunks.dictionary_only(i)
             ]
+            self._footer = footer
+            self._elements: dict[str, bytes] | None = None
+            self._dictionaries = [*dictionary_columns, *encoded] or None
             self._file = pq.ParquetFile(
                 self._stream,
                 metadata=metadata,
-                read_dictionary=[*dictionary_columns, *encoded] or None,
+                read_dictionary=self._dictionaries,
                 pre_buffer=True,
                 page_checksum_verification=True,
             )
@@ -189,14 +194,19 @@ class ParquetSource:
         if not kept:
             counters.bytes_spared += self._group_bytes(g, rest)
             return
-        counters.bytes_read += self._group_bytes(g, rest)
         mask, found, taken = np.concatenate(masks), pa.concat_tables(kept), 0
-        if not rest:
+        few = len(found) * _FEW < len(mask)
+        picked = self._picked(g, rest, mask, counters) if few and rest else None
+        if picked is not None or not rest:
+            columns = [(found if picked is None or n in test.names else picked).column(n) for n in names]
+            # A table without columns keeps its number of rows only when it is made by leaving columns out.
+            whole = pa.Table.from_arrays(columns, names=list(names)) if names else found
             for start in range(0, found.num_rows, batch_rows):
-                yield first, found.slice(start, batch_rows).select(list(names))
+                yield first, whole.slice(start, batch_rows).select(list(names))
             return
+        counters.bytes_read += self._group_bytes(g, rest)
         # Smaller batches stop sooner after the last selected row; with many selected rows there is nothing to stop.
-        last, few = int(np.flatnonzero(mask)[-1]), len(found) * _FEW < len(mask)
+        last = int(np.flatnonzero(mask)[-1])
         for at, table in self._group(g, first, rest, min(batch_rows, _PAGE_ROWS) if few else batch_rows):
             here = mask[at - first : at - first + table.num_rows]
             if here.any():
@@ -207,6 +217,51 @@ class ParquetSource:
                 yield at, pa.Table.from_arrays(columns, names=list(names))
             if at - first + table.num_rows > last:
                 return
+
+    def _picked(
+        self, g: int, names: Sequence[str], mask: npt.NDArray[np.bool_], counters: ReadCounters
+    ) -> pa.Table | None:
+        """The masked rows of a row group, by the pages they lie in; None when its pages cannot be picked."""
+        # Every run of pages is a request of its own, which pays on a disk only.
+        if not isinstance(self._stream, pa.OSFile) or self._int96.intersection(names):
+            return None
+        places: list[ChunkPlace] = []
+        tables: list[PageTable] = []
+        at = {leaf.column: i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column}
+        with damage_of(self.path):
+            for name in names:
+                element = self._schema_elements().get(name)
+                place = None if element is None else self._chunks.place(g, at[name], element, name)
+                if place is None:
+                    return None
+                index = self._stream.read_at(place.index_size, place.index_at)
+                table = decode_page_table(index, place, len(mask))
+                if table is None or (tables and not np.array_equal(table.rows, tables[0].rows)):
+                    return None
+                places.append(place)
+                tables.append(table)
+            rows = tables[0].rows
+            pages = np.flatnonzero(np.add.reduceat(mask, rows[:-1], dtype=np.int64))
+            if 2 * len(pages) > len(rows):
+                return None
+            raw, size = page_file(self._stream, places, tables, pages)
+            encoded = [n for n in names if n in (self._dictionaries or ())] or None
+            file = pq.ParquetFile(pa.BufferReader(raw), read_dictionary=encoded, page_checksum_verification=True)
+            found = file.read(use_threads=False).select(list(names))
+            wanted = np.concatenate([mask[rows[p] : rows[p + 1]] for p in pages])
+            if found.num_rows != len(wanted):
+                raise CorruptFileError(f"row group {g} has pages of other sizes than its index says", path=self.path)
+        counters.bytes_read += size
+        counters.bytes_spared += self._group_bytes(g, names) - size
+        return found.filter(pa.array(wanted))
+
+    def _schema_elements(self) -> dict[str, bytes]:
+        if self._elements is None:
+            try:
+                self._elements = flat_elements(self._footer)
+            except (InternalError, CorruptFileError):
+                self._elements = {}
+        return self._elements
 
     def _group(self, g: int, first: int, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.Table]]:
         with damage_of(self.path):

@@ -156,6 +156,13 @@ def test_filtering_while_reading_is_filtering_afterwards(
     assert counters.rows_given <= whole.num_rows
 
 
+def test_filtered_rows_are_counted_without_columns(written: tuple[str, DataFileMeta]) -> None:
+    predicate = bind(parse_where("k < 1500", SCHEMA.fields), SCHEMA.fields)
+    tables = read(written, SCHEMA, [], predicate=predicate, filter_rows=True, system_columns=False, batch_rows=400)
+    assert [t.num_rows for t in tables] == [400, 400, 200, 400, 100]
+    assert all(t.num_columns == 0 for t in tables)
+
+
 def test_columns_beside_the_filter_are_read_of_row_groups_with_selected_rows(written: tuple[str, DataFileMeta]) -> None:
     predicate = bind(parse_where("d = 3", SCHEMA.fields), SCHEMA.fields)
     counters = ReadCounters()
