@@ -31,6 +31,7 @@ from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.rewrite import check_can_compact
 from lakeidx.data.engines import make_engine
+from lakeidx.data.level_column import with_level
 from lakeidx.data.merge import merge_sorted_runs
 from lakeidx.data.parquet_read import read_data_file
 from lakeidx.data.parquet_write import DEFAULT_TARGET_BYTES, write_data_files
@@ -274,7 +275,7 @@ def _read_run(work: RingRewrite, run: Sequence[tuple[int, DataFileMeta]]) -> Ite
     partition = decode_partition_dict(work.partition, work.schema)
     for bucket, file in run:
         path = work.metadata.paths.data_file(partition, bucket, file.file_name, external_path=file.external_path)
-        yield from read_data_file(
+        rows = read_data_file(
             work.metadata.store,
             path,
             file,
@@ -283,6 +284,7 @@ def _read_run(work: RingRewrite, run: Sequence[tuple[int, DataFileMeta]]) -> Ite
             work.schema.field_names,
             deletion_vector=_vector(work, bucket, file),
         )
+        yield from with_level(rows, file.level, work.schema)
 
 
 def _vector(work: RingRewrite, bucket: int, file: DataFileMeta) -> Positions | None:
