@@ -1,24 +1,27 @@
 """Lookup files at hand: in place on a local disk, else copied from the object store into a directory with a byte bound.
 
 The directory may be shared by processes (executors of one machine): files appear under their name whole, and one that is removed
-while another process has it mapped stays readable there. The time a file was last used is its time of change.
+while another process has it mapped stays readable there. Room is made, and reserved by an unfinished file of the full size, by one
+process at a time; copying goes on side by side. The time a file was last used is its time of change.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import logging
 import os
 import tempfile
 import threading
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from lakeidx.errors import CorruptFileError, UnavailableError
 from lakeidx.lookup.hash_writer import context_path
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
-from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full
+from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full, os_errors
 from lakeidx.storage import LocalStore
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.local import local_path
@@ -26,6 +29,8 @@ from lakeidx.storage.local import local_path
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 8 << 20
 DEFAULT_DISK_BYTES = 10 << 30
+#: A copy that was not written to for so long was left by a process that died.
+_UNFINISHED_SECONDS = 3600
 
 
 def default_directory() -> str:
@@ -71,11 +76,12 @@ class LookupFileCache:
                 for _, path in parts:
                     _touch(path, now)
                 return str(target)
+            mine = {str(path) for _, path in parts}
             for attempt in range(2):
-                self._make_room(file.size if attempt == 0 else self.max_bytes)
                 try:
                     for remote, path in parts:
-                        self._copy(store, remote, path)
+                        size = file.size if path == target else store.size(remote)
+                        self._copy(store, remote, path, size, mine, needed=self.max_bytes if attempt else size)
                 except UnavailableError as error:
                     if not is_disk_full(error):
                         raise
@@ -88,8 +94,14 @@ class LookupFileCache:
         _log.warning("the disk of %s is full: %s is answered from its data file", self.directory, file.data_file)
         return None
 
-    def _copy(self, store: ObjectStore, remote: str, target: Path) -> None:
-        scratch = ScratchFile(target)
+    def _copy(
+        self, store: ObjectStore, remote: str, target: Path, size: int, mine: Collection[str], *, needed: int
+    ) -> None:
+        with os_errors(target):
+            self.directory.mkdir(parents=True, exist_ok=True)
+        with self._alone():
+            self._make_room(needed, mine)
+            scratch = ScratchFile(target, reserve=size)
         try:
             with store.open_input(remote) as source:
                 while data := source.read(_COPY_BYTES):
@@ -99,18 +111,32 @@ class LookupFileCache:
             scratch.discard()
             raise
 
-    def _make_room(self, needed: int) -> None:
-        """Remove the files used longest ago until `needed` more bytes fit."""
-        found = []
-        if self.directory.is_dir():
-            for entry in os.scandir(self.directory):
-                try:
-                    status = entry.stat()
-                except FileNotFoundError:
-                    continue
-                if not entry.name.endswith(".tmp"):
-                    found.append((status.st_mtime, status.st_size, entry.path))
-        used = sum(size for _, size, _ in found)
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One process at a time counts and removes."""
+        with os_errors(self.directory):
+            lock = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _make_room(self, needed: int, mine: Collection[str]) -> None:
+        """Remove the files used longest ago, but none of `mine`, until `needed` more bytes fit.
+
+        Unfinished ones count, too, and go when nobody can be at them.
+        """
+        found, used = [], 0
+        oldest = time.time() - _UNFINISHED_SECONDS
+        for entry in os.scandir(self.directory):
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue
+            used += status.st_size
+            if entry.path not in mine and (not entry.name.endswith(".tmp") or status.st_mtime < oldest):
+                found.append((status.st_mtime, status.st_size, entry.path))
         for _, size, path in sorted(found):
             if used + needed <= self.max_bytes:
                 return

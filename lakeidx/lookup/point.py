@@ -20,6 +20,7 @@ import pyarrow as pa
 from lakeidx.codec.compacted_row_vec import decode_compacted_rows
 from lakeidx.codec.rowbytes import RowBytes
 from lakeidx.data.evolve import evolve_column, plan_columns
+from lakeidx.data.level_column import merges_by_level
 from lakeidx.data.positions import sorted_positions
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.deletion_vector import decode_vector, vector_range
@@ -48,6 +49,7 @@ _log = logging.getLogger(__name__)
 _OPEN_READERS = 512
 #: Before the sequence number of every row.
 _NOTHING = np.int64(-(2**63))
+_COMPLETE = np.int64(2**63 - 1)
 
 
 @dataclass
@@ -225,7 +227,8 @@ class TableLookup:
         newest_only = newest_wins(state.schema)
         newest = np.full(len(route.rows), _NOTHING, np.int64)
         vectors = state.partitions[route.partition].vectors
-        for entry in sorted(route.files, key=lambda e: -e.file.max_sequence_number):
+        by_level = merges_by_level(state.schema)
+        for entry in sorted(route.files, key=_by_level if by_level else _newest_first):
             # Of equal numbers the engine decides, so both versions are wanted.
             open_rows = np.flatnonzero(newest <= entry.file.max_sequence_number)
             if not len(open_rows):
@@ -244,11 +247,12 @@ class TableLookup:
                     continue
                 found.append(version)
                 at, sequences = version.asked, version.kv.column(SEQUENCE_NUMBER).to_numpy()
-            if newest_only and len(at):
+            if (newest_only or (by_level and entry.file.level > 0)) and len(at):
                 # `at` keeps the order of `rows` but for files read in several batches.
                 order = np.argsort(rows, kind="stable")
                 places = open_rows[order[np.searchsorted(rows, at, sorter=order)]]
-                newest[places] = np.maximum(newest[places], sequences)
+                # Where levels count, a record above level 0 holds everything that lies below it.
+                newest[places] = _COMPLETE if by_level else np.maximum(newest[places], sequences)
 
     def _from_lookup_file(
         self,
@@ -314,18 +318,31 @@ class TableLookup:
             self._readers.move_to_end(stored.path)
             return reader
         try:
-            path = self._files.local(self._metadata.store, self._places, stored)
-            if path is None:
-                return None
-            reader = self._factory(stored).open_reader(path, checksum=stored.checksum)
+            reader = self._opened(stored)
         except NotFoundError as error:
             _log.warning("%s is answered from its data file: %s", entry.file.file_name, error)
             del state.stored[entry.file.file_name]
+            return None
+        if reader is None:
             return None
         self._readers[stored.path] = reader
         while len(self._readers) > _OPEN_READERS:
             self._readers.popitem(last=False)[1].close()
         return reader
+
+    def _opened(self, stored: StoredLookup) -> LookupStoreReader | None:
+        """A new reader; None when there is no room for a local copy."""
+        for attempt in range(2):
+            path = self._files.local(self._metadata.store, self._places, stored)
+            if path is None:
+                return None
+            try:
+                return self._factory(stored).open_reader(path, checksum=stored.checksum)
+            except NotFoundError:
+                # Another process may have removed the copy to make room; what the store does not have `local` says itself.
+                if attempt:
+                    raise
+        return None
 
     def _factory(self, stored: StoredLookup) -> LookupStoreFactory:
         key = (stored.store_type, stored.schema_id)
@@ -364,3 +381,12 @@ class TableLookup:
             np.concatenate(hits.asked),
             pa.Table.from_arrays(columns, names=[SEQUENCE_NUMBER, VALUE_KIND, *schema.field_names]),
         )
+
+
+def _newest_first(entry: ManifestEntry) -> tuple[int, int]:
+    return 0, -entry.file.max_sequence_number
+
+
+def _by_level(entry: ManifestEntry) -> tuple[int, int]:
+    """Level 0 first, its newest first; then level by level."""
+    return entry.file.level, -entry.file.max_sequence_number

@@ -42,17 +42,20 @@ class ScratchFile:
     Not synced to disk: these files can be built again, and their checksums show when a crash lost some of them.
 
     path     where it will appear; missing folders are made
+    reserve  bytes that it will have: the unfinished file has that size from the start, for those who count
     errors   UnavailableError for a full or failing disk (see `is_disk_full`), InvalidInputError for a path that cannot be written;
              the unfinished file is removed before the error is raised
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, reserve: int = 0) -> None:
         self.path = Path(path)
         self._temp = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex}.tmp")
         self.size = 0
         with os_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._fd: int | None = os.open(self._temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            if reserve:
+                os.truncate(self._fd, reserve)
 
     def write(self, *parts: Bytes) -> None:
         """Append the parts."""
@@ -72,6 +75,7 @@ class ScratchFile:
         """Give the file its name, replacing one that was there."""
         try:
             with os_errors(self.path):
+                os.truncate(self._open_fd(), self.size)
                 os.close(self._open_fd())
                 self._fd = None
                 os.replace(self._temp, self.path)

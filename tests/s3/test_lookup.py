@@ -1,4 +1,4 @@
-"""Point lookups in a table on a real S3 server: local copies of lookup files, their bound, a full disk, damage on the way."""
+"""Lookups and lookup joins of a table on a real S3 server: local copies of lookup files, their bound, a full disk, damage."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from lakeidx.api import Table
 from lakeidx.errors import CorruptFileError
@@ -15,9 +16,11 @@ from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.point import TableLookup
 from lakeidx.pipeline.lookup_store import run_lookup_store
 from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.spark.lookup_join import lookup_join
 from tests.s3_server import S3Server, s3_server
+from tests.spark_fixture import spark
 
-__all__ = ["s3_server"]
+__all__ = ["s3_server", "spark"]
 pytestmark = pytest.mark.s3
 
 IDS = list(range(400))
@@ -32,7 +35,7 @@ def make_table(server: S3Server, monkeypatch: pytest.MonkeyPatch, store_type: st
         "fields": [{"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}], "primaryKeys": ["id"],
         "options": {"bucket": "4", "lookup.store.type": store_type},
     }  # fmt: skip
-    table = Table.create(f"{server.fresh_uri('wh')}/d.db/t", spec)
+    table = Table.create(f"{server.fresh_uri('wh')}/d.db/t", spec, server.storage_options)
     table.upsert(pa.table({"id": IDS, "v": VALUES[:-1]}))
     report = run_lookup_store(table.metadata, LocalRunner(2))
     assert report.built == 4
@@ -119,3 +122,23 @@ def test_damage_of_the_stored_file_is_found(
     lookup = TableLookup(table.metadata, files=LookupFileCache(str(tmp_path / "gone")))
     assert lookup.lookup(KEYS).rows.column("v").to_pylist() == VALUES
     assert lookup.figures.data_files == 1
+
+
+@pytest.mark.parametrize("files", [2, 100])
+def test_executors_of_a_join_keep_bounded_copies(
+    spark: SparkSession, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    table = make_table(s3_server, monkeypatch, "sort")
+    sizes = [f.size for f in table.store.walk(f"{table.uri}/lookup") if f.name.endswith(".lookup")]
+    bound = files * max(sizes)
+    frame = spark.createDataFrame([(i,) for i in [*IDS, 1000]], "id LONG")
+    for text in ("", "new"):
+        if text:
+            # A newer snapshot, seen by workers that have the older one open.
+            table.upsert(pa.table({"id": [5], "v": ["new"]}))
+            assert run_lookup_store(table.metadata, LocalRunner(1)).reused == 4
+        joined = lookup_join(frame, table, ["id"], ["v"], cache_dir=str(tmp_path), cache_bytes=bound)
+        found = {row.id: row.v for row in joined.collect()}
+        assert found == {i: "new" if i == 5 and text else v for i, v in zip([*IDS, 1000], VALUES, strict=True)}
+        assert sum(p.stat().st_size for p in copies(tmp_path)) <= bound
+        assert (len(copies(tmp_path)) == (5 if text else 4)) == (files == 100)

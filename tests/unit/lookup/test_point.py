@@ -122,17 +122,46 @@ class RemoteStore:
         return getattr(self._inner, name)
 
 
-def test_the_cache_of_remote_files_keeps_its_bound(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
+@pytest.mark.parametrize("store_type", ["sort", "hash"])
+def test_the_cache_of_remote_files_keeps_its_bound(tmp_path: Path, store_type: str) -> None:
+    table = make_table(tmp_path, **{"lookup.store.type": store_type})
     build(table)
     table.metadata.store = RemoteStore(table.metadata.store)  # type: ignore[assignment]
     bound = sum(p.stat().st_size for p in lookup_files(table)) - 1
     cache = LookupFileCache(str(tmp_path / "cache"), max_bytes=bound)
     keys = rows(range(300)).select(["d", "id"])
     assert TableLookup(table.metadata, files=cache).lookup(keys).found.all()
-    assert cache.downloads == len(lookup_files(table)) > 2
+    assert cache.downloads == sum(p.suffix == ".lookup" for p in lookup_files(table)) > 2
     assert cache.evictions > 0
     assert sum(p.stat().st_size for p in (tmp_path / "cache").iterdir()) <= bound
+
+
+@pytest.mark.parametrize("store_type", ["sort", "hash"])
+def test_a_file_above_the_bound_is_still_used(tmp_path: Path, store_type: str) -> None:
+    table = make_table(tmp_path, **{"lookup.store.type": store_type})
+    build(table)
+    table.metadata.store = RemoteStore(table.metadata.store)  # type: ignore[assignment]
+    lookup = TableLookup(table.metadata, files=LookupFileCache(str(tmp_path / "cache"), max_bytes=1))
+    assert lookup.lookup(rows(range(300)).select(["d", "id"])).found.all()
+    assert lookup.figures.data_files == 0
+    assert sum(p.suffix == ".lookup" for p in (tmp_path / "cache").iterdir()) == 1
+
+
+def test_unfinished_copies_count_and_old_ones_go(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    build(table)
+    table.metadata.store = RemoteStore(table.metadata.store)  # type: ignore[assignment]
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    for name, seconds in (("others.tmp", 0), ("left.tmp", 7200)):
+        (folder / name).write_bytes(bytes(10_000))
+        now = (folder / name).stat().st_mtime
+        os.utime(folder / name, (now - seconds, now - seconds))
+    sizes = [p.stat().st_size for p in lookup_files(table)]
+    cache = LookupFileCache(str(folder), max_bytes=10_000 + max(sizes))
+    assert TableLookup(table.metadata, files=cache).lookup(rows(range(300)).select(["d", "id"])).found.all()
+    assert sorted(p.name for p in folder.glob("*.tmp")) == ["others.tmp"]
+    assert sum(p.stat().st_size for p in folder.iterdir()) <= cache.max_bytes
 
 
 @pytest.mark.parametrize("fails", [1, 1000])
