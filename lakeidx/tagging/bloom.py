@@ -188,8 +188,6 @@ class _Run:
         rows = task.keys if bloom is None else self._ask(bloom, task.keys, figures)
         if not len(rows):
             return _nothing(figures)
-        among = np.zeros(len(self.batch), np.bool_)
-        among[rows] = True
         found = match_file(
             file,
             task.file,
@@ -198,7 +196,7 @@ class _Run:
             partition=0 if self.is_global else self.number[file.partition],
             versions=self.is_global,
             wanted=_take(self.batch.codes, rows),
-            among=among,
+            asked=rows,
             opened=opened,
         )
         if bloom is not None:

@@ -30,6 +30,8 @@ from lakeidx.tagging.key_codes import KeyCodes
 from lakeidx.tagging.key_set import KeySet
 
 _DELETE_KINDS = (1, 3)
+# Keys are few when the batch has so many times as many.
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,27 +63,36 @@ def match_file(
     partition: int,
     versions: bool,
     wanted: KeyCodes | None = None,
-    among: Bools | None = None,
+    asked: Int64s | None = None,
     opened: OpenKeyFile | None = None,
 ) -> Matches:
     """Read a file's keys and look them up.
 
     partition  of the file, as the key set numbers it (0 for sets without partitions)
-    wanted     keys that the row groups are pruned by
-    among      bool[n]: only these rows of the batch count
+    wanted     keys that the row groups are pruned by, those of `asked`
+    asked      int64[c] positions in the batch, each a first row of its key: only these count
     opened     the file, if it is open
     """
     figures = TagFigures()
     opened = opened or context.reader.open(file)
     rows = opened.read(wanted, figures, versions=versions)
-    found = keys.find(rows.codes, partition)
-    hit = found >= 0
-    if among is not None:
-        hit &= among[found]
-    at = np.flatnonzero(hit)
+    if wanted is not None and asked is not None and len(asked) * _FEW < len(keys.first):
+        # A table of the few keys alone stays in the processor's cache.
+        among_few = KeySet(wanted).find(rows.codes)
+        at = np.flatnonzero(among_few >= 0)
+        key = asked[among_few[at]]
+    else:
+        found = keys.find(rows.codes, partition)
+        hit = found >= 0
+        if asked is not None:
+            among = np.zeros(len(keys.first), np.bool_)
+            among[asked] = True
+            hit &= among[found]
+        at = np.flatnonzero(hit)
+        key = found[at].astype(np.int64)
     none = np.zeros(len(at), np.int64)
     return Matches(
-        found[at].astype(np.int64),
+        key,
         none + number,
         rows.sequence[at] if rows.sequence is not None else none,
         np.isin(rows.kinds[at], _DELETE_KINDS) if rows.kinds is not None else none.astype(bool),
@@ -121,13 +132,17 @@ def locate_in_partition(
     figures.add(matches.figures)
     if not len(matches.key):
         return _result(batch, np.full(n, -1, np.int32), batch.partition, (), np.full(n, -1, np.int32), files, figures)
-    order = np.lexsort((_ages(files)[matches.file], matches.key))
-    key, file = matches.key[order], matches.file[order]
-    last = np.append(key[1:] != key[:-1], True)
     file_of = np.full(n, -1, np.int32)
-    file_of[key[last]] = file[last]
-    elsewhere = (key[1:] == key[:-1]) & (buckets[file][1:] != buckets[file][:-1])
-    figures.split_keys += len(np.unique(key[1:][elsewhere]))
+    if np.bincount(matches.key).max() == 1:
+        # Compacted tables have each key once: nothing to choose from.
+        file_of[matches.key] = matches.file
+    else:
+        order = np.lexsort((_ages(files)[matches.file], matches.key))
+        key, file = matches.key[order], matches.file[order]
+        last = np.append(key[1:] != key[:-1], True)
+        file_of[key[last]] = file[last]
+        elsewhere = (key[1:] == key[:-1]) & (buckets[file][1:] != buckets[file][:-1])
+        figures.split_keys += len(np.unique(key[1:][elsewhere]))
     file_of = file_of[keys.first]
     bucket = np.where(file_of >= 0, buckets[file_of], -1).astype(np.int32)
     return _result(batch, bucket, batch.partition, (), file_of, files, figures)

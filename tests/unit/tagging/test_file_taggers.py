@@ -199,6 +199,17 @@ def test_false_positives_are_counted(table: FakeTable) -> None:
     assert found.figures.false_positives > 20
 
 
+@pytest.mark.parametrize("is_global", [False, True])
+def test_few_of_many_keys_are_in_a_file(table: FakeTable, is_global: bool) -> None:
+    """They are looked up in a table of their own; the file's other keys, asked for or not, do not get in."""
+    table.write("a", 0, _keys(*range(60)), options=BLOOM_OPTIONS)
+    table.write("a", 1, _keys(1000, 70, 71, 2000), options=BLOOM_OPTIONS)
+    table.write("b", 2, _keys(1000, 72), options=BLOOM_OPTIONS)
+    rows = [("a", (k,)) for k in (*range(50), 70, 71, 70, 73)] + [("b", (k,)) for k in (71, 72, 0)]
+    found = check(table, rows, BloomTagger(is_global=is_global), {})
+    assert found.bucket.tolist()[50:53] == [1, 1, 1]
+
+
 def test_damaged_filter(table: FakeTable) -> None:
     table.write("a", 0, _keys(1), options=BLOOM_OPTIONS)
     file = table.write("a", 1, _keys(2), options=BLOOM_OPTIONS)
