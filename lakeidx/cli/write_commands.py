@@ -77,6 +77,8 @@ def summary(result: BatchResult) -> dict[str, object]:
         "inserts": result.assign.inserts,
         "updates": result.assign.updates,
         "deletes": result.assign.deletes,
+        "moved": result.assign.moved,
+        "dropped": result.assign.dropped,
         "rejected": result.ingest.rows_rejected,
         "buckets": len(result.assign.targets),
         "newBuckets": result.assign.new_buckets,

@@ -170,6 +170,11 @@ def _check_cross_partition(schema: TableSchema, options: IndexOptions, kind: str
             "option 'index.global.enabled' = false does not go with a primary key that leaves out partition columns: each "
             "key lives in one partition"
         )
+    if options.index_partition_regex != ".*":
+        raise InvalidInputError(
+            "option 'index.partition.regex' does not go with a primary key that leaves out partition columns: keys of the "
+            "other partitions would be written a second time"
+        )
     if set(schema.primary_keys) & set(schema.partition_keys):
         raise UnsupportedError(
             "a primary key that holds some of the partition columns but not all cannot be written; leave all of them out, "

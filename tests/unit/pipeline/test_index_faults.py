@@ -103,21 +103,24 @@ def test_a_batch_dies_at_every_point(tmp_path: Path, name: str, over_partitions:
         assert snapshots.id == len(history)
 
 
+@pytest.mark.parametrize("point", ["prepared", "committed"])
 @pytest.mark.parametrize(("name", "over_partitions"), TYPES)
-def test_another_batch_comes_in_between(tmp_path: Path, name: str, over_partitions: bool) -> None:
-    """It dies before its commit, another one with the same keys is committed, and it is run again: now it comes later."""
-    first, late, between, last = fixed_history(11, batches=4, size=24)
+def test_another_batch_comes_in_between(tmp_path: Path, name: str, over_partitions: bool, point: str) -> None:
+    """A batch dies before or after its commit, another one with the same keys is committed, and the first is run again: it comes
+    later if it was not in the table yet, and changes nothing if it was."""
+    first, one, between, last = fixed_history(11, batches=4, size=20)
     model: Model = {}
     with _world():
         table = IndexedTable.make(tmp_path, name, _options(name, over_partitions))
         table.upsert(first, "first")
-        with POINTS["prepared"](), pytest.raises(DeathError):
-            table.upsert(late, "late")
+        with POINTS[point](), pytest.raises(DeathError):
+            table.upsert(one, "one")
         _new_process()
         table.upsert(between, "between")
-        table.upsert(late, "late")
+        table.upsert(one, "one")
         table.upsert(last, "last")
-        for batch in (first, between, late, last):
+        order = (first, between, one, last) if point == "prepared" else (first, one, between, last)
+        for batch in order:
             apply(model, batch, over_partitions=over_partitions)
         table.check(model)
 

@@ -78,6 +78,7 @@ def test_every_type_goes_with_dynamic_buckets(kind: str) -> None:
         ({"index.type": "bucket", "bucket": "4", "hoodie.bucket.index.hash.field": "v"}, ["p", "k"], "bucket-key"),
         ({"index.type": "bloom"}, ["k"], "use state or inmemory"),
         ({"index.global.enabled": "false"}, ["k"], "each key lives in one partition"),
+        ({"index.partition.regex": "p=1"}, ["k"], "written a second time"),
         ({"index.type": "bloom"}, [], "needs a primary key"),
         ({"index.type": "global-bloom", "sequence.field": "v"}, ["p", "k"], "sequence.field"),
         ({"index.type": "state", "ignore-delete": "true"}, ["p", "k"], "ignore-delete"),
