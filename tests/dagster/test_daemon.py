@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import dagster as dg
@@ -123,6 +124,24 @@ def test_a_backfill_as_many_runs(daemon: Daemon) -> None:
     # Runs of one table may go on side by side, in any order; each is a batch and a snapshot, and no key comes twice.
     assert d.table.metadata.snapshot_ids() == [1, 2]
     assert set(d.content()) == {(1, k) for k in range(25)}
+
+
+def test_writers_of_one_table_take_turns(daemon: Daemon) -> None:
+    """Steps that share the table's pool never run at the same time, in whichever run they are."""
+    spans = []
+    for run in daemon.runs("many"):
+        started: dict[str, float] = {}
+        for entry in daemon.instance.all_logs(run.run_id):
+            event = entry.dagster_event
+            if event is None or event.step_key is None:
+                continue
+            if event.event_type is dg.DagsterEventType.STEP_START:
+                started[event.step_key] = entry.timestamp
+            elif event.event_type is dg.DagsterEventType.STEP_SUCCESS:
+                spans.append((started[event.step_key], entry.timestamp))
+    spans.sort()
+    assert len(spans) == 2 * (len(STAGES) + 2), "four stages and two steps of checks in each run"
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
 
 def test_a_failed_run_is_explained_by_the_sensor(daemon: Daemon) -> None:
