@@ -263,6 +263,8 @@ _steps = st.lists(
         st.tuples(st.just("upsert"), _batch),
         st.tuples(st.just("resize"), st.sampled_from([SPLIT, MERGE, 900, 2500])),
         st.tuples(st.just("compact"), st.booleans()),
+        st.tuples(st.just("roll back"), st.integers(0, 100)),
+        st.tuples(st.just("expire and lose marks"), st.integers(1, 3)),
         st.tuples(st.just("die"), st.tuples(st.sampled_from([SPLIT, MERGE]), st.integers(0, 30), st.booleans())),
     ),
     min_size=1,
@@ -270,13 +272,14 @@ _steps = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=_batch, steps=_steps)
 def test_any_history_equals_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: list[tuple[str, Any]]
 ) -> None:
     table = RingTable(tmp_path_factory.mktemp("ring"))
     table.upsert(first)
+    states = {1: dict(table.rows)}
     for action, argument in steps:
         if action == "upsert":
             table.upsert(argument)
@@ -284,8 +287,21 @@ def test_any_history_equals_a_dictionary(
             table.resize(argument)
         elif action == "compact":
             run_compaction(table.metadata, LocalRunner(1), full=argument, shrink=argument)
+        elif action == "roll back":
+            kept = sorted(set(states) & set(table.metadata.snapshot_ids()))
+            target = kept[argument % len(kept)]
+            roll_back(table.metadata, table.metadata.latest_schema(), snapshot_id=target)
+            table.rows = dict(states[target])
+        elif action == "expire and lose marks":
+            retention = Retention(num_min=1, num_max=argument, time_ms=0, limit=1000)
+            metadata = table.metadata
+            expire_table(metadata, metadata.latest_schema(), now_ms=10**14, retention=retention)
+            _without_marks(table)
+            for path in Path(table.index_dir, "commits").glob("*"):
+                path.unlink()
         else:
             target, n, after = argument
             with suppress(_Died):
                 table.resize(target, metadata=_dying(table, n, after=after)[0])
         table.check()
+        states[max(table.metadata.snapshot_ids())] = dict(table.rows)
