@@ -17,8 +17,12 @@ from lakeidx.quality.lookup_agrees import check_lookup_agrees
 def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
     """Lookup files for data files that have none, and a sample of keys looked up and scanned."""
 
+    # It follows every commit when the automation sensor is on; which partitions were never committed is no matter.
+    follows = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
+
     @dg.asset(
         name=LOOKUP_STORE,
+        automation_condition=follows,
         kinds={"spark"},
         description="Every live data file has a lookup file, so that single keys are found without reading data files.",
         check_specs=build_specs(pipeline, LOOKUP_STORE, ["lookup_store_agrees"], partitioned=False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -76,6 +77,10 @@ class Daemon:
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     folder = tmp_path_factory.mktemp("daemon")
     home = prepare_home(folder)
+    settings = home / "dagster.yaml"
+    watched = settings.read_text().replace("run_monitoring:\n", "run_monitoring:\n  poll_interval_seconds: 3\n")
+    assert "poll_interval_seconds" in watched
+    settings.write_text(watched)
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEIDX_", "DAGSTER_"))}
     environment = {
         **plain,
@@ -142,6 +147,32 @@ def test_writers_of_one_table_take_turns(daemon: Daemon) -> None:
     spans.sort()
     assert len(spans) == 2 * (len(STAGES) + 2), "four stages and two steps of checks in each run"
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+def test_a_run_whose_process_is_killed_is_started_again(daemon: Daemon) -> None:
+    d = daemon.deployment
+    before = d.content()
+    d.land("k.parquet", [(1, k, "k") for k in range(20, 40)])
+    daemon.backfill("killed", "k.parquet")
+    pids: list[int] = []
+
+    def staged() -> bool:
+        """The first run has ingested; its process is in the next stage, or between two."""
+        for run in daemon.runs("killed"):
+            events = [e.dagster_event for e in daemon.instance.all_logs(run.run_id) if e.dagster_event is not None]
+            pids.extend(int(n) for e in events for n in re.findall(r"in process \(pid: (\d+)\)", e.message or ""))
+            if pids and any(e.event_type is dg.DagsterEventType.STEP_SUCCESS for e in events):
+                return True
+        return False
+
+    daemon.wait(staged)
+    os.kill(pids[0], signal.SIGKILL)
+    daemon.wait(lambda: dg.DagsterRunStatus.SUCCESS in [r.status for r in daemon.runs("killed")])
+    runs = sorted(daemon.runs("killed"), key=lambda r: len(r.tags))
+    assert [r.status for r in runs] == [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS]
+    assert runs[1].tags["dagster/parent_run_id"] == runs[0].run_id
+    assert d.content() == before | {(1, k): "k" for k in range(20, 40)}
+    assert d.table.metadata.snapshot_ids() == [1, 2, 3]
 
 
 def test_a_failed_run_is_explained_by_the_sensor(daemon: Daemon) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 from tests.dagster.pipelines import Deployment, figures, red_checks
@@ -158,3 +159,22 @@ def test_compaction_keeps_rows_and_its_checks_pass(tmp_path: Path) -> None:
     assert figures(result, "compaction")["buckets"] == 2
     assert d.table.snapshot.commit_kind.value == "COMPACT"
     assert d.content() == before
+
+
+def test_the_lookup_store_follows_a_commit_and_the_stages_an_ingest_that_was_run_alone(tmp_path: Path) -> None:
+    """As the automation sensor asks the conditions, once it is turned on."""
+    d = Deployment(tmp_path, {"lookup_store": True})
+    for name in ("a", "b"):
+        d.land(f"{name}.parquet", rows(0, 5, name))
+        d.know(f"{name}.parquet")
+    lookup, assignment = (dg.AssetKey(["d", "t", n]) for n in ("lookup_store", "bucket_assignment"))
+    at_first = dg.evaluate_automation_conditions(d.defs, d.instance)
+    assert at_first.total_requested == 0
+    d.run("a.parquet")
+    committed = dg.evaluate_automation_conditions(d.defs, d.instance, cursor=at_first.cursor)
+    assert committed.get_num_requested(lookup) == 1
+    assert committed.total_requested == 1
+    d.run("b.parquet", selection=["ingest"])
+    alone = dg.evaluate_automation_conditions(d.defs, d.instance, cursor=committed.cursor)
+    assert alone.get_requested_partitions(assignment) == {"b.parquet"}
+    assert alone.get_num_requested(lookup) == 0
