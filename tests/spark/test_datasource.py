@@ -104,6 +104,9 @@ def test_spark_keeps_what_was_pushed_with_the_frame(spark: SparkSession, table: 
     assert (kept.where("k < 5").count(), kept.count(), kept.where("k >= 5").count()) == (5, 60, 55)
     both = kept.where("k < 5").union(kept.where("k >= 50"))
     assert both.count() == 15
+    save(frame(spark, range(60, 70), "b"), table)
+    assert kept.count() == 60  # the splits of the first query; a new load sees the new snapshot
+    assert spark.read.format(FORMAT).load(table.uri).count() == 70
 
 
 def test_overwrite_replaces_touched_partitions(spark: SparkSession, table: Table) -> None:
