@@ -17,6 +17,7 @@ from lakeidx.api import Table
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.lookup import file_cache as file_cache_module
+from lakeidx.lookup import inspect_lookup_file
 from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.listing import Listing, LookupPlaces, decode_listing, encode_listing, read_listing
 from lakeidx.lookup.point import TableLookup
@@ -247,3 +248,24 @@ def test_keys_of_a_bucket_have_one_shard(tmp_path: Path, bucket: str) -> None:
     missing = TableLookup(table.metadata).shards(pa.table({"d": ["ü", None, "gone"], "id": [10**9, 3, 1]}))
     assert missing.tolist()[1:] == [-1, -1]
     assert (missing[0] == -1) == (bucket == "-1")
+
+
+@pytest.mark.parametrize(
+    ("options", "codecs", "largest"),
+    [
+        ({}, {"none"}, 16 << 10),
+        ({"lookup.cache-spill-compression": "zstd"}, {"zstd"}, 16 << 10),
+        ({"cache-page-size": "2 kb"}, {"none"}, 2 << 10),
+    ],
+)
+def test_blocks_are_small_and_plain_unless_the_table_says_otherwise(
+    tmp_path: Path, options: dict[str, str], codecs: set[str], largest: int
+) -> None:
+    table = make_table(tmp_path, **{"dynamic-bucket.target-row-num": "100000", **options})
+    table.upsert(rows(range(5000), "some text that goes on and on and on and on"))
+    build(table)
+    blocks = [
+        b for p in lookup_files(table) for b in inspect_lookup_file(p)["blocks"] if b["entries"] > 100 or largest < 4096
+    ]
+    assert {b["compression"] for b in blocks} == codecs
+    assert largest * 0.9 < max(b["body_size"] for b in blocks) < largest * 1.1
