@@ -29,7 +29,7 @@ from tests.index_history import (
 from tests.unit.tagging.test_hbase import StandIn
 
 #: Those that keep something outside the table, or move keys, differ most; the others take more time than the fast lane has.
-FAST = {("bloom", False), ("state", True), ("hbase", True), ("cross-partition", True)}
+FAST = {("hbase", True), ("cross-partition", True)}
 _ALL = [(n, False) for n in LOCAL_TYPES] + [(n, True) for n in GLOBAL_TYPES]
 TYPES = [
     pytest.param(n, g, id=f"{n}{' over partitions' if g else ''}", marks=() if (n, g) in FAST else pytest.mark.slow)
@@ -174,13 +174,13 @@ with mock.patch(sys.argv[2], dies):
 @pytest.mark.parametrize(
     "place",
     [
-        "lakeidx.pipeline.assign.write_located",
         "lakeidx.tagging.key_state.KeyState.commit",
-        "lakeidx.tagging.state_checkpoint.CheckpointFolder.save",
+        pytest.param("lakeidx.pipeline.assign.write_located", marks=pytest.mark.slow),
+        pytest.param("lakeidx.tagging.state_checkpoint.CheckpointFolder.save", marks=pytest.mark.slow),
     ],
 )
 def test_the_process_is_killed(tmp_path: Path, place: str) -> None:
-    """Without a chance to close the key state: after tagging, in the middle of changing the state, before a checkpoint."""
+    """Without a chance to close the key state: in the middle of changing the state, after tagging, before a checkpoint."""
     history: list[list[Row]] = fixed_history(3, batches=3, size=24)
     table = IndexedTable.make(tmp_path, "state", {**GLOBAL_TYPES["state"], "index.state.checkpoint-every": "1"})
     table.upsert(history[0], "b0")
