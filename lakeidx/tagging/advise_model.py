@@ -41,24 +41,24 @@ class Costs:
     hbase_key, hbase_put   one key of a batched get, one row of a batched put
     """
 
-    call: float = 0.27e-3
-    build_key: float = 47e-9
-    build_byte: float = 11e-9
-    read_key: float = 25e-9
-    read_byte: float = 0.7e-9
-    read_text: float = 23e-9
-    far: float = 1.5e-9
+    call: float = 0.30e-3
+    build_key: float = 41e-9
+    build_byte: float = 6e-9
+    read_key: float = 21e-9
+    read_byte: float = 0.8e-9
+    read_text: float = 25e-9
+    far: float = 1.2e-9
     hash_value: float = 11e-9
-    pair: float = 83e-9
+    pair: float = 71e-9
     probe_round: float = 12e-9
-    filter_byte: float = 2.2e-9
-    open_file: float = 1.1e-3
-    bucket_key: float = 46e-9
-    state_key: float = 250e-9
-    state_byte: float = 0.013e-9
+    filter_byte: float = 1.7e-9
+    open_file: float = 1.2e-3
+    bucket_key: float = 44e-9
+    state_key: float = 280e-9
+    state_byte: float = 0.018e-9
     state_miss: float = 0.75e-9
-    state_write: float = 520e-9
-    state_rewrite: float = 0.28e-9
+    state_write: float = 240e-9
+    state_rewrite: float = 0.25e-9
     hbase_key: float = 50e-6
     hbase_put: float = 75e-6
 
