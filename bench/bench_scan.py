@@ -1,6 +1,6 @@
 """Speed of reading a table with file indexes: TPC-H lineitem in 14 buckets, every result checked before it is timed.
 
-    python bench/bench_scan.py [--lineitem FILE | --scale 1] [--table DIR] [--rounds 5] [--no-spark] [--json]
+    python -m bench scan [-- [--lineitem FILE | --scale 1] [--table DIR] [--rounds 5] [--no-spark]]
 
 The table has bloom filters of l_partkey and l_comment, a bitmap of l_shipmode and a range bitmap of l_shipdate. Expected rows
 come from filtering a full, unpruned scan with Arrow. Wall time of the best round beside processor time, which a busy machine
@@ -25,8 +25,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from bench_upsert import Usage, lineitem, table_spec
 
+from bench.bench_upsert import Usage
+from bench.lineitem import lineitem, table_spec
 from lakeidx.data.parquet_write import write_data_files
 from lakeidx.file_index import DataFileIndexWriter, IndexedColumn
 from lakeidx.format.file_names import NewFileNames
