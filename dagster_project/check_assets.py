@@ -60,8 +60,8 @@ WARNINGS = frozenset({"stale_hashes", "bucket_skew", "orphans_below_limit"})
 NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target"}
 
 
-#: After a run, keys of so many key ranges are looked up; a verification takes them all.
-SECTIONS_LOOKED_UP = 8
+#: After a run, keys of key ranges of so many rows are looked up; a verification takes all of them.
+LOOKUP_ROWS = 1_000_000
 
 
 def table_rules(config: PipelineConfig) -> tuple[str, ...]:
@@ -100,9 +100,9 @@ def table_results(
         rows, name = config.checks.sample_rows, evidence.partition_name
         results.append(check_file_indexes(table.metadata, entries, sample_rows=rows, partition_name=name))
     if "lookup_store_agrees" in wanted:
-        most = None if buckets is None else SECTIONS_LOOKED_UP
+        most = None if buckets is None else LOOKUP_ROWS
         rows = config.checks.sample_rows
-        results.append(check_lookup_agrees(table, sample_rows=rows, buckets=buckets, max_sections=most))
+        results.append(check_lookup_agrees(table, sample_rows=rows, buckets=buckets, max_rows=most))
     return evidence, results
 
 

@@ -19,7 +19,7 @@ from lakeidx.lookup.point import TableLookup
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, RuleResult, Severity, bounded
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.intervals import Section
-from lakeidx.table.scan import TableScan
+from lakeidx.table.scan import ScanUnit, TableScan
 from lakeidx.table.scan_plan import BucketFiles
 
 
@@ -43,7 +43,7 @@ def check_lookup_agrees(
     seed: int = 0,
     lookup: TableLookup | None = None,
     buckets: Collection[BucketId] | None = None,
-    max_sections: int | None = None,
+    max_rows: int | None = None,
 ) -> RuleResult:
     """The lookup of some keys gives the rows a scan of the same snapshot gives, and nothing for keys that are not there.
 
@@ -52,7 +52,7 @@ def check_lookup_agrees(
     seed           of the sample
     lookup         None: one that trusts no local copy of a lookup file
     buckets        only these; None = the whole table
-    max_sections   look at so many sections of those at most, chosen by `seed`
+    max_rows       read sections of so many rows together at most, but one at least, chosen by `seed`; None = all
     errors         UnavailableError. A lookup file that cannot be read is a finding; data files that cannot are passed over,
                    other rules speak of them
     cost           a scan of the sections that are looked at, one after another
@@ -60,8 +60,8 @@ def check_lookup_agrees(
     if lookup is None:
         with tempfile.TemporaryDirectory(prefix="lakeidx-lookup-check-") as folder:
             fresh = TableLookup(table.metadata, files=LookupFileCache(folder))
-            return _check(table, fresh, sample_rows, np.random.default_rng(seed), buckets, max_sections)
-    return _check(table, lookup, sample_rows, np.random.default_rng(seed), buckets, max_sections)
+            return _check(table, fresh, sample_rows, np.random.default_rng(seed), buckets, max_rows)
+    return _check(table, lookup, sample_rows, np.random.default_rng(seed), buckets, max_rows)
 
 
 def _check(
@@ -70,14 +70,14 @@ def _check(
     sample_rows: int,
     rng: np.random.Generator,
     buckets: Collection[BucketId] | None,
-    max_sections: int | None,
+    max_rows: int | None,
 ) -> RuleResult:
     lookup.lookup(_no_keys(table))
     scan = table.scan(snapshot=lookup.snapshot_id) if lookup.snapshot_id is not None else table.scan()
     wanted = None if buckets is None else set(buckets)
     units = [(b, s) for b, s in scan.units() if wanted is None or (b.partition, b.bucket) in wanted]
-    if max_sections is not None and len(units) > max_sections:
-        units = [units[i] for i in np.sort(rng.choice(len(units), max_sections, replace=False))]
+    if max_rows is not None:
+        units = _within(units, max_rows, rng)
     found = _Found()
     each = -(-sample_rows // max(1, len(units)))
     for bucket, section in units:
@@ -112,6 +112,18 @@ def _check(
         sample=bounded({k: str(v) for k, v in row.items()} for row in found.offenders),
         description="The lookup store gives the rows that a scan gives.",
     )
+
+
+def _within(units: list[ScanUnit], max_rows: int, rng: np.random.Generator) -> list[ScanUnit]:
+    """Some units, each as likely as the others, whose files have so many rows together; one at least."""
+    chosen: list[int] = []
+    rows = 0
+    for i in rng.permutation(len(units)).tolist():
+        rows += sum(f.row_count for run in units[i][1] for f in run)
+        if chosen and rows > max_rows:
+            break
+        chosen.append(i)
+    return [units[i] for i in sorted(chosen)]
 
 
 def _sample(scan: TableScan, bucket: BucketFiles, section: Section, size: int, rng: np.random.Generator) -> pa.Table:
