@@ -36,6 +36,7 @@ from lakeidx.pipeline.tagged_batch import TaggedBatch
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import SnapshotView, load_view
 from lakeidx.tagging.base import Bools, Int32s, KeyBatch, TagContext, Tagger, TagResult, no_locations
+from lakeidx.tagging.bucket import BucketTagger
 from lakeidx.tagging.hash_index import HashTagger
 from lakeidx.tagging.key_codes import KeyCodes
 from lakeidx.tagging.key_set import KeySet
@@ -98,9 +99,7 @@ def assign_tagged(
         if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
             placed = work.by_room(tagger, tagging, fresh=fresh)
         elif tagger.name == "bucket":
-            computed = tagger.place_inserts(keys, tagging)
-            assert computed is not None
-            placed = work.as_computed(computed)
+            placed = work.as_computed(BucketTagger(foreign=True).place_inserts(keys, tagging))
         else:
             placed = work.by_index(fresh=fresh)
         figures = {name: float(value) for name, value in located.figures.as_dict().items()}

@@ -44,6 +44,7 @@ from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema import BucketMode, TableSchema
+from lakeidx.pipeline.ring_children import ChildBuckets, child_buckets
 from lakeidx.pipeline.runner import Runner
 from lakeidx.table.changes import CommitRequest, TableChanges, merge_changes
 from lakeidx.table.commit import commit_changes
@@ -53,11 +54,9 @@ from lakeidx.table.scan_plan import deletion_vector_ranges
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
 from lakeidx.tagging.base import CommitInfo, TagContext
 from lakeidx.tagging.bloom_footer import footer_builder
-from lakeidx.tagging.bucket import ring_fields
-from lakeidx.tagging.consistent import HashingMetadata, nodes_of, resize, ring_places
-from lakeidx.tagging.hash_rings import HashRings, Resize, bucket_of_node, plan_resizes
+from lakeidx.tagging.consistent import HashingMetadata, resize
+from lakeidx.tagging.hash_rings import HashRings, Resize, plan_resizes
 from lakeidx.tagging.options import IndexOptions
-from lakeidx.tagging.record_key import record_keys
 from lakeidx.tagging.table_view import make_tag_context
 
 _MAX_ROUNDS = 10
@@ -214,8 +213,9 @@ def rewrite_buckets(work: RingRewrite) -> TableChanges:
     """
     entries = [_entry(work, FileKind.DELETE, bucket, file) for bucket, file in work.files]
     index = [replace(e, kind=FileKind.DELETE) for e in work.index]
+    children = child_buckets(work.ring, work.plan.buckets, _keys_of(work), work.schema)
     for bucket in work.plan.buckets:
-        made, hashes = _write_bucket(work, bucket)
+        made, hashes = _write_bucket(work, bucket, children)
         entries += [_entry(work, FileKind.ADD, bucket, file) for file in made]
         if len(hashes):
             index.append(_write_hash_index(work, bucket, hashes))
@@ -228,15 +228,20 @@ def _entry(work: RingRewrite, kind: FileKind, bucket: int, file: DataFileMeta) -
     )
 
 
-def _write_bucket(work: RingRewrite, bucket: int) -> tuple[list[DataFileMeta], np.ndarray]:
+def _keys_of(work: RingRewrite) -> Iterator[pa.Table]:
+    """Keys of the old buckets, file by file."""
+    for bucket, file in work.files:
+        yield from _read_run(work, [(bucket, file)], columns=work.schema.trimmed_primary_keys)
+
+
+def _write_bucket(work: RingRewrite, bucket: int, children: ChildBuckets) -> tuple[list[DataFileMeta], np.ndarray]:
     """Files of one new bucket, and the sorted hashes of its keys."""
     schema = work.schema
     hashes: list[np.ndarray] = [np.zeros(0, np.int32)]
 
     def watched() -> Iterator[pa.Table]:
-        names = schema.trimmed_primary_keys
-        for rows in _rows_of(work, bucket):
-            hashes.append(hash_columns([rows.column(n) for n in names], schema.key_types))
+        for rows, found in _rows_of(work, bucket, children):
+            hashes.append(found)
             yield rows
 
     partition = decode_partition_dict(work.partition, schema)
@@ -254,24 +259,24 @@ def _write_bucket(work: RingRewrite, bucket: int) -> tuple[list[DataFileMeta], n
     return made, sorted_distinct(np.concatenate(hashes))
 
 
-def _rows_of(work: RingRewrite, bucket: int) -> Iterator[pa.Table]:
-    """Merged rows of the old buckets that belong to a new one, in key order; deleted keys left out."""
+def _rows_of(work: RingRewrite, bucket: int, children: ChildBuckets) -> Iterator[tuple[pa.Table, np.ndarray]]:
+    """Merged rows of the old buckets that go to a new one, in key order, with their hashes; deleted keys left out."""
     schema = work.schema
     names = schema.trimmed_primary_keys
-    fields = ring_fields(names, IndexOptions(schema.options))
-    buckets = np.array([bucket_of_node(n) for n in work.ring.nodes], np.int32)
     bucket_of = {f.file_name: b for b, f in work.files}
     # Buckets share no key, so the files of all of them merge as if they were one bucket's.
     for section in sections_of([f for _, f in work.files], schema.key_types):
         runs = [_read_run(work, [(bucket_of[f.file_name], f) for f in run]) for run in section]
         for rows in merge_sorted_runs(runs, schema, make_engine(schema), drop_deletes=True):
-            places = ring_places(record_keys([rows.column(n) for n in names], names), fields)
-            mine = buckets[nodes_of(work.ring, places)] == bucket
+            hashes = hash_columns([rows.column(n) for n in names], schema.key_types)
+            mine = children.of(hashes) == bucket
             if mine.any():
-                yield rows if mine.all() else rows.filter(pa.array(mine))
+                yield (rows if mine.all() else rows.filter(pa.array(mine))), hashes[mine]
 
 
-def _read_run(work: RingRewrite, run: Sequence[tuple[int, DataFileMeta]]) -> Iterator[pa.Table]:
+def _read_run(
+    work: RingRewrite, run: Sequence[tuple[int, DataFileMeta]], columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
     partition = decode_partition_dict(work.partition, work.schema)
     for bucket, file in run:
         path = work.metadata.paths.data_file(partition, bucket, file.file_name, external_path=file.external_path)
@@ -281,7 +286,7 @@ def _read_run(work: RingRewrite, run: Sequence[tuple[int, DataFileMeta]]) -> Ite
             file,
             work.metadata.schema(file.schema_id),
             work.schema,
-            work.schema.field_names,
+            columns or work.schema.field_names,
             deletion_vector=_vector(work, bucket, file),
         )
         yield from with_level(rows, file.level, work.schema)

@@ -29,8 +29,12 @@ from lakeidx.tagging.options import IndexOptions
 
 @dataclass(frozen=True)
 class BucketTagger(StatelessTagger):
-    """Computed buckets."""
+    """Computed buckets.
 
+    foreign   known keys are found by other means (the HASH index), so buckets that the rule does not give are no harm
+    """
+
+    foreign: bool = False
     name: str = "bucket"
     is_global: bool = False
     moves_keys: bool = False
@@ -72,7 +76,7 @@ class BucketTagger(StatelessTagger):
         for file in context.view.files(batch.partitions):
             live[file.partition].add(file.bucket)
         for i, partition in enumerate(batch.partitions):
-            ring = rings.load(context.view.partition_text(partition), live[partition])
+            ring = rings.load(context.view.partition_text(partition), live[partition], foreign=self.foreign)
             rows = np.flatnonzero(batch.partition == i)
             buckets = np.array([bucket_of_node(node) for node in ring.nodes], np.int32)
             out[rows] = buckets[nodes_of(ring, places[rows])]

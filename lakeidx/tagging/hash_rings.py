@@ -84,10 +84,11 @@ class HashRings:
     def __init__(self, context: TagContext) -> None:
         self._context = context
 
-    def load(self, partition: str, live: Collection[int] = ()) -> HashingMetadata:
+    def load(self, partition: str, live: Collection[int] = (), *, foreign: bool = False) -> HashingMetadata:
         """The ring of a partition (its directory path).
 
         live     buckets that have files in the snapshot
+        foreign  other writers may have opened buckets that no ring has: then the newest ring whose commit is known
         errors   CorruptFileError for a metadata file that cannot be read; InvalidInputError when no ring has all live
                  buckets
         """
@@ -106,6 +107,10 @@ class HashRings:
         ring = self._initial(partition)
         if wanted <= _buckets(ring):
             return ring
+        if foreign:
+            good = (i for i in instants if i in marked or self._context.view.is_committed([_commit_of(i)])[0])
+            newest = next(good, None)
+            return ring if newest is None else self._read(partition, newest)
         raise InvalidInputError(
             f"no ring of partition {partition!r} has its buckets {', '.join(map(str, sorted(wanted)[:5]))}: another writer "
             "placed rows by another rule, hoodie.bucket.index.num.buckets was changed, or the ring's files are lost",

@@ -195,7 +195,8 @@ def make_tag_context(
     return TagContext(
         view=view,
         reader=ParquetKeyReader(metadata.store, schema.key_fields, _OtherFormats(metadata, schema), order),
-        options=options,
+        # How keys are looked for is of now, whatever it was when the snapshot was written.
+        options=IndexOptions(metadata.latest_schema().options),
         pool=pool or ThreadPool(options.index_threads or os.cpu_count() or 1),
         store=metadata.store,
         index_dir=index_dir,

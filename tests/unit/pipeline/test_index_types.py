@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
-from lakeidx.format.schema import new_schema
+from lakeidx.format.schema import encode_schema, new_schema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.pipeline.artifacts import AssignReport, Target
 from lakeidx.pipeline.assign import run_assignment
@@ -45,7 +46,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.rollback import roll_back
 from lakeidx.tagging.options import INDEX_TYPES
 from lakeidx.tagging.taggers import LIMITS
-from tests.index_history import GLOBAL_TYPES, hbase_stand_in
+from tests.index_history import GLOBAL_TYPES, LOCAL_TYPES, IndexedTable, Model, apply, fixed_history, hbase_stand_in
 from tests.tables import SPEC, content, make_table, rows, upsert
 from tests.unit.tagging.test_hbase import StandIn
 
@@ -411,6 +412,25 @@ def test_a_rolled_back_table_is_not_believed_by_hbase(tmp_path: Path, moves: boo
         table = TableHandle.open(table.uri)
         upsert(table, [(3, 1, "d"), (3, 2, "new")])
         assert content(table) == {(3 if moves else 1, 1): "d", (3, 2): "new"}
+
+
+# -- one type after another ------------------------------------------------------------------------------------------------
+
+
+def test_a_table_may_change_its_type(tmp_path: Path) -> None:
+    """Each type finds what the others wrote: files without filters, keys no state has seen."""
+    table = IndexedTable.make(tmp_path, "hash", {})
+    model: Model = {}
+    names = ["hash", "bloom", "bucket", "state", "simple", "bucket ring", "inmemory", "hash", "bloom cache", "state"]
+    for number, (name, batch) in enumerate(zip(names, fixed_history(23, batches=len(names), size=20), strict=True)):
+        metadata = TableHandle.open(table.table.uri).metadata
+        old = metadata.latest_schema()
+        kept = {k: v for k, v in old.options.items() if not k.startswith(("index.type", "index.global", "hoodie."))}
+        new = dataclasses.replace(old, id=number + 1, options={**kept, **LOCAL_TYPES[name]})
+        metadata.store.put(metadata.paths.schema(new.id), encode_schema(new))
+        table.upsert(batch, f"b{number}")
+        apply(model, batch, over_partitions=False)
+        table.check(model)
 
 
 # -- two writers -----------------------------------------------------------------------------------------------------------
