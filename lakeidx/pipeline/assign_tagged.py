@@ -104,8 +104,8 @@ def assign_tagged(
             placed = work.by_index(fresh=fresh)
         figures = {name: float(value) for name, value in located.figures.as_dict().items()}
         if isinstance(tagger, StateTagger) and tagger.last_action is not None:
-            figures[f"state {tagger.last_action.kind}"] = 1.0
-            figures["state keys read"] = float(tagger.last_action.keys)
+            figures[f"state_{tagger.last_action.kind.replace(' ', '_')}"] = 1.0
+            figures["state_keys_read"] = float(tagger.last_action.keys)
         return TaggedAssignment(
             plan=placed.plan,
             located=located,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api import Table
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
 from lakeidx.format.schema import encode_schema, new_schema
 from lakeidx.format.snapshot import CommitKind
@@ -97,6 +99,17 @@ def test_bad_combinations_are_refused(options: dict[str, str], keys: list[str], 
     with pytest.raises(InvalidInputError):
         upsert(table, [(1, 1, "a")])
     assert table.snapshot is None
+
+
+def test_python_users_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(InvalidInputError):
+        Table.create(f"{tmp_path}/wh/d.db/bad", {**SPEC, "options": {"bucket": "4", "index.type": "bloom"}})
+    assert not (tmp_path / "wh").exists()
+    with caplog.at_level(logging.WARNING):
+        made = Table.create(f"{tmp_path}/wh/d.db/t", {**SPEC, "options": {"bucket": "-1", "index.type": "inmemory"}})
+    assert LIMITS["inmemory"] in caplog.text
+    made.upsert(rows([(1, 1, "a")]))
+    assert content(made) == {(1, 1): "a"}
 
 
 def test_moving_off_makes_order_and_ignored_deletes_fine() -> None:
@@ -277,8 +290,8 @@ def _state_table(tmp_path: Path, machine: str, **more: str) -> TableHandle:
 
 def _action(result: Any) -> tuple[str, int]:
     figures = result.assign.index_figures
-    (kind,) = [n.removeprefix("state ") for n in figures if n.startswith("state ") and n != "state keys read"]
-    return kind, int(figures["state keys read"])
+    (kind,) = [n.removeprefix("state_") for n in figures if n.startswith("state_") and n != "state_keys_read"]
+    return kind.replace("_", " "), int(figures["state_keys_read"])
 
 
 def test_a_state_follows_its_table(tmp_path: Path) -> None:
