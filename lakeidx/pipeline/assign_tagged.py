@@ -79,7 +79,8 @@ def assign_tagged(
 ) -> TaggedAssignment:
     """Assign a batch by the table's tagger, on a snapshot.
 
-    errors   UnsupportedError for overwriting partitions of a table whose keys live in one partition at a time
+    errors   UnsupportedError for overwriting partitions of a table whose keys live in one partition at a time, and
+             anything of one whose keys HBase knows
     """
     metadata, keys = context.metadata, batch.keys
     tagging = tag_context(metadata, schema, snapshot)
@@ -89,6 +90,12 @@ def assign_tagged(
             raise UnsupportedError(
                 "partitions cannot be overwritten alone where each key lives in one partition of the table: a key may live "
                 "in another one; overwrite the table",
+                path=context.paths.root,
+            )
+        if fresh and tagger.name == "hbase":
+            raise UnsupportedError(
+                "a table with index type hbase cannot be overwritten: HBase would go on telling where its old keys were; make "
+                "a new table with an empty HBase table",
                 path=context.paths.root,
             )
         located = _locate(tagger, keys, tagging, fresh=fresh)

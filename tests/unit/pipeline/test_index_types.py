@@ -194,6 +194,16 @@ def test_overwriting_one_partition_of_a_table_over_partitions(moving: TableHandl
     assert content(moving) == {(2, 2): "y", (3, 3): "z"}
 
 
+def test_overwriting_a_table_that_hbase_knows(tmp_path: Path) -> None:
+    with hbase_stand_in(StandIn()):
+        table = make_table(tmp_path, options=GLOBAL_TYPES["hbase"])
+        upsert(table, [(1, 1, "a")])
+        for mode in ("table", "partitions"):
+            with pytest.raises(UnsupportedError, match="cannot be overwritten"):
+                upsert(table, [(2, 2, "b")], overwrite=mode)
+        assert content(table) == {(1, 1): "a"}
+
+
 def test_overwriting_a_partition_with_a_local_index(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"index.type": "simple"})
     upsert(table, [(1, 1, "a"), (2, 2, "b")])
