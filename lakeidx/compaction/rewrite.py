@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.binary_row_vec import hash_columns
+from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.compaction.plan import CompactionTask, Rewrite, Upgrade
 from lakeidx.data.engines import make_engine
 from lakeidx.data.level_column import with_level
@@ -248,7 +249,7 @@ class _LiveHashes:
 
     def sorted(self) -> np.ndarray:
         """int32[k], each hash once, ascending."""
-        return np.unique(np.concatenate(self._parts)) if self._parts else np.zeros(0, np.int32)
+        return sorted_distinct(np.concatenate(self._parts)) if self._parts else np.zeros(0, np.int32)
 
 
 def _index_changes(

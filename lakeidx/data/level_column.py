@@ -2,7 +2,7 @@
 
 In a table whose compactions look keys up (changelog-producer lookup, deletion vectors, first-row, force-lookup) a record above
 level 0 already holds what lay below it when it was made. Of a key's records above level 0 only that of the lowest level counts;
-an aggregation of all of them would count the older ones twice. Engines that pick one record come to the same result either way.
+an aggregation of all of them would count the older ones twice, and a sequence field could bring an older one back.
 
 source   org.apache.paimon.mergetree.compact.LookupMergeFunction, org.apache.paimon.table.PrimaryKeyFileStoreTable.store,
          release 1.4.2
@@ -27,7 +27,10 @@ Int64s = npt.NDArray[np.int64]
 def merges_by_level(schema: TableSchema) -> bool:
     """True when runs must carry the column LEVEL into a merge."""
     options = schema.table_options
-    return options.needs_lookup and options.merge_engine in ("aggregation", "partial-update")
+    if not options.needs_lookup or options.merge_engine == "first-row":
+        return False
+    # Without sequence fields the newest record is that of the lowest level anyway.
+    return options.merge_engine != "deduplicate" or bool(options.sequence_field)
 
 
 def with_level(batches: Iterable[pa.Table], level: int, schema: TableSchema) -> Iterator[pa.Table]:

@@ -78,5 +78,6 @@ def test_tables_it_matters_for(name: str) -> None:
 
     assert merges_by_level(schema_of({name: value, **SUM}))
     assert merges_by_level(schema_of({name: value, "merge-engine": "partial-update"}))
+    assert merges_by_level(schema_of({name: value, "sequence.field": "v"}))
     assert not merges_by_level(schema_of({name: value}))
     assert not merges_by_level(schema_of(SUM))
