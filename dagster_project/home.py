@@ -24,6 +24,9 @@ run_retries:
   retry_on_asset_or_op_failure: false
 run_monitoring:
   enabled: true
+  poll_interval_seconds: 30
+  # A killed run keeps its slot of the table's pool until then, and the run that takes its place waits for it.
+  free_slots_after_run_end_seconds: 30
 """
 
 

@@ -129,6 +129,8 @@ def test_the_chart_and_the_instance_file_say_the_same() -> None:
     assert most == instance["concurrency"]["runs"]["max_concurrent_runs"]
     assert daemon["runRetries"]["maxRetries"] == instance["run_retries"]["max_retries"]
     assert daemon["runMonitoring"]["startTimeoutSeconds"] == instance["run_monitoring"]["start_timeout_seconds"]
+    given_back = instance["run_monitoring"]["free_slots_after_run_end_seconds"]
+    assert daemon["runMonitoring"]["freeSlotsAfterRunEndSeconds"] == given_back
     assert values["postgresql"]["postgresqlDatabase"]
 
 
