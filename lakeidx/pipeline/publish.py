@@ -11,7 +11,7 @@ from lakeidx.pipeline.artifacts import AssignReport, CommitReport, WriteReport
 from lakeidx.pipeline.assign import run_assignment
 from lakeidx.pipeline.context import BatchContext
 from lakeidx.pipeline.index_hooks import IndexHooks
-from lakeidx.pipeline.turns import Turn
+from lakeidx.pipeline.turns import EVERY_PARTITION, Turn
 from lakeidx.pipeline.write import run_index_write
 from lakeidx.table.changes import CommitRequest, Overwrite, decode_changes
 from lakeidx.table.commit import commit_changes
@@ -78,6 +78,9 @@ def _commit_or_replan(context: BatchContext, turn: Turn, sleep: Callable[[float]
         assign = context.files.require(AssignReport, attempt=attempt)
         write = context.files.require(WriteReport, attempt=attempt)
         partitions = tuple(sorted({t.partition for t in assign.targets}))
+        if assign.global_index:
+            # Such batches pass no other one, whatever partitions it touches.
+            partitions = (EVERY_PARTITION, *partitions)
         turn.wait(partitions)
         request = build_request(context, assign, write, first_base)
         hooks = IndexHooks(context, assign, request)

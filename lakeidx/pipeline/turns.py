@@ -27,13 +27,15 @@ log = logging.getLogger(__name__)
 
 #: Lost races after which a batch asks to go first.
 LOST_BEFORE_TURN = 2
+#: Named by all batches of a table whose keys live in one partition at a time, so that they take turns whatever they touch.
+EVERY_PARTITION = "*"
 _POLL_SECONDS = 0.05
 
 
 class TurnFile(Report):
     """Content of ``_turn.json``.
 
-    partitions       hex of the partition bytes the batch writes to
+    partitions       hex of the partition bytes the batch writes to, and EVERY_PARTITION
     lost             races lost so far; grows with every try, so that waiting batches see it alive
     seconds_per_try  how long the file may stay unchanged before its batch is taken for dead
     """

@@ -40,6 +40,7 @@ from lakeidx.pipeline.publish import run_commit
 from lakeidx.pipeline.rollback import roll_back_table
 from lakeidx.pipeline.runner import LocalRunner
 from lakeidx.pipeline.tagged_batch import read_located
+from lakeidx.pipeline.turns import EVERY_PARTITION, Turn
 from lakeidx.pipeline.upsert import make_context
 from lakeidx.pipeline.write import run_index_write
 from lakeidx.storage import open_store
@@ -470,6 +471,25 @@ def test_batches_over_partitions_do_not_pass_each_other(moving: TableHandle) -> 
     report = run_commit(late, sleep=lambda _: None)
     assert report.replans == 1
     assert content(TableHandle.open(moving.uri)) == {(2, 1): "late", (2, 50): "x", (3, 51): "y"}
+
+
+def test_a_batch_over_partitions_waits_for_one_of_other_partitions(moving: TableHandle) -> None:
+    """A batch that lost often enough goes first, though the two touch no partition in common."""
+    upsert(moving, [(1, 1, "a")])
+    losing = Turn(moving.store, moving.paths, "losing")
+    losing.ask((EVERY_PARTITION, "00"), 2, 1.0)
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        losing.done()
+
+    late = make_context(moving.metadata, "late", runner=LocalRunner(1))
+    stage_table(late.files, moving.schema, rows([(2, 2, "b")]))
+    run_assignment(late, 1)
+    run_index_write(late, 1)
+    run_commit(late, sleep=sleep)
+    assert len(naps) == 1
 
 
 def test_compactions_may_pass(moving: TableHandle) -> None:
