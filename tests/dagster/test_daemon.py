@@ -25,6 +25,7 @@ from tests.dagster.pipelines import Deployment
 pytestmark = [pytest.mark.dagster, pytest.mark.timeout(400)]
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 240
+MANY = ("a.parquet", "b.parquet")
 
 
 @dataclass
@@ -106,7 +107,14 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
                 cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         try:
-            yield Daemon(deployment, log)
+            daemon = Daemon(deployment, log)
+            # Asked for at once, for the daemon looks every half minute only; tests wait for what they are about.
+            for i, name in enumerate("ab"):
+                deployment.land(f"{name}.parquet", [(1, k, name) for k in range(10 * i, 10 * i + 15)])
+            (deployment.landing / "bad.parquet").write_bytes(b"no parquet")
+            daemon.backfill("many", *MANY)
+            daemon.backfill("bad", "bad.parquet")
+            yield daemon
         finally:
             process.send_signal(signal.SIGINT)
             try:
@@ -117,19 +125,14 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def test_a_backfill_as_many_runs(daemon: Daemon) -> None:
-    d = daemon.deployment
-    keys = [f"{name}.parquet" for name in "ab"]
-    for i, name in enumerate("ab"):
-        d.land(f"{name}.parquet", [(1, k, name) for k in range(10 * i, 10 * i + 15)])
-    daemon.backfill("many", *keys)
     ended = (BulkActionStatus.COMPLETED_SUCCESS, BulkActionStatus.COMPLETED_FAILED, BulkActionStatus.FAILED)
     daemon.wait(lambda: daemon.instance.get_backfill("many").status in ended)
     runs = daemon.runs("many")
-    assert [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in runs] == [(key, key) for key in keys]
+    assert [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in runs] == [(key, key) for key in MANY]
     assert [r.status for r in runs] == [dg.DagsterRunStatus.SUCCESS] * 2
     # Runs of one table may go on side by side, in any order; each is a batch and a snapshot, and no key comes twice.
-    assert d.table.metadata.snapshot_ids() == [1, 2]
-    assert set(d.content()) == {(1, k) for k in range(25)}
+    assert daemon.deployment.table.metadata.snapshot_ids() == [1, 2]
+    assert set(daemon.deployment.content()) == {(1, k) for k in range(25)}
 
 
 def test_writers_of_one_table_take_turns(daemon: Daemon) -> None:
@@ -177,8 +180,6 @@ def test_a_run_whose_process_is_killed_is_started_again(daemon: Daemon) -> None:
 
 
 def test_a_failed_run_is_explained_by_the_sensor(daemon: Daemon) -> None:
-    (daemon.deployment.landing / "bad.parquet").write_bytes(b"no parquet")
-    daemon.backfill("bad", "bad.parquet")
     daemon.wait(lambda: [r.status for r in daemon.runs("bad")] == [dg.DagsterRunStatus.FAILURE])
     daemon.wait(lambda: "lakeidx/error_kind" in daemon.runs("bad")[0].tags)
     tags = daemon.runs("bad")[0].tags
