@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from lakeidx.data.engines import validate_merge_options
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema import new_schema
 from lakeidx.pipeline.cron import check_cron
 from lakeidx.pipeline.globs import globs_overlap
+from lakeidx.pipeline.index_types import check_index_type
 from lakeidx.pipeline.landing import LandingOptions
 from lakeidx.pipeline.yaml_lines import YamlDocument, parse_yaml
 
@@ -301,8 +302,10 @@ def _parse(text: str, path: str, environment: Mapping[str, str] | None) -> tuple
     except ValidationError as error:
         raise InvalidInputError(_first_problem(error, document), path=path) from error
     try:
-        validate_merge_options(new_schema(config.spec()))
-    except InvalidInputError as error:
+        schema = new_schema(config.spec())
+        validate_merge_options(schema)
+        check_index_type(schema)
+    except (InvalidInputError, UnsupportedError) as error:
         raise InvalidInputError(f"line {_schema_line(document, str(error))}: {error}", path=path) from error
     return config, document
 

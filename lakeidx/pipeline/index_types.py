@@ -83,6 +83,8 @@ def check_index_type(schema: TableSchema) -> None:
         if kind != _HASH:
             raise InvalidInputError(f"option 'index.type' = {kind} needs a primary key")
         return
+    if kind == "hbase" and not options.hoodie_index_hbase_table:
+        raise InvalidInputError("option 'index.type' = hbase needs option 'hoodie.index.hbase.table'")
     if mode is BucketMode.HASH_FIXED:
         _check_fixed(schema, options, kind)
     elif mode is BucketMode.KEY_DYNAMIC:

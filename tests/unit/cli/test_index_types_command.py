@@ -22,7 +22,7 @@ def _create(folder: Path, options: dict[str, str], keys: tuple[str, ...] = ("p",
 
 @pytest.mark.parametrize("kind", sorted(LIMITS))
 def test_limits_are_said(tmp_path: Path, kind: str) -> None:
-    result = _create(tmp_path, {"index.type": kind})
+    result = _create(tmp_path, {"index.type": kind, "hoodie.index.hbase.table": "t"})
     assert result.exit_code == 0, result.output
     assert result.stdout == ""
     lines = result.stderr.splitlines()
@@ -34,7 +34,9 @@ def test_limits_of_cross_partition_tables(tmp_path: Path) -> None:
     assert f"index type state: {LIMITS['state']}" in _create(tmp_path, {}, ("k",)).stderr
 
 
-@pytest.mark.parametrize("options", [{"index.type": "bloom", "bucket": "4"}, {"index.type": "bloom-ish"}])
+@pytest.mark.parametrize(
+    "options", [{"index.type": "bloom", "bucket": "4"}, {"index.type": "bloom-ish"}, {"index.type": "hbase"}]
+)
 def test_bad_combinations_make_no_table(tmp_path: Path, options: dict[str, str]) -> None:
     result = _create(tmp_path, options)
     assert result.exit_code == 2

@@ -64,6 +64,8 @@ def test_a_bad_addition_is_named_with_its_line(line: int, added: str, says: str)
         ("type: BIGINT", "type: BIGGER", 7, "BIGGER"),
         ("primaryKeys: [k]", "primaryKeys: [z]", 9, "z"),
         ("bucket: -1", "merge-engine: best", 11, "merge-engine"),
+        ("bucket: -1", "index.type: guess", 11, "index.type"),
+        ("bucket: -1", "index.type: hbase", 11, "index.type"),
         ("table: d.t", "table: t", 1, "database.table"),
         ("warehouse: /lake\n", "", 1, "'warehouse' is missing"),
     ],

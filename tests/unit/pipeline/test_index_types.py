@@ -65,7 +65,7 @@ def _schema(options: Mapping[str, str], spec: Mapping[str, Any] = SPEC) -> Any:
 
 @pytest.mark.parametrize("kind", INDEX_TYPES)
 def test_every_type_goes_with_dynamic_buckets(kind: str) -> None:
-    schema = _schema({"index.type": kind})
+    schema = _schema({"index.type": kind, "hoodie.index.hbase.table": "t"})
     check_index_type(schema)
     assert index_type(schema) == kind
     assert uses_tagger(schema) == (kind != "hash")
