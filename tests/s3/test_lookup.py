@@ -16,7 +16,7 @@ from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.point import TableLookup
 from lakeidx.pipeline.lookup_store import run_lookup_store
 from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.spark.lookup_join import lookup_join
+from lakeidx.spark import lookup_join
 from tests.s3_server import S3Server, s3_server
 from tests.spark_fixture import spark
 

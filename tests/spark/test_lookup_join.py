@@ -12,7 +12,7 @@ from lakeidx.api import Table
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline.lookup_store import run_lookup_store
 from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.spark.lookup_join import lookup_join
+from lakeidx.spark import lookup_join
 from tests.spark_fixture import spark
 
 __all__ = ["spark"]
