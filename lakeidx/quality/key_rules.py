@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,18 +44,26 @@ def check_keys_unique(
     *,
     partition_name: PartitionName = bytes.hex,
     key_name: Callable[[bytes], Any] = bytes.hex,
+    across_partitions: bool = False,
 ) -> RuleResult:
     """No primary key is in two buckets of its partition, and none comes twice out of a bucket's merge.
 
-    key_name  how a sample shows a key
+    key_name           how a sample shows a key
+    across_partitions  a key may live in one partition only: the primary key leaves partition columns out
     errors    InvalidInputError when a bucket's keys and hashes differ in number
     cost      sorting the hashes of a partition; key bytes are compared only where hashes are equal
     """
     partitions: dict[bytes, list[BucketKeys]] = {}
+    places: list[tuple[bytes, int]] = []
     for bucket in buckets:
         if len(bucket.keys) != len(bucket.hashes):
             raise InvalidInputError(f"bucket {bucket.bucket}: {len(bucket.keys)} keys, {len(bucket.hashes)} hashes")
-        partitions.setdefault(bucket.partition, []).append(bucket)
+        if across_partitions:
+            # One partition for the comparison; buckets are numbered through, and named in the sample.
+            partitions.setdefault(b"", []).append(replace(bucket, partition=b"", bucket=len(places)))
+            places.append((bucket.partition, bucket.bucket))
+        else:
+            partitions.setdefault(bucket.partition, []).append(bucket)
     found = {p: _repeated_keys(parts, key_name) for p, parts in sorted(partitions.items())}
     several = sum(f.in_several_buckets for f in found.values())
     twice = sum(f.twice_in_a_bucket for f in found.values())
@@ -69,7 +77,17 @@ def check_keys_unique(
             "keys_in_several_buckets": several,
             "keys_twice_in_a_bucket": twice,
         },
-        sample=bounded({"partition": partition_name(p), **offender} for p, f in found.items() for offender in f.sample),
+        sample=bounded(
+            {
+                "partitions": sorted({partition_name(places[b][0]) for b in offender["buckets"]}),
+                **offender,
+                "buckets": [places[b][1] for b in offender["buckets"]],
+            }
+            if across_partitions
+            else {"partition": partition_name(p), **offender}
+            for p, f in found.items()
+            for offender in f.sample
+        ),
         description="No primary key is in two buckets, and none comes twice out of a merge.",
     )
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lakeidx.codec.binary_row_vec import encode_rows, hash_columns
 from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.format.hash_index import decode_hash_index
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.quality.index_file_rules import IndexFile
 from lakeidx.quality.key_rules import BucketKeys
@@ -206,7 +206,11 @@ def _load_keys(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoo
         assert found.ordered is not None
         evidence.live[found.place] = found.ordered
         kept.setdefault(partition, []).append(found)
-    for reads in kept.values():
+    groups = list(kept.values())
+    if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        # A key lives in one partition at a time.
+        groups = [[r for reads in groups for r in reads]]
+    for reads in groups:
         evidence.suspects.extend(_suspects(reads, names, schema))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakeidx.format.schema import BucketMode
+from lakeidx.option_text import INT_MAX
 from lakeidx.quality.file_rules import check_referenced_files
 from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
 from lakeidx.quality.index_file_rules import check_bucket_rows, check_bucket_skew, check_index_files
@@ -50,14 +51,19 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
     ]
     if not evidence.schema.primary_keys:
         return results
-    keys = check_keys_unique(evidence.suspects, partition_name=name, key_name=bytes.hex)
+    mode, options = evidence.schema.bucket_mode, evidence.schema.table_options
+    keys = check_keys_unique(
+        evidence.suspects,
+        partition_name=name,
+        key_name=bytes.hex,
+        across_partitions=mode is BucketMode.KEY_DYNAMIC,
+    )
     # Only keys whose hash is there twice were handed over; the figures speak of all that were read.
     total = sum(len(h) for h in live.values())
     results.append(replace(keys, figures={**keys.figures, "keys": total, "buckets": len(live)}))
-    if evidence.schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+    if mode is not BucketMode.HASH_DYNAMIC:
         return results
     touched = {place: hashes for place, hashes in index.items() if place in live}
-    options = evidence.schema.table_options
     rows: dict[BucketId, int] = {place: len(hashes) for place, hashes in index.items()}
     return [
         *results,
@@ -67,7 +73,8 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
         check_stale_hashes(live, touched, max_stale_share=limits.max_stale_share, partition_name=name),
         check_bucket_rows(
             rows,
-            target_rows=options.dynamic_bucket_target_row_num,
+            # With index.type = bucket the key says its bucket, however many are there already.
+            target_rows=INT_MAX if options.raw.get("index.type") == "bucket" else options.dynamic_bucket_target_row_num,
             max_buckets=options.dynamic_bucket_max_buckets,
             partition_name=name,
         ),
