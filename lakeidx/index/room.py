@@ -169,7 +169,8 @@ class OverwriteRooms:
             raise too_many_buckets(rules)
         elif rules.limit_scope is LimitScope.TASK:
             if self._counts:
-                return Room(self._current, _NO_END)
+                # The row that goes into the largest id of all is the one by which the task has seen it.
+                return Room(self._current, 1 if self._current >= rules.last_bucket else _NO_END)
             bucket = 0
         elif not self._counts:
             raise no_own_bucket(rules)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakeidx.errors import InvalidInputError
@@ -97,6 +97,14 @@ def test_loaded_index_follows_the_rules_row_by_row(case: Case) -> None:
 
 @RUN
 @given(cases())
+@example(
+    Case(
+        AssignRules(target_rows=1, max_buckets=2, num_assigners=1, assign_id=0, limit_scope=LimitScope.TASK),
+        [],
+        [(0, [0, 1]), (0, [-1, 2])],
+        0,
+    )
+)
 def test_overwrite_index_follows_the_rules_row_by_row(case: Case) -> None:
     index = PartitionIndex.for_overwrite(rules=case.rules, pick=pick(case.seed))
     twin = ReferenceOverwrite(case.rules, pick(case.seed))
