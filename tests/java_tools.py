@@ -6,6 +6,7 @@ Jars come through Maven into the cache folder of the witness (LAKEIDX_ORACLE_CAC
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import json
 import os
@@ -13,7 +14,8 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -45,13 +47,23 @@ def run_command(command: Sequence[str], **environment: str) -> str:
     return done.stdout
 
 
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Workers of one lane share the cache: one at a time fetches and compiles."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def maven_jar(artifact: str, folder: Path) -> Path:
     """A released jar, fetched once."""
     _, name, version = artifact.split(":")
     jar = folder / f"{name}-{version}.jar"
-    if not jar.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        run_command(["mvn", "-q", "-B", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"])
+    with _alone():
+        if not jar.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            run_command(["mvn", "-q", "-B", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"])
     return jar
 
 
@@ -59,7 +71,7 @@ def maven_jar(artifact: str, folder: Path) -> Path:
 def witness_classpath() -> str:
     """Jars and classes of the witness; its own script fetches and compiles them."""
     require_java_paimon()
-    with tempfile.TemporaryDirectory() as folder:
+    with _alone(), tempfile.TemporaryDirectory() as folder:
         run_command(["bash", str(SCRIPT), "10", "none", f"{folder}/first.sst"], PAIMON_MAIN="PaimonMicro")
     return os.pathsep.join([str(CACHE / "classes"), *map(str, sorted((CACHE / "jars").glob("*.jar")))])
 
@@ -71,8 +83,9 @@ def compiled(program: str, classpath: str) -> str:
     path = os.pathsep.join([str(classes), classpath])
     source = SOURCES / f"{program}.java"
     made = classes / f"{program}.class"
-    if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
-        run_command(["javac", "-nowarn", "-d", str(classes), "-cp", path, str(source)])
+    with _alone():
+        if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
+            run_command(["javac", "-nowarn", "-d", str(classes), "-cp", path, str(source)])
     return path
 
 

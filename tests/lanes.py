@@ -6,6 +6,7 @@ A lane whose tests cannot run on this machine shows as skipped, with the reason;
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Lanes whose files may run two at a time: each worker has servers and sessions of its own.
+_SIDE_BY_SIDE = frozenset({"spark", "interop", "s3", "dagster", "slow"})
 _HEAVY = ("spark", "interop", "s3", "dagster", "hbase", "browser", "postgres", "slow")
 
 
@@ -40,8 +43,16 @@ def lanes() -> list[Lane]:
     ]
     for i, mark in enumerate(_HEAVY):
         others = "".join(f" and not {m}" for m in _HEAVY[:i])
-        out.append(Lane(mark, f"{mark}{others}"))
+        workers = side_by_side if mark in _SIDE_BY_SIDE else ()
+        out.append(Lane(mark, f"{mark}{others}", (*workers, *_files_with(mark))))
     return out
+
+
+def _files_with(mark: str) -> list[str]:
+    """Test files that name a mark: collecting all ten thousand tests takes longer than some lanes."""
+    named = re.compile(rf"\bmark\.{mark}\b")
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [str(f.relative_to(ROOT)) for f in files if named.search(f.read_text(encoding="utf-8"))]
 
 
 def run(lane: Lane) -> tuple[Counter[str], float, Counter[str]]:
