@@ -1,4 +1,6 @@
-"""Runs the test lanes one after another and prints what each did. ``python -m tests.lanes [lane ...]``
+"""Runs the test lanes and prints what each did. ``python -m tests.lanes [lane ...]``
+
+The first lanes use all processors; the others mostly wait for servers and JVMs, so two of them run at a time.
 
 A lane whose tests cannot run on this machine shows as skipped, with the reason; it is never shown as passed.
 """
@@ -13,12 +15,15 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Lanes whose files may run two at a time: each worker has servers and sessions of its own.
-_SIDE_BY_SIDE = frozenset({"spark", "interop", "s3", "dagster", "slow"})
+#: What takes longest begins first.
+_ORDER = ("dagster", "spark", "browser", "s3", "interop", "slow", "hbase", "postgres")
+_AT_A_TIME = 2
 _HEAVY = ("spark", "interop", "s3", "dagster", "hbase", "browser", "postgres", "slow")
 
 
@@ -30,6 +35,27 @@ class Lane:
     marks: str
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    heavy: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a lane did: tests by outcome, seconds, reasons of skipped tests."""
+
+    lane: Lane
+    counts: Counter[str]
+    seconds: float
+    reasons: Counter[str]
+
+    def lines(self) -> list[str]:
+        """For the summary."""
+        c = self.counts
+        verdict = "FAILED" if c["failed"] else "passed" if c["passed"] else "SKIPPED" if c else "empty"
+        line = (
+            f"{self.lane.name:<11} {verdict:<8} {c['passed']:>5} passed {c['failed']:>3} failed "
+            f"{c['skipped']:>3} skipped {self.seconds:>7.1f} s"
+        )
+        return [line, *(f"          {count} x {reason}" for reason, count in self.reasons.most_common(5))]
 
 
 def lanes() -> list[Lane]:
@@ -43,9 +69,8 @@ def lanes() -> list[Lane]:
     ]
     for i, mark in enumerate(_HEAVY):
         others = "".join(f" and not {m}" for m in _HEAVY[:i])
-        workers = side_by_side if mark in _SIDE_BY_SIDE else ()
-        out.append(Lane(mark, f"{mark}{others}", (*workers, *_files_with(mark))))
-    return out
+        out.append(Lane(mark, f"{mark}{others}", tuple(_files_with(mark)), heavy=True))
+    return sorted(out, key=lambda lane: _ORDER.index(lane.name) if lane.heavy else -1)
 
 
 def _files_with(mark: str) -> list[str]:
@@ -55,15 +80,25 @@ def _files_with(mark: str) -> list[str]:
     return [str(f.relative_to(ROOT)) for f in files if named.search(f.read_text(encoding="utf-8"))]
 
 
-def run(lane: Lane) -> tuple[Counter[str], float, Counter[str]]:
-    """Run a lane; gives counts by outcome, seconds, and reasons of skipped tests."""
+def run(lane: Lane, *, aside: bool = False) -> Outcome:
+    """Run a lane; one that runs beside another prints all it says when it is done."""
+    if not aside:
+        print(f"== lane {lane.name}", flush=True)
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-m", lane.marks, "--junitxml", str(report), *lane.arguments]
-        code = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, "PYTHONUNBUFFERED": "1", **dict(lane.environment)}, check=False
-        ).returncode
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **dict(lane.environment)}
+        if aside:
+            # A file, not a pipe: a server that outlives its test would hold a pipe open.
+            said = Path(folder) / "output.txt"
+            with said.open("wb") as out:
+                code = subprocess.run(
+                    command, cwd=ROOT, env=environment, check=False, stdout=out, stderr=subprocess.STDOUT
+                ).returncode
+            print(f"== lane {lane.name}\n{said.read_text(encoding='utf-8', errors='replace')}", flush=True)
+        else:
+            code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
         counts: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
         if report.exists():
@@ -76,7 +111,7 @@ def run(lane: Lane) -> tuple[Counter[str], float, Counter[str]]:
     if code not in (0, 1, 5) or (code == 1 and not counts["failed"]):
         counts["failed"] += 1
         reasons[f"pytest ended with code {code}"] += 1
-    return counts, time.monotonic() - started, reasons
+    return Outcome(lane, counts, time.monotonic() - started, reasons)
 
 
 def main(names: list[str]) -> int:
@@ -86,20 +121,18 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown lanes {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
-    total: Counter[str] = Counter()
-    lines = []
-    for lane in (known[n] for n in names) if names else known.values():
-        print(f"== lane {lane.name}", flush=True)
-        counts, seconds, reasons = run(lane)
-        total += counts
-        verdict = "FAILED" if counts["failed"] else "passed" if counts["passed"] else "SKIPPED" if counts else "empty"
-        lines.append(
-            f"{lane.name:<11} {verdict:<8} {counts['passed']:>5} passed {counts['failed']:>3} failed "
-            f"{counts['skipped']:>3} skipped {seconds:>7.1f} s"
-        )
-        lines += [f"          {count} x {reason}" for reason, count in reasons.most_common(5)]
+    chosen = [known[n] for n in names] if names else list(known.values())
+    outcomes = [run(lane) for lane in chosen if not lane.heavy]
+    heavy = [lane for lane in chosen if lane.heavy]
+    if len(heavy) < 2:
+        outcomes += [run(lane) for lane in heavy]
+    else:
+        print(f"== {_AT_A_TIME} lanes at a time: {', '.join(lane.name for lane in heavy)}", flush=True)
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            outcomes += pool.map(partial(run, aside=True), heavy)
+    total = sum((o.counts for o in outcomes), Counter())
     print("\n== lanes")
-    print("\n".join(lines))
+    print("\n".join(line for o in outcomes for line in o.lines()))
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
     return 1 if total["failed"] or not total["passed"] else 0
 
