@@ -62,9 +62,11 @@ def lanes() -> list[Lane]:
     """All lanes, in the order they run; every test belongs to at least one."""
     light = " and ".join(f"not {m}" for m in _HEAVY)
     side_by_side = ("-n", "2", "--dist", "loadfile")
-    # The fast lane takes a tenth of the examples of each property beside a module; whole tables have a lane of their own.
+    # The fast lane takes a tenth of the examples of each property beside a module.
+    apart = ("--ignore=tests/golden_tests", "--ignore=tests/property")
     out = [
-        Lane("fast", light, (*side_by_side, "--ignore=tests/property"), (("LAKEIDX_EXAMPLES_SCALE", "0.1"),)),
+        Lane("fast", light, (*side_by_side, *apart), (("LAKEIDX_EXAMPLES_SCALE", "0.1"),)),
+        Lane("golden", light, (*side_by_side, "tests/golden_tests")),
         Lane("properties", light, (*side_by_side, "tests/property")),
     ]
     for i, mark in enumerate(_HEAVY):
