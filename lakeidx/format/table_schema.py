@@ -107,6 +107,12 @@ class TableSchema:
         )
 
     @property
+    def identity_columns(self) -> tuple[str, ...]:
+        """What tells two keys apart where an index looks at them: the trimmed primary key inside a partition, and in a
+        cross-partition table, whose index looks at all partitions, the whole primary key."""
+        return self.primary_keys if self.bucket_mode is BucketMode.KEY_DYNAMIC else self.trimmed_primary_keys
+
+    @property
     def key_fields(self) -> tuple[Field, ...]:
         """The columns of the trimmed primary key."""
         return tuple(self.field(k) for k in self.trimmed_primary_keys)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.data.rows import take_column
+from lakeidx.data.rows import take_column, take_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema import TableSchema
 from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -92,3 +92,19 @@ def in_key_order(
     indices = pa.array(at, mask=~is_found)
     columns = [take_column(merged.kv.column(f.name), indices) for f in wanted]
     return LookupResult(is_found, pa.Table.from_arrays(columns, schema=wanted))
+
+
+def first_found(results: Sequence[LookupResult]) -> LookupResult:
+    """Of several answers to the same n keys, for each key the first one that has it."""
+    if len(results) == 1:
+        return results[0]
+    n = len(results[0].found)
+    chosen = np.zeros(n, np.int64)
+    is_found = np.zeros(n, np.bool_)
+    for i, result in enumerate(results):
+        fresh = result.found & ~is_found
+        chosen[fresh] = i * n + np.flatnonzero(fresh)
+        is_found |= fresh
+    # Where nobody has a key, the first answer's row is the row of nulls.
+    chosen[~is_found] = np.flatnonzero(~is_found)
+    return LookupResult(is_found, take_rows(pa.concat_tables([r.rows for r in results]), chosen))

@@ -28,7 +28,14 @@ from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakeidx.lookup.answers import LookupResult, in_key_order, key_columns_of, take_row_bytes, without_nulls
+from lakeidx.lookup.answers import (
+    LookupResult,
+    first_found,
+    in_key_order,
+    key_columns_of,
+    take_row_bytes,
+    without_nulls,
+)
 from lakeidx.lookup.asked_file import AskedFile
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.build import lookup_keys
@@ -146,16 +153,20 @@ class TableLookup:
         with self._lock:
             self._load_partitions(state, [p for p, _ in rows_of])
             encoded = lookup_keys(few, schema)
-            hits: dict[tuple[int, Processor], _Hits] = {}
-            found: list[Versions] = []
-            routed = 0
-            for route in find_routes(self._metadata, schema, few, rows_of, state.partitions):
-                routed += len(route.rows)
-                self._ask(state, route, few, encoded, hits, found)
-            found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in hits.items()]
+            routes = list(find_routes(self._metadata, schema, few, rows_of, state.partitions))
+            # Sequence numbers are those of a bucket: where a key may be in several, each answers for itself.
+            apart = schema.bucket_mode is BucketMode.KEY_DYNAMIC
+            results = []
+            for group in [[r] for r in routes] if apart and routes else [routes]:
+                hits: dict[tuple[int, Processor], _Hits] = {}
+                found: list[Versions] = []
+                for route in group:
+                    self._ask(state, route, few, encoded, hits, found)
+                found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in hits.items()]
+                results.append(in_key_order(found, schema, asked.num_rows, complete))
             self.figures.keys += keys.num_rows
-            self.figures.not_indexed += max(0, few.num_rows - routed)
-            result = in_key_order(found, schema, asked.num_rows, complete)
+            self.figures.not_indexed += max(0, few.num_rows - sum(len(r.rows) for r in routes))
+            result = first_found(results)
             self.figures.found += int(result.found.sum())
         return result
 

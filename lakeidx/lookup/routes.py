@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.binary_row import with_arity
+from lakeidx.codec.binary_row import encode_row, with_arity
 from lakeidx.codec.binary_row_vec import encode_rows, hash_columns
 from lakeidx.codec.bucket import fixed_buckets
 from lakeidx.errors import CorruptFileError
@@ -116,10 +116,11 @@ def find_routes(
     """
     mode = schema.bucket_mode
     if mode is BucketMode.KEY_DYNAMIC:
-        everything = np.arange(keys.num_rows)
+        shared = [n for n in schema.partition_keys if n in schema.primary_keys]
         for partition, files in partitions.items():
-            for bucket, entries in files.buckets.items():
-                yield Route(partition, bucket, entries, everything)
+            rows = _rows_that_may_be_in(partition, keys, shared, schema)
+            for bucket, entries in files.buckets.items() if len(rows) else ():
+                yield Route(partition, bucket, entries, rows)
         return
     hashes = None
     if mode is BucketMode.HASH_DYNAMIC:
@@ -132,6 +133,18 @@ def find_routes(
             yield from _by_index(metadata, schema, partition, files, rows, hashes[rows])
         else:
             yield from _by_function(schema, partition, files, rows, keys)
+
+
+def _rows_that_may_be_in(partition: bytes, keys: pa.Table, shared: Sequence[str], schema: TableSchema) -> Int64s:
+    """Keys whose partition columns, where the primary key holds some, are those of the partition."""
+    rows = np.arange(keys.num_rows)
+    if not shared or not keys.num_rows:
+        return rows
+    types = list(schema.types_of(list(shared)))
+    values = decode_partition_dict(partition, schema)
+    wanted = encode_row([values[n] for n in shared], types)
+    encoded = encode_rows([keys.column(n) for n in shared], types).to_arrow()
+    return np.flatnonzero(pc.equal(encoded, pa.scalar(wanted, encoded.type)).to_numpy(zero_copy_only=False))
 
 
 def _by_index(

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema import BucketMode, TableSchema
 from lakeidx.pipeline.artifacts import staging_root
@@ -176,11 +176,6 @@ def _check_cross_partition(schema: TableSchema, options: IndexOptions, kind: str
         raise InvalidInputError(
             "option 'index.partition.regex' does not go with a primary key that leaves out partition columns: keys of the "
             "other partitions would be written a second time"
-        )
-    if set(schema.primary_keys) & set(schema.partition_keys):
-        raise UnsupportedError(
-            "a primary key that holds some of the partition columns but not all cannot be written; leave all of them out, "
-            "or put all of them in"
         )
 
 

@@ -53,7 +53,7 @@ class TaggedBatch:
 
 def read_batch(metadata: TableMetadata, ingest: IngestReport, schema: TableSchema) -> TaggedBatch:
     """Key and partition columns of all parts, and row kinds; memory follows the batch's keys."""
-    names = list(schema.trimmed_primary_keys)
+    names = list(schema.identity_columns)
     retracts: list[NDArray[np.bool_]] = []
 
     def read(part: StagedPart) -> tuple[pa.Table, NDArray[np.bool_]]:

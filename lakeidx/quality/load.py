@@ -167,7 +167,8 @@ class _Read:
 
 def _load_keys(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoolExecutor) -> None:
     schema = evidence.schema
-    names, types = list(schema.trimmed_primary_keys), list(schema.key_types)
+    names = list(schema.identity_columns)
+    types = list(schema.types_of(names))
     wanted = set(evidence.scope)
     broken = {
         p for p, size in evidence.expected.items() if p not in evidence.found or size not in (None, evidence.found[p])
@@ -229,7 +230,7 @@ def _suspects(reads: list[_Read], names: list[str], schema: TableSchema) -> Iter
         rows = np.flatnonzero(repeated[at] == found.hashes)
         if len(rows):
             keys = found.keys.take(pa.array(rows))
-            encoded = encode_rows([keys.column(n) for n in names], list(schema.key_types))
+            encoded = encode_rows([keys.column(n) for n in names], list(schema.types_of(names)))
             partition, bucket = found.place
             yield BucketKeys(partition=partition, bucket=bucket, keys=encoded, hashes=found.hashes[rows])
 

@@ -29,7 +29,7 @@ import numpy as np
 import xxhash
 
 from lakeidx.codec.distinct import sorted_distinct
-from lakeidx.errors import CommitConflictError, CorruptFileError, InternalError, NotFoundError, UnavailableError
+from lakeidx.errors import CommitConflictError, CorruptFileError, InternalError, NotFoundError
 from lakeidx.storage.base import join
 from lakeidx.tagging.base import (
     Bools,
@@ -49,11 +49,10 @@ from lakeidx.tagging.key_state import KeyState, StateMeta
 from lakeidx.tagging.state_checkpoint import CheckpointFolder
 from lakeidx.tagging.state_load import Share, StateLoader
 from lakeidx.tagging.state_pages import GONE, state_keys, take_rows, with_prefix
-from lakeidx.tagging.state_store import MemoryStore, RocksStore, clear_directory
+from lakeidx.tagging.state_store import DirectoryLock, MemoryStore, RocksStore, clear_directory
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86400
-_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,7 @@ class StateTagger:
         self._share = share or Share()
         self._clock = clock
         self._database: RocksStore | MemoryStore | None = None
+        self._lock: DirectoryLock | None = None
         self._state: KeyState | None = None
         self._checkpoints: CheckpointFolder | None = None
         self.last_action: StateAction | None = None
@@ -194,9 +194,25 @@ class StateTagger:
 
     def close(self) -> None:
         """Release the database."""
+        self._close_database()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _close_database(self) -> None:
+        """Close it; its directory stays ours."""
         if isinstance(self._database, RocksStore):
             self._database.close()
         self._database, self._state = None, None
+
+    def _hold(self, context: TagContext) -> Path:
+        """The database's directory, which nobody else opens or clears until `close`."""
+        directory = self._directory(context)
+        if self._lock is None:
+            lock = DirectoryLock(directory)
+            lock.acquire(context.options.index_state_wait)
+            self._lock = lock
+        return directory
 
     # -- coming to a snapshot ------------------------------------------------------------------------------------------
 
@@ -289,14 +305,14 @@ class StateTagger:
     def _open_local(self, context: TagContext) -> tuple[KeyState | None, str]:
         if self.name == "inmemory":
             return None, "there is no state yet"
-        directory = self._directory(context)
+        directory = self._hold(context)
         if not (directory / "CURRENT").exists():
             return None, "there is no state yet"
         try:
             self._database = self._open(directory, context)
             state = KeyState.load(self._database)
         except CorruptFileError as error:
-            self.close()
+            self._close_database()
             return None, str(error)
         if state is None:
             return None, "the state was left in the middle of a change"
@@ -309,8 +325,8 @@ class StateTagger:
             meta = StateMeta(checkpoint.table_id, checkpoint.scope, checkpoint.snapshot_id, checkpoint.token)
             if self._behind(KeyState(MemoryStore(), meta), context) is None:
                 continue
-            self.close()
-            directory = self._directory(context)
+            self._close_database()
+            directory = self._hold(context)
             try:
                 self._folder(context).restore(checkpoint, directory)
                 self._database = self._open(directory, context)
@@ -324,31 +340,19 @@ class StateTagger:
         return None
 
     def _empty(self, context: TagContext, expected_rows: int) -> KeyState:
-        self.close()
+        self._close_database()
         meta = StateMeta(context.view.table_id, self._scope(context))
         if self.name == "inmemory":
             self._database = MemoryStore()
         else:
-            directory = self._directory(context)
+            directory = self._hold(context)
             clear_directory(directory)
             self._database = self._open(directory, context)
         self._state = KeyState.create(self._database, meta, expected_rows=expected_rows)
         return self._state
 
     def _open(self, directory: Path, context: TagContext) -> RocksStore:
-        give_up = time.monotonic() + context.options.index_state_wait
-        while True:
-            try:
-                return RocksStore(directory, cache_bytes=context.options.index_state_cache_mb << 19)
-            except CorruptFileError as error:
-                if "lock" not in error.message.lower():
-                    raise
-                if time.monotonic() >= give_up:
-                    raise UnavailableError(
-                        "another process has the key state open; give each writer its own index.state.dir",
-                        path=str(directory),
-                    ) from error
-                time.sleep(_POLL_SECONDS)
+        return RocksStore(directory, cache_bytes=context.options.index_state_cache_mb << 19)
 
     def _directory(self, context: TagContext) -> Path:
         base = context.options.index_state_dir

@@ -7,12 +7,14 @@ RocksDB is used through `rocksdict` in raw mode. Its write-ahead log is off: a s
 from __future__ import annotations
 
 import bisect
+import fcntl
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from lakeidx.errors import CorruptFileError, UnsupportedError
+from lakeidx.errors import CorruptFileError, UnavailableError, UnsupportedError
 
 try:
     import rocksdict
@@ -21,6 +23,8 @@ except ImportError:  # the extra `state` is not installed
 
 _WRITE_BUFFER_BYTES = 64 << 20
 _BLOCK_BYTES = 64 << 10
+_POLL_SECONDS = 0.02
+_IN_USE = "another process has the key state open; give each writer its own index.state.dir"
 
 
 class MemoryStore:
@@ -61,8 +65,8 @@ class RocksStore:
     """A RocksDB database in a directory, which one process at a time may have open.
 
     cache_bytes   memory for blocks that were read
-    errors        CorruptFileError when the directory holds no database that can be opened; UnsupportedError without the
-                  library
+    errors        CorruptFileError when the directory holds no database that can be opened; UnavailableError when another
+                  program has it open; UnsupportedError without the library
     """
 
     def __init__(self, directory: Path, *, cache_bytes: int) -> None:
@@ -83,6 +87,8 @@ class RocksStore:
         try:
             self._db: Any = rocksdict.Rdict(str(directory), options)
         except Exception as error:  # rocksdict raises bare Exception for whatever RocksDB says
+            if any(words in str(error).lower() for words in ("lock file", "lock hold")):
+                raise UnavailableError(_IN_USE, path=str(directory)) from error
             raise CorruptFileError(
                 f"the key state's database cannot be opened: {error}", path=str(directory)
             ) from error
@@ -124,6 +130,45 @@ class RocksStore:
     def close(self) -> None:
         """Release the directory."""
         self._db.close()
+
+
+class DirectoryLock:
+    """Holds a database's directory for one user, from before it is looked at until after it is closed.
+
+    RocksDB's own lock lies inside the directory and goes when the directory is cleared, so this one lies beside it. It is
+    the operating system's: a process that dies lets go.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory.with_name(f"{directory.name}.lock")
+        self._file: IO[bytes] | None = None
+
+    def acquire(self, wait: float) -> None:
+        """Take the lock, or have it already; waits so many seconds.
+
+        errors   UnavailableError when somebody else holds it all the time
+        """
+        if self._file is not None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("ab")
+        give_up = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= give_up:
+                    file.close()
+                    raise UnavailableError(_IN_USE, path=str(self._path)) from None
+            time.sleep(_POLL_SECONDS)
+        self._file = file
+
+    def release(self) -> None:
+        """Let go; nothing when it is not held."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def clear_directory(directory: Path) -> None:

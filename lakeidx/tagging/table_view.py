@@ -192,9 +192,10 @@ def make_tag_context(
     schema = view.schema
     options = IndexOptions(schema.options)
     order = tuple(schema.field(n) for n in options.sequence_field)
+    keys = tuple(schema.field(n) for n in schema.identity_columns)
     return TagContext(
         view=view,
-        reader=ParquetKeyReader(metadata.store, schema.key_fields, _OtherFormats(metadata, schema), order),
+        reader=ParquetKeyReader(metadata.store, keys, _OtherFormats(metadata, schema), order),
         # How keys are looked for is of now, whatever it was when the snapshot was written.
         options=IndexOptions(metadata.latest_schema().options),
         pool=pool or ThreadPool(options.index_threads or os.cpu_count() or 1),
@@ -224,7 +225,7 @@ def key_batch(table: pa.Table, schema: TableSchema, keys: tuple[tuple[bytes, ...
     table   rows with at least the trimmed primary key
     keys    their distinct partitions (manifest bytes) and int32[n] which one each row has
     """
-    names = list(schema.trimmed_primary_keys)
+    names = list(schema.identity_columns)
     columns = [table.column(n) for n in names]
     types = tuple(schema.field(n).type for n in names)
     return KeyBatch(keys[0], keys[1], table.select(names), types, hash_columns(columns, types))
@@ -238,7 +239,7 @@ class _OtherFormats:
     schema: TableSchema
 
     def __call__(self, file: LiveFile) -> pa.Table:
-        names = {*self.schema.trimmed_primary_keys, *self.schema.table_options.sequence_field}
+        names = {*self.schema.identity_columns, *self.schema.table_options.sequence_field}
         parts = read_data_file(
             self.metadata.store,
             file.path,

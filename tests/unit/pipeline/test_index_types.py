@@ -120,10 +120,12 @@ def test_moving_off_makes_order_and_ignored_deletes_fine() -> None:
     check_index_type(_schema({"index.type": "state", "index.global.enabled": "false", "sequence.field": "v"}))
 
 
-def test_a_key_with_some_partition_columns_is_not_written() -> None:
+def test_a_key_with_some_partition_columns_is_one_of_all_partitions() -> None:
     fields = [*SPEC["fields"], {"name": "q", "type": "INT"}]
-    with pytest.raises(UnsupportedError, match="holds some of the partition columns"):
-        check_index_type(_schema({}, {**SPEC, "fields": fields, "partitionKeys": ["p", "q"]}))
+    schema = _schema({}, {**SPEC, "fields": fields, "partitionKeys": ["p", "q"]})
+    check_index_type(schema)
+    assert schema.identity_columns == schema.primary_keys == ("p", "k")
+    assert schema.trimmed_primary_keys == ("k",)
 
 
 def test_cross_partition_tables_use_the_state() -> None:
