@@ -11,9 +11,10 @@ from __future__ import annotations
 import argparse
 import sys
 
+from jobs.engine_arguments import add_engine_arguments, local_runner, spark_runner
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline.lookup_store import run_lookup_store
-from lakeidx.pipeline.runner import LocalRunner, Runner
+from lakeidx.pipeline.runner import Runner
 from lakeidx.table.handle import TableHandle
 
 
@@ -37,22 +38,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("table", help="the table's directory")
     parser.add_argument("--local-dir", help="where tasks make files before they go to the store")
     parser.add_argument("--keep", action="store_true", help="remove nothing")
-    parser.add_argument("--engine", choices=("spark", "local"), default="spark", help="local: without Spark")
-    parser.add_argument("--master", help="Spark master; by default what spark-submit says, else local[*]")
-    parser.add_argument("--remote", help="Spark Connect address, sc://host:15002")
-    parser.add_argument("--parallelism", type=int, help="slots of the cluster, or threads with --engine local")
+    add_engine_arguments(parser)
     return parser
 
 
 def _runner(arguments: argparse.Namespace) -> Runner:
-    if arguments.engine == "local":
-        return LocalRunner(arguments.parallelism or 2)
-    # Without Spark asked for, none needs to be installed.
-    from lakeidx.spark.runner import SparkRunner
-    from lakeidx.spark.session import get_session
-
-    session = get_session(master=arguments.master, remote=arguments.remote, app_name="lakeidx lookup files")
-    return SparkRunner(session, parallelism=arguments.parallelism)
+    return local_runner(arguments) if arguments.engine == "local" else spark_runner(arguments, "lookup files")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lakeidx.cli.maintain_commands import parse_partition
+from jobs.engine_arguments import add_engine_arguments, local_runner, spark_runner
+from lakeidx.cli.maintain_commands import chosen_partitions
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline.compact import CompactionReport, run_compaction
-from lakeidx.pipeline.runner import LocalRunner, Runner
+from lakeidx.pipeline.runner import Runner
 from lakeidx.table.handle import TableHandle
 
 
@@ -42,35 +43,28 @@ def _parser() -> argparse.ArgumentParser:
         help="drop hashes of deleted keys, with --full; default as the option lakeidx.hash-index.shrink says",
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would be compacted")
-    parser.add_argument("--engine", choices=("spark", "local"), default="spark", help="local: without Spark")
-    parser.add_argument("--master", help="Spark master; by default what spark-submit says, else local[*]")
-    parser.add_argument("--remote", help="Spark Connect address, sc://host:15002")
-    parser.add_argument("--parallelism", type=int, help="slots of the cluster, or threads with --engine local")
+    add_engine_arguments(parser)
     return parser
 
 
 def _compact(arguments: argparse.Namespace) -> CompactionReport:
     table = TableHandle.open(arguments.table)
-    partitions = {parse_partition(p, table.schema) for p in arguments.partition} or None
     return run_compaction(
         table.metadata,
         _runner(arguments),
         full=arguments.full,
-        partitions=partitions,
+        partitions=chosen_partitions(arguments.partition, table.schema),
         shrink=arguments.shrink_index,
         dry_run=arguments.dry_run,
     )
 
 
 def _runner(arguments: argparse.Namespace) -> Runner:
-    if arguments.engine == "local" or arguments.dry_run:
-        return LocalRunner(arguments.parallelism or 2)
-    # Without Spark asked for, none needs to be installed.
-    from lakeidx.spark.runner import SparkRunner
-    from lakeidx.spark.session import get_session
-
-    session = get_session(master=arguments.master, remote=arguments.remote, app_name="lakeidx compaction")
-    return SparkRunner(session, parallelism=arguments.parallelism)
+    return (
+        local_runner(arguments)
+        if arguments.engine == "local" or arguments.dry_run
+        else spark_runner(arguments, "compaction")
+    )
 
 
 if __name__ == "__main__":

@@ -13,10 +13,11 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from dagster_project.runners import LazyRunner
+from jobs.engine_arguments import add_engine_arguments, local_runner, spark_runner
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline.config import PipelineConfig, load_pipeline
 from lakeidx.pipeline.context import BatchContext
-from lakeidx.pipeline.runner import LocalRunner, Runner
+from lakeidx.pipeline.runner import Runner
 from lakeidx.pipeline.upsert import make_context
 from lakeidx.table.handle import TableHandle
 
@@ -29,29 +30,16 @@ def stage_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--overwrite", choices=("partitions", "table"), help="replace instead of upsert; give it to every stage"
     )
-    parser.add_argument(
-        "--engine", choices=("spark", "local"), default="spark", help="local: in this process, without Spark"
-    )
-    parser.add_argument("--master", help="Spark master; by default what spark-submit says, else local[*]")
-    parser.add_argument("--remote", help="Spark Connect address, sc://host:15002")
-    parser.add_argument("--parallelism", type=int, help="slots of the cluster, when Spark cannot tell")
+    add_engine_arguments(parser)
     return parser
 
 
 def make_runner(arguments: argparse.Namespace) -> Runner:
     """Where the stage's tasks run."""
     if arguments.engine == "local":
-        return LocalRunner(arguments.parallelism or 2)
-    return LazyRunner(lambda: _spark_runner(arguments))
-
-
-def _spark_runner(arguments: argparse.Namespace) -> Runner:
-    # A stage that runs locally, or has finished before, needs no Spark.
-    from lakeidx.spark.runner import SparkRunner
-    from lakeidx.spark.session import get_session
-
-    session = get_session(master=arguments.master, remote=arguments.remote, app_name=f"lakeidx {arguments.batch_id}")
-    return SparkRunner(session, parallelism=arguments.parallelism)
+        return local_runner(arguments)
+    # A stage that has finished before needs no Spark.
+    return LazyRunner(lambda: spark_runner(arguments, arguments.batch_id))
 
 
 def open_table(arguments: argparse.Namespace, *, create: bool = False) -> tuple[PipelineConfig, TableHandle]:

@@ -18,7 +18,7 @@ from lakeidx.cli.context import (
     open_table,
     stages,
 )
-from lakeidx.cli.maintain_commands import DryRun, parse_partition
+from lakeidx.cli.maintain_commands import DryRun, chosen_partitions
 from lakeidx.cli.output import print_json
 from lakeidx.cli.read_commands import list_index
 from lakeidx.cli.write_commands import spark_runner
@@ -81,7 +81,7 @@ def rebuild(
     opened = open_table(table)
     names = [c.strip() for c in (columns or "").split(",") if c.strip()]
     wish = rebuild_wish(opened, index_type, names, drop=drop)
-    partitions = None if not partition else {parse_partition(p, opened.schema) for p in partition}
+    partitions = chosen_partitions(partition, opened.schema)
     runner: Runner = spark_runner(master, remote) if spark and not dry_run else LocalRunner(threads)
     with stages(no_progress) as tell:
         tell("index rebuild")
@@ -109,7 +109,7 @@ def resize(
 ) -> None:
     """Split buckets that have grown and merge small ones (index.type = bucket with engine CONSISTENT_HASHING)."""
     opened = open_table(table)
-    partitions = None if not partition else {parse_partition(p, opened.schema) for p in partition}
+    partitions = chosen_partitions(partition, opened.schema)
     runner: Runner = spark_runner(master, remote) if spark and not dry_run else LocalRunner(threads)
     with stages(no_progress) as tell:
         tell("ring resize")

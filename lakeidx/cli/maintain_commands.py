@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -54,7 +55,7 @@ def compact(
 ) -> None:
     """Compact the buckets that need it, or all of them."""
     opened = open_table(table)
-    partitions = None if not partition else {parse_partition(p, opened.schema) for p in partition}
+    partitions = chosen_partitions(partition, opened.schema)
     runner: Runner = spark_runner(master, remote) if spark and not dry_run else LocalRunner(threads)
     with stages(no_progress) as tell:
         tell("compaction")
@@ -62,6 +63,11 @@ def compact(
             opened.metadata, runner, full=full, partitions=partitions, shrink=shrink_index, dry_run=dry_run
         )
     print_json(report.model_dump(exclude=set() if dry_run else {"picked"}))
+
+
+def chosen_partitions(texts: Sequence[str] | None, schema: TableSchema) -> set[bytes] | None:
+    """What ``--partition`` names, as partition bytes; None for all."""
+    return {parse_partition(text, schema) for text in texts} if texts else None
 
 
 def parse_partition(text: str, schema: TableSchema) -> bytes:

@@ -66,15 +66,7 @@ def annotate_timestamps(tail: bytes, marks: Mapping[int, TimestampMark]) -> byte
 
 def _annotate_footer(footer: bytes, marks: Mapping[int, TimestampMark]) -> bytes:
     reader = _Compact(footer)
-    field, kind = reader.field(0)
-    if (field, kind) == (1, _I32):
-        reader.skip(kind)
-        field, kind = reader.field(field)
-    if (field, kind) != (2, _LIST):
-        raise InternalError("the footer does not begin with version and schema")
-    count, item = reader.list_header()
-    if item != _STRUCT:
-        raise InternalError("the footer's schema is not a list of structs")
+    count = _schema_elements(reader)
     out = [footer[: reader.pos]]
     for _ in range(count):
         begin = reader.pos
@@ -85,6 +77,20 @@ def _annotate_footer(footer: bytes, marks: Mapping[int, TimestampMark]) -> bytes
     return b"".join(out)
 
 
+def _schema_elements(reader: _Compact) -> int:
+    """Go to the first SchemaElement of a footer; gives how many there are."""
+    field, kind = reader.field(0)
+    if (field, kind) == (1, _I32):
+        reader.skip(kind)
+        field, kind = reader.field(field)
+    if (field, kind) != (2, _LIST):
+        raise InternalError("the footer does not begin with version and schema")
+    count, item = reader.list_header()
+    if item != _STRUCT:
+        raise InternalError("the footer's schema is not a list of structs")
+    return count
+
+
 def flat_elements(footer: bytes) -> dict[str, bytes]:
     """Top-level column that is not nested -> its SchemaElement as it stands in a footer.
 
@@ -92,13 +98,7 @@ def flat_elements(footer: bytes) -> dict[str, bytes]:
     errors   InternalError or CorruptFileError when the schema is none that Parquet writers make
     """
     reader = _Compact(footer)
-    field, kind = reader.field(0)
-    if (field, kind) == (1, _I32):
-        reader.skip(kind)
-        field, kind = reader.field(field)
-    if (field, kind) != (2, _LIST):
-        raise InternalError("the footer does not begin with version and schema")
-    count, _ = reader.list_header()
+    count = _schema_elements(reader)
     out: dict[str, bytes] = {}
     # Elements that are still to come below each open group; the root is the outermost one.
     open_groups = [1]

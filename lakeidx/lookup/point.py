@@ -163,10 +163,11 @@ class TableLookup:
                 for route in group:
                     self._ask(state, route, few, encoded, hits, found)
                 found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in hits.items()]
-                results.append(in_key_order(found, schema, asked.num_rows, complete))
+                if found or not apart:
+                    results.append(in_key_order(found, schema, asked.num_rows, complete))
             self.figures.keys += keys.num_rows
             self.figures.not_indexed += max(0, few.num_rows - sum(len(r.rows) for r in routes))
-            result = first_found(results)
+            result = first_found(results or [in_key_order([], schema, asked.num_rows, complete)])
             self.figures.found += int(result.found.sum())
         return result
 

@@ -105,10 +105,11 @@ def expire_table(
         notes += gone.notes
     staying = {n: t for n, t in tags.items() if n not in old_tags}
     progress = [p for c, (p, _) in consumers.items() if c not in old_consumers]
+    snapshots = read_snapshots(metadata)
     changelogs = expire_changelogs(
         metadata,
         schema,
-        read_snapshots(metadata),
+        snapshots,
         now_ms=now_ms,
         consumers=progress,
         tagged={t.snapshot.id: t.snapshot for t in staying.values()},
@@ -121,6 +122,7 @@ def expire_table(
         now_ms=now_ms,
         consumers=progress,
         tags=staying,
+        snapshots=snapshots,
         dry_run=dry_run,
     )
     return ExpireReport(
@@ -149,14 +151,17 @@ def expire_snapshots(
     now_ms: int,
     consumers: Sequence[int] = (),
     tags: Mapping[str, Tag] | None = None,
+    snapshots: Mapping[int, Snapshot] | None = None,
     dry_run: bool = False,
 ) -> ExpireReport:
     """Expire snapshots only.
 
     consumers   next snapshot of every consumer
     tags        all tags that stay; default: read now
+    snapshots   all that exist, by id, ascending; default: read now
     """
-    snapshots = read_snapshots(metadata)
+    if snapshots is None:
+        snapshots = read_snapshots(metadata)
     times = {i: s.time_millis for i, s in snapshots.items()}
     chosen = choose_range(times, retention, now_ms=now_ms, consumers=consumers)
     if chosen is None:

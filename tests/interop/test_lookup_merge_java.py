@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import lakeidx
 from lakeidx.errors import UnsupportedError
 from lakeidx.pipeline.compact import run_compaction
 from lakeidx.pipeline.lookup_store import run_lookup_store
@@ -69,19 +70,24 @@ def batch(r: random.Random, size: int, deletes: bool) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_both_read_the_same(name: str, tmp_path: Path) -> None:
-    options = TABLES[name]
+def java_table(name: str, folder: Path) -> tuple[JavaPaimon, Path]:
+    """A table made by Java, and where it lies."""
     spec = {
         "fields": [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "BIGINT"}, {"name": "w", "type": "STRING"}],
         "primaryKeys": ["k"],
         "partitionKeys": [],
-        "options": {"bucket": "1", "num-sorted-run.compaction-trigger": "4", **options},
+        "options": {"bucket": "1", "num-sorted-run.compaction-trigger": "4", **TABLES[name]},
     }  # fmt: skip
-    (tmp_path / "schema.json").write_text(json.dumps(spec))
-    place = tmp_path / "wh" / "d.db" / "t"
-    java = JavaPaimon(str(tmp_path / "wh"), "d.t")
-    java.run("create", str(tmp_path / "schema.json"))
+    (folder / "schema.json").write_text(json.dumps(spec))
+    place = folder / "wh" / "d.db" / "t"
+    java = JavaPaimon(str(folder / "wh"), "d.t")
+    java.run("create", str(folder / "schema.json"))
+    return java, place
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_both_read_the_same(name: str, tmp_path: Path) -> None:
+    java, place = java_table(name, tmp_path)
     r = random.Random(name)
     deletes = "removing" in name
     deepest = 0
@@ -116,19 +122,8 @@ def test_both_read_the_same(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["sum, lookup", "sum, force-lookup", "removing partial update, lookup"])
 def test_point_lookups_read_the_same(name: str, tmp_path: Path) -> None:
-    spec = {
-        "fields": [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "BIGINT"}, {"name": "w", "type": "STRING"}],
-        "primaryKeys": ["k"],
-        "partitionKeys": [],
-        "options": {"bucket": "1", "num-sorted-run.compaction-trigger": "4", **TABLES[name]},
-    }  # fmt: skip
-    (tmp_path / "schema.json").write_text(json.dumps(spec))
-    place = tmp_path / "wh" / "d.db" / "t"
-    java = JavaPaimon(str(tmp_path / "wh"), "d.t")
-    java.run("create", str(tmp_path / "schema.json"))
+    java, place = java_table(name, tmp_path)
     r = random.Random(name)
-    import lakeidx
-
     keys = pa.table({"k": pa.array(range(KEYS), pa.int32())})
     for i in range(6):
         written = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from lakeidx.table.expire_plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.rollback import roll_back
 from lakeidx.table.tags import create_tag, delete_tag, list_tags
+from tests.cut_off import StopsAfter
 from tests.reachable import files_on_disk, reachable, reopened
 from tests.tables import content, make_table, upsert
 
@@ -165,24 +165,6 @@ def test_a_tag_that_cannot_be_read_stops_everything(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match="tag-bad"):
         expire(table)
     assert files_on_disk(table) == before
-
-
-class StopsAfter:
-    """A store that fails after some deletions."""
-
-    def __init__(self, inner: Any, deletions: int) -> None:
-        self._inner = inner
-        self._left = deletions
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def delete_many(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            if self._left == 0:
-                raise UnavailableError("the machine went away", path=path)
-            self._left -= 1
-            self._inner.delete(path)
 
 
 def test_a_run_cut_off_anywhere_does_no_harm_and_the_next_one_finishes(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from lakeidx.table.expire_plan import ExpireRange, Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.tags import create_tag
 from lakeidx.table.view import decode_partition_dict
+from tests.cut_off import StopsAfter
 from tests.reachable import files_on_disk, reachable, reopened
 from tests.tables import content, make_table, upsert
 
@@ -116,24 +116,6 @@ def test_a_tag_keeps_its_files(tmp_path: Path) -> None:
         expire(table)
         assert content(reopened(table), tag="kept") == tagged
     assert min(read_changelogs(table.metadata)) > 3
-
-
-class StopsAfter:
-    """A store that fails after some deletions."""
-
-    def __init__(self, inner: Any, deletions: int) -> None:
-        self._inner = inner
-        self._left = deletions
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def delete_many(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            if self._left == 0:
-                raise UnavailableError("the machine went away", path=path)
-            self._left -= 1
-            self._inner.delete(path)
 
 
 def test_a_run_cut_off_does_no_harm_and_the_next_one_finishes(tmp_path: Path) -> None:
