@@ -6,7 +6,7 @@ WORK   ?= .work
 
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run ui test test-fast bench lint lock clean
+.PHONY: help install install-dev run ui test test-fast bench docs dist lint lock clean
 
 help: ## list the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 
 run: install ## run the main job on the real flights of 2013, and show what it did
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
-	@$(BIN)/python -m jobs.run_flights --work $(WORK)
+	@$(BIN)/python -m dagster_project.flights.run --work $(WORK)
 
 ui: install ## open the Dagster UI on http://127.0.0.1:3000
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
@@ -48,7 +48,16 @@ test-fast: install-dev ## run the fast lane only: no JVM, no network
 bench: install-dev ## measure lakeidx beside its peers (each result is checked before it is timed)
 	@$(BIN)/python -m bench
 
-lint: install-dev ## ruff and strict mypy
+docs: install-dev ## build the documentation site into .work/site (links are checked)
+	@$(BIN)/python -m docs.generate
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(WORK)/site
+	@echo "open $(WORK)/site/index.html"
+
+dist: install-dev ## build sdist and wheel into dist/
+	@rm -rf dist
+	@$(BIN)/python -m build --no-isolation --outdir dist
+
+lint: install-dev ## ruff (style, docstrings, security, complexity), formatting and strict mypy, tests and benchmarks included
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -59,4 +68,4 @@ lock: install-dev ## pin the newest versions that requirements*.in allow
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url -c requirements.lock requirements-dev.in -o requirements-dev.lock
 
 clean: ## remove what the main job and the tests have made (not the installation)
-	@rm -rf $(WORK) .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	@rm -rf $(WORK) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Runs the benchmarks one after another and keeps their figures. ``python -m bench [name ...] [--minutes 20] [-- ARGUMENTS]``
+"""Run the benchmarks one after another and keep their figures: ``python -m bench [name ...] [--minutes 20] [-- ARGUMENTS]``.
 
 Each ``bench/bench_<name>.py`` checks its results before it times them and fails when one is wrong. A run appends one line
 per figure to ``bench/results/<name>.jsonl``, with the time, the versions, the machine (cores, memory, load) and the commit.
@@ -35,6 +35,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "data": (),
     "engines": (),
     "checks": (),
+    "metadata": ("--files", "100000"),
     "file_index": ("--rows", "1000000"),
     "lookup_store": ("--rows", "10000,1000000"),
     "tagging": (),

@@ -13,7 +13,7 @@ those of tagging, of a batch's own filters (bloom), and of writing new locations
 The advice is asked for with several needs; it passes where the type it picks takes no more than 1.2 times what the fastest
 type that meets the needs takes. The run fails when it does not pass everywhere.
 
---calibrate times the workloads for fitting instead, and prints the costs that fit best (`lakeidx.tagging.advise_model.Costs`).
+--calibrate times the workloads for fitting instead, and prints the costs that fit best (`lakeidx.key_index.advice.model.Costs`).
 """
 
 from __future__ import annotations
@@ -37,25 +37,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.advice_plots import Case, draw_all
-from lakeidx.codec.binary_row_vec import hash_columns
-from lakeidx.data.parquet_write import write_data_files
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.data_file import EMPTY_ROW, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.table.changes import CommitRequest, TableChanges
-from lakeidx.table.commit import commit_changes
+from lakeidx.key_index.advice.advise import Measures, Needs, advise, measure
+from lakeidx.key_index.advice.model import Costs, Machine, predict
+from lakeidx.key_index.bloom.footer import BloomFooterBuilder, footer_builder
+from lakeidx.key_index.locations import CommitInfo, KeyBatch
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.port import IndexContext, KeyIndex
+from lakeidx.key_index.registry import make_key_index
+from lakeidx.key_index.state.state_index import StateKeyIndex
+from lakeidx.key_index.table_view import key_batch, make_tag_context
+from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import HASH_INDEX
-from lakeidx.tagging.advise import Measures, Needs, advise, measure
-from lakeidx.tagging.advise_model import Costs, Machine, predict
-from lakeidx.tagging.base import CommitInfo, KeyBatch, TagContext, Tagger, ThreadPool
-from lakeidx.tagging.bloom_footer import BloomFooterBuilder, footer_builder
-from lakeidx.tagging.options import IndexOptions
-from lakeidx.tagging.state import StateTagger
-from lakeidx.tagging.table_view import key_batch, make_tag_context
-from lakeidx.tagging.taggers import make_tagger
+from lakeidx.tasks.runner import LocalRunner
 
 FPP = 1e-6
 TYPES = ("hash", "bucket", "bloom", "simple", "global-bloom", "global-simple", "state")
@@ -125,11 +127,11 @@ class Made:
     bucket_of: npt.NDArray[np.int32]
     folder: Path
 
-    def context(self, options: dict[str, str]) -> TagContext:
+    def context(self, options: dict[str, str]) -> IndexContext:
         """A fresh view of the table, one thread."""
         metadata = TableHandle.open(str(self.handle.paths.root)).metadata
         index_dir = str(self.folder / "index")
-        made = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=index_dir, pool=ThreadPool(1))
+        made = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=index_dir, pool=LocalRunner(1))
         return dataclasses.replace(made, options=IndexOptions({**metadata.latest_schema().options, **options}))
 
 
@@ -247,26 +249,26 @@ def time_type(made: Made, kind: str, rounds: int) -> float:
         "index.state.dir": str(made.folder / "state"),
         "hoodie.bucket.index.num.buckets": "256",
     }
-    tagger = make_tagger(IndexOptions(options))
+    key_index = make_key_index(IndexOptions(options))
     try:
         if kind != "bucket":
-            found = tagger.tag(_fresh(made), made.context(options))
+            found = key_index.tag(_fresh(made), made.context(options))
             wrong = int((found.bucket != made.bucket_of).sum())
             if wrong > (len(made.batch) // 1000 if kind == "hash" else 0):
                 raise SystemExit(f"{kind}, {made.spec.name}: {wrong} of {len(made.batch)} locations are wrong")
-        best = min(_one_round(made, tagger, kind, options) for _ in range(rounds))
-        return best + _upkeep(made, tagger, kind, options)
+        best = min(_one_round(made, key_index, kind, options) for _ in range(rounds))
+        return best + _upkeep(made, key_index, kind, options)
     finally:
-        if isinstance(tagger, StateTagger):
-            tagger.close()
+        if isinstance(key_index, StateKeyIndex):
+            key_index.close()
 
 
-def _one_round(made: Made, tagger: Tagger, kind: str, options: dict[str, str]) -> float:
+def _one_round(made: Made, key_index: KeyIndex, kind: str, options: dict[str, str]) -> float:
     context, batch = made.context(options), _fresh(made)
     if kind == "bucket":
         # Placing says it all; `tag` would do it a second time.
-        return cpu(lambda: tagger.place_inserts(batch, context))
-    return cpu(lambda: tagger.tag(batch, context))
+        return cpu(lambda: key_index.place_inserts(batch, context))
+    return cpu(lambda: key_index.tag(batch, context))
 
 
 def _fresh(made: Made) -> KeyBatch:
@@ -274,7 +276,7 @@ def _fresh(made: Made) -> KeyBatch:
     return KeyBatch(b.partitions, b.partition, b.keys, b.key_types, b.hashes)
 
 
-def _upkeep(made: Made, tagger: Tagger, kind: str, options: dict[str, str]) -> float:
+def _upkeep(made: Made, key_index: KeyIndex, kind: str, options: dict[str, str]) -> float:
     """What the index adds to the commit of the batch; for the state the last thing that is done with it."""
     if "bloom" in kind:
         context = made.context(options)
@@ -282,7 +284,7 @@ def _upkeep(made: Made, tagger: Tagger, kind: str, options: dict[str, str]) -> f
     if kind != "state":
         return 0.0
     context, batch = made.context(options), _fresh(made)
-    was = tagger.tag(batch, context)
+    was = key_index.tag(batch, context)
     metadata = TableHandle.open(str(made.handle.paths.root)).metadata
     changes = TableChanges(append=_copy_of_a_file(context, made))
     result = commit_changes(metadata, CommitRequest(commit_user="again", changes=changes, check_sequences=False))
@@ -300,16 +302,16 @@ def _upkeep(made: Made, tagger: Tagger, kind: str, options: dict[str, str]) -> f
         was=was,
         added=[f for f in after.view.files(None) if f.meta.file_name not in known],
     )
-    return cpu(lambda: tagger.update_locations(commit, after))
+    return cpu(lambda: key_index.update_locations(commit, after))
 
 
-def _write_filter(made: Made, context: TagContext) -> None:
+def _write_filter(made: Made, context: IndexContext) -> None:
     builder = BloomFooterBuilder(made.batch.keys.column_names, context.options)
     builder.add(made.batch.keys)
     builder.finish()
 
 
-def _copy_of_a_file(context: TagContext, made: Made) -> tuple[ManifestEntry, ...]:
+def _copy_of_a_file(context: IndexContext, made: Made) -> tuple[ManifestEntry, ...]:
     """A new snapshot needs a file; what is in it does not matter to what is timed."""
     file = context.view.files(None)[0]
     meta = dataclasses.replace(file.meta, file_name=f"copy-{file.meta.file_name}", level=0)
@@ -323,7 +325,7 @@ def measures_of(made: Made, sample: int = 20_000) -> Measures:
     rows = np.sort(np.random.default_rng(3).choice(len(b), min(sample, len(b)), replace=False))
     part = KeyBatch(b.partitions, b.partition[rows], b.keys.take(pa.array(rows)), b.key_types, b.hashes[rows])
     context = made.context({})
-    located = make_tagger(IndexOptions({"index.type": "simple"})).tag(part, context)
+    located = make_key_index(IndexOptions({"index.type": "simple"})).tag(part, context)
     files = context.view.files(None)
     footer = pq.read_metadata(files[0].path).row_group(0)
     key_column = next(i for i in range(footer.num_columns) if footer.column(i).path_in_schema == "id")

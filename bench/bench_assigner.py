@@ -1,7 +1,7 @@
 """Speed of bucket assignment per core: PartitionIndex over columns of key hashes.
 
-Every case is first checked on its leading rows against the row-by-row rules (`lakeidx.index.reference`), then timed on all
-rows, one thread, best of several rounds. For comparison, org.apache.paimon.index.PartitionIndex of release 1.4.2 on
+Every case is first checked on its leading rows against the row-by-row rules (`lakeidx.testing.reference_assigner`), then
+timed on all rows, one thread, best of several rounds. For comparison, org.apache.paimon.index.PartitionIndex of release 1.4.2 on
 such a machine: about 6 M new and 23 M known hashes a second at 5 M hashes.
 
     python bench/bench_assigner.py [--rows 1000000,10000000] [--rounds 5] [--json]
@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.index import AssignRules, PartitionIndex, RandomBuckets, plan_index_update, split_by_assigner
-from lakeidx.index.reference import ReferenceIndex
+from lakeidx.bucket_assignment import AssignRules, PartitionIndex, RandomBuckets, plan_index_update, split_by_assigner
+from lakeidx.testing.reference_assigner import ReferenceIndex
 
 Column = NDArray[np.int32]
 CHECKED_ROWS = 200_000

@@ -35,17 +35,17 @@ from rich.table import Table
 from bench.bench_upsert import expected, make_input
 from bench.bench_upsert import verify as verify_content
 from bench.lineitem import CACHE, lineitem, table_spec
-from dagster_project import check_assets
-from dagster_project.check_assets import batch_results, check_results, table_results
+from dagster_project.assets import checks as check_assets
+from dagster_project.assets.checks import batch_results, check_results, table_results
+from dagster_project.assets.maintenance import count_orphans
 from dagster_project.definitions import build_definitions
 from dagster_project.home import prepare_home
-from dagster_project.maintenance_assets import count_orphans
+from dagster_project.metadata.table_plots import hash_plot, history_plot, view_plots
 from dagster_project.resources import SparkResource
-from dagster_project.table_plots import hash_plot, history_plot, view_plots
-from lakeidx.pipeline.config import load_pipeline
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, upsert_files
+from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.pipeline_file.model import load_pipeline
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
 
 #: Seconds that issue 6 allows, on two cores, for 600 k rows upserted into 6 M.
 TARGETS = {"checks after upsert": 4.0, "full verification": 10.0, "dagster overhead": 2.0}
@@ -189,7 +189,7 @@ def measure_overhead(rounds: int, folder: Path) -> Figure:
                 if not result.success or not all(e.passed for e in result.get_asset_check_evaluations()):
                     sys.exit("the run failed")
                 stages = sum(
-                    float(e.materialization.metadata["lakeidx/seconds"].value)  # type: ignore[arg-type]
+                    float(e.materialization.metadata["lakeidx/seconds"].value)  # type: ignore[arg-type, misc]
                     for e in result.get_asset_materialization_events()
                 )
                 # The first run imports and compiles.

@@ -24,13 +24,9 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from lakeidx.codec.binary_row import encode_row
-from lakeidx.codec.binary_row_vec import encode_rows, hash_columns
 from lakeidx.codec.bucket import fixed_buckets
-from lakeidx.codec.compacted_row import encode_compacted
-from lakeidx.codec.compacted_row_vec import decode_compacted_rows, encode_compacted_rows
-from lakeidx.codec.murmur import hash_words
-from lakeidx.codec.order_key import (
+from lakeidx.codec.hashes.murmur import hash_words
+from lakeidx.codec.order.key import (
     argsort_keys,
     compare_rows,
     is_sorted,
@@ -38,6 +34,10 @@ from lakeidx.codec.order_key import (
     run_starts,
     search_sorted,
 )
+from lakeidx.codec.rows.binary_row import encode_row
+from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
+from lakeidx.codec.rows.compacted_row import encode_compacted
+from lakeidx.codec.rows.compacted_row_vec import decode_compacted_rows, encode_compacted_rows
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.types import DataType, parse_type
 

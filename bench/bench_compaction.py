@@ -34,11 +34,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.lineitem import CACHE, KEYS, lineitem, plain, table_spec
-from lakeidx.codec.warm_up import warm_up
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, upsert_files
+from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.warm_up import warm_up
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.peak_memory import peak_mib
 from tests.java_tools import compiled, java_command, run_command, witness_classpath
 
 SUMMED = "l_partkey"
@@ -97,7 +98,6 @@ def expected(files: Sequence[Path]) -> tuple[int, int]:
 
 def build(source: Path, upserts: Sequence[Path], folder: Path, threads: int) -> TableHandle:
     """The table: loaded, then upserted twice."""
-
     table = TableHandle.create(f"{folder}/wh/b.db/lineitem", table_spec(pq.read_schema(source)))
     for i, file in enumerate((source, *upserts)):
         upsert_files(make_context(table.metadata, f"b{i}", runner=LocalRunner(threads)), [str(file)])
@@ -125,7 +125,7 @@ def measure(case: str, rounds: int, step: Callable[[], tuple[int, int]]) -> Figu
         cpu, started = cpu_seconds(), time.perf_counter()
         rows_in, rows_out = step()
         seconds, used = time.perf_counter() - started, cpu_seconds() - cpu
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        peak = peak_mib()
         figure = Figure(case, rows_in, rows_out, round(seconds, 2), round(used, 2), peak, round(os.getloadavg()[0], 1),
                         TARGETS.get(case))  # fmt: skip
         best = figure if best is None or figure.seconds < best.seconds else best
@@ -135,7 +135,7 @@ def measure(case: str, rounds: int, step: Callable[[], tuple[int, int]]) -> Figu
 
 def run(source: Path, rounds: int, threads: int, folder: Path, *, with_java: bool) -> list[Figure]:
     """All figures."""
-    warm_up()
+    warm_up(only=("codecs",))
     upserts = make_upserts(source, folder)
     base = build(source, upserts, folder, threads)
     files = (source, *upserts)

@@ -34,13 +34,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.codec.bucket import fixed_buckets
-from lakeidx.data.merge import merge_rows, merge_sorted_runs
-from lakeidx.data.parquet_read import read_data_file
-from lakeidx.data.parquet_write import write_data_files
+from lakeidx.data.merge.merge_runs import merge_rows, merge_sorted_runs
+from lakeidx.data.read_data_file import read_data_file
+from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.file_names import NewFileNames
-from lakeidx.format.schema import TableSchema, new_schema
+from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.storage import LocalStore
+from lakeidx.testing.peak_memory import peak_mib
 
 STORE = LocalStore(sync=False)
 COLUMNS = {
@@ -224,7 +225,7 @@ def best(
     note: str = "",
 ) -> tuple[list[Any], Figure]:
     """The best of some rounds."""
-    results, figures = [], []
+    results, figures = [], []  # type: ignore[var-annotated]
     for _ in range(rounds):
         results, wall, cpu = run_all(pool, work, jobs)
         figures.append(Figure(case, round(wall, 3), round(cpu, 3), rows, note))
@@ -298,7 +299,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Figure]:
         again, _, _ = run_all(pool, scan, [(b, (SUMMED, *schema.primary_keys)) for b in compacted])
         check(again, want)
         out = sum(f.file_size for b in compacted for run in b.runs for f in run)
-        peak = max(pool.map(peak_mb, range(4 * args.workers)))
+        peak = max(pool.map(peak_of_worker, range(4 * args.workers)))
     figures[-1] = Figure(
         **{
             **asdict(figures[-1]),
@@ -315,10 +316,9 @@ def check(found: Sequence[tuple[int, int]], want: tuple[int, int]) -> None:
         sys.exit(f"wrong result: {got} instead of {want}")
 
 
-def peak_mb(_: int) -> int:
-    """Most memory this worker has held. Not ``ru_maxrss``, which a new process takes over from the one that started it."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) // 1024
+def peak_of_worker(_: int) -> int:
+    """Most memory this worker has held, MiB."""
+    return peak_mib()
 
 
 def main() -> None:

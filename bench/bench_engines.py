@@ -25,8 +25,8 @@ from rich.table import Table
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.engines import make_engine
 from lakeidx.data.engines.java_order import identity
-from lakeidx.data.engines.reference import Record, make_reference_engine, merge_reduced
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.testing.reference_engines import Record, make_reference_engine, merge_reduced
 from lakeidx.types import Field, parse_type, to_arrow
 
 SEED = 20130101

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakeidx.file_index.container import encode_container
 from lakeidx.file_index.evaluate import evaluate_container
+from lakeidx.file_index.kinds.types import FileIndexResult, Verdict
 from lakeidx.file_index.registry import file_index_of
-from lakeidx.format.file_index import encode_container
-from lakeidx.format.file_index_types import FileIndexResult, Verdict
 from lakeidx.predicate import evaluate, parse_where
 from lakeidx.types import Field, parse_type
 

@@ -30,14 +30,14 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table as View
 
-from bench.bench_upsert import lineitem
+from bench.lineitem import lineitem
 from lakeidx.api import Table
-from lakeidx.format.schema import encode_schema
-from lakeidx.format.schema_change import evolve, remove_options, set_options
-from lakeidx.lookup import warm_up
-from lakeidx.lookup.point import TableLookup
-from lakeidx.pipeline.lookup_store import run_lookup_store
-from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.format.schema.changes import evolve, remove_options, set_options
+from lakeidx.format.schema.schema_file import encode_schema
+from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.maintenance.lookup_store import run_lookup_store
+from lakeidx.maintenance.warm_up import warm_up
+from lakeidx.tasks.runner import LocalRunner
 
 KEYS = ["l_orderkey", "l_linenumber"]
 CASES = {
@@ -173,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unknown case {unknown[0]}; there are {', '.join(CASES)}")
     source = args.lineitem or lineitem(args.scale, args.cache)
     rows = pq.ParquetFile(source).metadata.num_rows
-    warm_up()
+    warm_up(only=("lookup stores",))
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
         uri = f"{folder}/wh/b.db/lineitem"

@@ -28,18 +28,18 @@ import pyarrow.parquet as pq
 
 from bench.bench_upsert import Usage
 from bench.lineitem import lineitem, table_spec
-from lakeidx.data.parquet_write import write_data_files
+from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.data.write_data_file import write_data_files
 from lakeidx.file_index import DataFileIndexWriter, IndexedColumn
 from lakeidx.format.file_names import NewFileNames
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, upsert_files
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import filter_table
 from lakeidx.spark.datasource import read_table
 from lakeidx.spark.session import get_session
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle, bind_where
-from lakeidx.table.scan_plan import PlanOptions
+from lakeidx.table.scan.plan import PlanOptions
+from lakeidx.tasks.runner import LocalRunner
 
 BUCKETS = 14
 KEYS = ("l_orderkey", "l_linenumber")
@@ -119,7 +119,7 @@ def ask(table: TableHandle, everything: pa.Table, where: str, rounds: int, limit
     keys = [(k, "ascending") for k in KEYS]
     if not found.sort_by(keys).equals(expected.sort_by(keys)):
         raise SystemExit(f"{where}: other rows than a full scan gives")
-    explained = scan.explain().figures
+    explained = scan.explain().metrics
     if explained.read != scan.counters or explained.rows_selected != found.num_rows:
         raise SystemExit(f"{where}: the explanation says {explained.read}, the run counted {scan.counters}")
     seconds, cpu = best(lambda: table.scan(where=where, columns=_SHOWN).to_arrow(), rounds)
@@ -135,7 +135,7 @@ def opened(table: TableHandle, everything: pa.Table) -> Figure:
     asked = np.unique(values.take(pa.array(np.linspace(0, len(values) - 1, _PROBES).astype(np.int64))).to_numpy())
     files = holding = rows = 0
     for value in asked.tolist():
-        figures = table.scan(where=f"l_partkey = {value}", columns=list(KEYS)).explain().figures
+        figures = table.scan(where=f"l_partkey = {value}", columns=list(KEYS)).explain().metrics
         files += figures.read.files
         holding += figures.read.files - figures.opened_for_nothing
         rows += figures.rows_selected
@@ -244,7 +244,7 @@ def measure(table: TableHandle, folder: Path, rounds: int, *, spark: bool) -> li
 
 def ask_absent(table: TableHandle, where: str, rounds: int) -> Figure:
     """A value that is nowhere."""
-    explained = table.scan(where=where).explain().figures
+    explained = table.scan(where=where).explain().metrics
     if explained.rows_selected or explained.planned_files != BUCKETS:
         raise SystemExit(f"{where}: {explained.rows_selected} rows, {explained.planned_files} files after statistics")
     seconds, cpu = best(lambda: table.scan(where=where).to_arrow(), rounds)

@@ -38,27 +38,28 @@ import numpy.typing as npt
 import psutil
 import pyarrow as pa
 
-from lakeidx.codec.binary_row_vec import hash_columns
-from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.data.parquet_write import write_data_files
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.data_file import EMPTY_ROW, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.table.changes import CommitRequest, TableChanges
-from lakeidx.table.commit import commit_changes
+from lakeidx.key_index.bloom.footer import footer_builder
+from lakeidx.key_index.bucket.ids import bucket_of
+from lakeidx.key_index.hbase.client import create_location_table
+from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
+from lakeidx.key_index.locations import KeyBatch, KeyLocations
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.port import IndexContext, KeyIndex
+from lakeidx.key_index.registry import make_key_index
+from lakeidx.key_index.state.state_index import StateKeyIndex
+from lakeidx.key_index.table_view import key_batch, make_tag_context
+from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import HASH_INDEX
-from lakeidx.tagging.base import KeyBatch, TagContext, Tagger, TagResult
-from lakeidx.tagging.bloom_footer import footer_builder
-from lakeidx.tagging.bucket_id import bucket_of
-from lakeidx.tagging.hbase import HBaseTagger
-from lakeidx.tagging.hbase_client import create_location_table
-from lakeidx.tagging.options import IndexOptions
-from lakeidx.tagging.state import StateTagger
-from lakeidx.tagging.table_view import key_batch, make_tag_context
-from lakeidx.tagging.taggers import make_tagger
 
 BUCKETS = 12
 ORDERS = ("ordered", "random")
@@ -113,7 +114,7 @@ class Workload:
     bucket_of: npt.NDArray[np.int32]
     folder: Path
 
-    def context(self, options: dict[str, str]) -> TagContext:
+    def context(self, options: dict[str, str]) -> IndexContext:
         """A fresh view of the table: nothing cached from an earlier round."""
         handle = TableHandle.open(str(self.handle.paths.root))
         metadata = handle.metadata
@@ -221,7 +222,7 @@ def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workl
     return Workload(order, rows, handle, batch, bucket_of, folder / order)
 
 
-def check(found: TagResult, work: Workload, kind: str) -> None:
+def check(found: KeyLocations, work: Workload, kind: str) -> None:
     """Every location is the true one (hashes collide now and then, and then lead to another key's bucket)."""
     wrong = int((found.bucket != work.bucket_of).sum())
     allowed = len(work.batch) // 1000 if kind == "hash" else 0
@@ -244,20 +245,20 @@ def time_tagging(work: Workload, kind: str, rounds: int) -> list[Figure]:
     if kind == "bloom-cache":
         name, options["hoodie.bloom.index.use.metadata"] = "bloom", "true"
     options["index.type"] = name
-    tagger = make_tagger(IndexOptions(options))
+    key_index = make_key_index(IndexOptions(options))
     out = []
-    if isinstance(tagger, StateTagger):
+    if isinstance(key_index, StateKeyIndex):
         with _PeakMemory() as memory:
-            figure = _time(work, f"{kind} build", lambda: tagger, options, 1, first=False)
-        assert tagger.last_action is not None
-        assert tagger.last_action.kind == "rebuilt"
+            figure = _time(work, f"{kind} build", lambda: key_index, options, 1, first=False)
+        assert key_index.last_action is not None
+        assert key_index.last_action.kind == "rebuilt"
         out.append(dataclasses.replace(figure, peak_mib=memory.mib))
     if kind == "bloom-cache":
         context = work.context(options)
-        tagger.update_locations(None, context)  # type: ignore[arg-type]
-    out.append(_time(work, kind, lambda: tagger, options, rounds))
-    if isinstance(tagger, StateTagger):
-        tagger.close()
+        key_index.update_locations(None, context)  # type: ignore[arg-type]
+    out.append(_time(work, kind, lambda: key_index, options, rounds))
+    if isinstance(key_index, StateKeyIndex):
+        key_index.close()
     return out
 
 
@@ -283,13 +284,13 @@ class _PeakMemory:
 
     @property
     def mib(self) -> int:
-        return (self._most - self._before) >> 20
+        return int((self._most - self._before) >> 20)
 
 
 def _time(
     work: Workload,
     kind: str,
-    tagger: Callable[[], Tagger],
+    key_index: Callable[[], KeyIndex],
     options: dict[str, str],
     rounds: int,
     *,
@@ -297,16 +298,16 @@ def _time(
 ) -> Figure:
     """The best of some rounds; `first` checks an answer before the first one is timed."""
     if first:
-        check(tagger().tag(fresh_batch(work), work.context(options)), work, kind)
+        check(key_index().tag(fresh_batch(work), work.context(options)), work, kind)
     best, cpu, figures = float("inf"), 0.0, {}
     for _ in range(rounds):
         context, batch = work.context(options), fresh_batch(work)
         started, cpu_started = time.perf_counter(), time.process_time()
-        found = tagger().tag(batch, context)
+        found = key_index().tag(batch, context)
         seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
         check(found, work, kind)
         if seconds < best:
-            best, cpu, figures = seconds, cpu_seconds, {k: v for k, v in found.figures.as_dict().items() if v}
+            best, cpu, figures = seconds, cpu_seconds, {k: v for k, v in found.metrics.as_dict().items() if v}
     limit = LIMITS.get((kind, work.order))
     return Figure(kind, work.order, len(work.batch), work.rows, best, cpu, limit, figures)
 
@@ -314,7 +315,7 @@ def _time(
 def _time_bucket(work: Workload, rounds: int) -> Figure:
     """Computed buckets; a thousand of them are checked against the scalar rule before the first timed round and after each."""
     options = {"index.type": "bucket", "hoodie.bucket.index.num.buckets": "256"}
-    tagger = make_tagger(IndexOptions(options))
+    key_index = make_key_index(IndexOptions(options))
     best, cpu = float("inf"), 0.0
     sample = np.random.default_rng(1).choice(len(work.batch), min(1000, len(work.batch)), replace=False)
     texts = work.batch.keys.column("id").take(pa.array(sample)).to_pylist()
@@ -322,8 +323,8 @@ def _time_bucket(work: Workload, rounds: int) -> Figure:
     for number in range(rounds + 1):
         context, batch = work.context(options), fresh_batch(work)
         started, cpu_started = time.perf_counter(), time.process_time()
-        placed = tagger.place_inserts(batch, context)
-        tagger.tag(batch, context)
+        placed = key_index.place_inserts(batch, context)
+        key_index.tag(batch, context)
         seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
         if placed is None or not np.array_equal(placed[sample], expected):
             raise SystemExit("bucket: keys are not where the scalar rule puts them")
@@ -347,14 +348,14 @@ def time_hbase(work: Workload, port: int, keys: int) -> list[Figure]:
     b = work.batch
     batch = KeyBatch(b.partitions, b.partition[:keys], b.keys.slice(0, keys), b.key_types, b.hashes[:keys])
     part = dataclasses.replace(work, batch=batch, bucket_of=work.bucket_of[:keys])
-    tagger, context = HBaseTagger(), part.context(options)
+    key_index, context = HBaseKeyIndex(), part.context(options)
     known = np.flatnonzero(part.bucket_of >= 0)
     loaded = KeyBatch(b.partitions, b.partition[known], batch.keys.take(known), b.key_types, b.hashes[known])
     started = time.perf_counter()
-    tagger.load(loaded, part.bucket_of[known], context)
+    key_index.load(loaded, part.bucket_of[known], context)
     seconds = time.perf_counter() - started
     put = Figure("hbase load", work.order, len(known), work.rows, seconds, 0.0, None, {})
-    return [put, _time(part, "hbase", lambda: tagger, options, 1)]
+    return [put, _time(part, "hbase", lambda: key_index, options, 1)]
 
 
 def main() -> int:

@@ -34,8 +34,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.lineitem import CACHE, KEYS, lineitem, plain, table_spec
-from lakeidx.codec.warm_up import warm_up
-from lakeidx.pipeline.upsert import BatchResult, make_context, upsert_files
+from lakeidx.batch.upsert import BatchResult, make_context, upsert_files
+from lakeidx.maintenance.warm_up import warm_up
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session
 from lakeidx.table.handle import TableHandle
@@ -213,7 +213,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Figure]:
     session = get_session(master=f"local[{args.cores}]", config={"spark.driver.memory": args.driver_memory})
     runner, usage = SparkRunner(session), Usage()
     try:
-        runner.map(lambda _: warm_up(), list(range(args.cores)), label="warm")
+        runner.map(lambda _: warm_up(only=("codecs",)), list(range(args.cores)), label="warm")
         in_own_process(make_input, source, 600_000, folder)
         warm = TableHandle.create(f"{folder}/wh/b.db/warm", table_spec(schema))
         for batch in ("w1", "w2"):

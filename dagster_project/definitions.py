@@ -9,10 +9,11 @@ from pathlib import Path
 
 import dagster as dg
 
+from dagster_project.assets.pipeline_files import build_pipeline_files
 from dagster_project.factory import TableDefinitions, build_table
 from dagster_project.resources import SparkResource, resources_from_environment
 from dagster_project.sensors.failed_runs import build_failed_run_sensor
-from lakeidx.pipeline.config import load_pipelines
+from lakeidx.pipeline_file.model import load_pipelines
 
 log = logging.getLogger(__name__)
 PIPELINES = Path(os.environ.get("LAKEIDX_PIPELINES", Path(__file__).parent.parent / "pipelines"))
@@ -23,31 +24,33 @@ warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 
 
 def build_definitions(folder: Path, *, spark: SparkResource | None = None) -> dg.Definitions:
-    """Definitions of all pipelines in a folder; a bad file is logged with its line, the others load.
+    """Build the definitions of all pipelines in a folder; a bad file shows as a failed check and in the log, the others load.
 
     spark   where stages run; None = what the environment says
     """
     pipelines, errors = load_pipelines(folder)
+    left_out = {file.name: error.problems for file, error in errors.items()}
     tables: list[TableDefinitions] = []
     for file, pipeline in pipelines.items():
         try:
             tables.append(build_table(pipeline))
         except dg.DagsterError as error:
-            errors[file] = error  # type: ignore[assignment]
-    for file, problem in errors.items():
-        log.error("pipeline file left out: %s", problem if str(file) in str(problem) else f"{file}: {problem}")
+            left_out[file.name] = (str(error),)
+    for name, problems in left_out.items():
+        log.error("pipeline file left out: %s: %s", folder / name, "; ".join(problems))
+    files = build_pipeline_files(folder, len(tables), left_out)
     return dg.Definitions(
-        assets=[a for t in tables for a in t.assets],
-        asset_checks=[c for t in tables for c in t.checks],
+        assets=[*(a for t in tables for a in t.assets), files.asset],
+        asset_checks=[*(c for t in tables for c in t.checks), files.check],
         jobs=[j for t in tables for j in t.jobs],
-        sensors=[*(s for t in tables for s in t.sensors), build_failed_run_sensor()],
+        sensors=[*(s for t in tables for s in t.sensors), build_failed_run_sensor(), files.sensor],
         schedules=[s for t in tables for s in t.schedules],
         resources=resources_from_environment(spark=spark),
         # One process per run: one Spark session, one import of what stages need.
         executor=dg.in_process_executor,
         metadata={
             "lakeidx/pipelines": len(tables),
-            **{f"lakeidx/left_out/{f.name}": str(e) for f, e in errors.items()},
+            **{f"lakeidx/left_out/{name}": "; ".join(problems) for name, problems in left_out.items()},
         },
     )
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.check_assets import build_checks
-from dagster_project.landing_asset import build_landing_asset
-from dagster_project.lookup_asset import build_lookup_asset
-from dagster_project.maintenance_assets import build_compaction_asset, build_expiry_asset, build_verification_asset
+from dagster_project.assets.checks import build_checks
+from dagster_project.assets.landing import build_landing_asset, build_landing_check
+from dagster_project.assets.lookup_store import build_lookup_asset
+from dagster_project.assets.maintenance import build_compaction_asset, build_expiry_asset, build_verification_asset
+from dagster_project.assets.stages import build_stage_assets
 from dagster_project.names import (
     COMPACTION,
     LOOKUP_STORE,
@@ -24,8 +25,7 @@ from dagster_project.names import (
 )
 from dagster_project.sensors.compaction import build_compaction_sensor
 from dagster_project.sensors.landing import build_landing_sensor
-from dagster_project.stage_assets import build_stage_assets
-from lakeidx.pipeline.config import PipelineConfig
+from lakeidx.pipeline_file.model import PipelineConfig
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class TableDefinitions:
 
 
 def build_table(pipeline: PipelineConfig) -> TableDefinitions:
-    """Assets, checks, jobs, sensors and schedules of a table."""
+    """Build the assets, checks, jobs, sensors and schedules of a table."""
     out = TableDefinitions()
     out.assets = [
         build_landing_asset(pipeline),
@@ -49,7 +49,7 @@ def build_table(pipeline: PipelineConfig) -> TableDefinitions:
         build_expiry_asset(pipeline),
         build_verification_asset(pipeline),
     ]
-    out.checks = list(build_checks(pipeline))
+    out.checks = [build_landing_check(pipeline), *build_checks(pipeline)]
     if pipeline.lookup_store:
         out.assets.append(build_lookup_asset(pipeline))
         key = asset_key(pipeline, LOOKUP_STORE)
@@ -57,7 +57,7 @@ def build_table(pipeline: PipelineConfig) -> TableDefinitions:
     batch = dg.define_asset_job(
         batch_job_name(pipeline),
         selection=asset_keys(pipeline),
-        description=f"Takes landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
+        description=f"Reads landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
     )
     out.jobs.append(batch)
     schedules = pipeline.schedules

@@ -1,4 +1,4 @@
-"""What an error means for a run: try again, give up, or call somebody. One table for steps, runs and the failed-run sensor.
+"""What an error means for a run: try again, give up, or call someone. One table for steps, runs and the failed-run sensor.
 
 Dagster has three ways to run something again, and they listen to different things:
 
@@ -18,7 +18,7 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.errors import LakeIdxError
-from lakeidx.pipeline.config import PipelineConfig
+from lakeidx.pipeline_file.model import PipelineConfig
 
 ERROR_KIND = "lakeidx/error_kind"
 WHAT_TO_DO = "lakeidx/what_to_do"
@@ -44,18 +44,19 @@ REACTIONS: dict[str, Reaction] = {
     "corrupt_file": Reaction(False, True, "Bytes are damaged: restore the file that is named, then run the verification job."),
     "unsupported": Reaction(False, False, "The table uses a format version or feature this release lacks: upgrade lakeidx."),
     "commit_conflict": Reaction(True, False, "Other writers were faster again and again: retried. Has the pool one slot?"),
-    "commit_unknown": Reaction(True, False, "The store did not say whether it took the snapshot: retried, which looks first."),
+    "table_replaced": Reaction(True, False, "The table was created again while the step ran: retried on the new table."),
+    "commit_unknown": Reaction(True, False, "The store did not confirm the snapshot: retried, after a look whether it exists."),
     "unavailable": Reaction(True, False, "The store or a service did not answer: retried with growing pauses. Look at the store."),
     "disk_full": Reaction(True, True, "A disk is full: free space, then run again; nothing was committed by halves."),
     "out_of_memory": Reaction(True, True, "Memory ran out: give the executors more, or make parts and buckets smaller."),
     "killed": Reaction(True, False, "The process died (killed, node lost): run again; finished stages are not repeated."),
     "internal": Reaction(False, True, "A bug in lakeidx: report it with the run's log."),
-    "unknown": Reaction(True, True, "Not an error lakeidx knows (Spark, network, code): retried; read the stack trace."),
+    "unknown": Reaction(True, True, "Not an error of lakeidx (Spark, network, code): retried; read the stack trace."),
 }  # fmt: skip
 
 
 def error_kind(error: BaseException) -> str:
-    """The kind of an error, by its causes: a key of `REACTIONS`."""
+    """Find the kind of an error, by its causes: a key of `REACTIONS`."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -72,14 +73,14 @@ def error_kind(error: BaseException) -> str:
 
 
 def retry_policy(config: PipelineConfig) -> dg.RetryPolicy:
-    """How often a step of the table is tried again, with growing pauses."""
+    """Return the retry policy of the table's steps, with growing pauses."""
     retries = config.retries
     return dg.RetryPolicy(max_retries=retries.max_retries, delay=retries.delay_seconds, backoff=dg.Backoff.EXPONENTIAL)
 
 
 @contextmanager
 def failures_explained() -> Iterator[None]:
-    """Turns errors into Dagster failures that say their kind and what to do, and whether a retry makes sense."""
+    """Turn errors into Dagster failures that name their kind and what to do, and whether a retry makes sense."""
     try:
         yield
     except (dg.Failure, dg.RetryRequested):
@@ -90,6 +91,16 @@ def failures_explained() -> Iterator[None]:
         raise dg.Failure(
             description=f"{kind}: {error}", metadata=_metadata(error, kind, reaction), allow_retries=reaction.retry
         ) from error
+
+
+def skip_or_raise(error: LakeIdxError, what: str) -> dg.SensorResult:
+    """Skip a sensor's tick for an error that may pass (the next look is the retry, the cursor stays); raise any other.
+
+    A tick that fails shows in the UI; wrong credentials would look like "nothing to do" otherwise.
+    """
+    if not error.retryable:
+        raise error
+    return dg.SensorResult(skip_reason=f"{what}: {error}")
 
 
 def _metadata(error: Exception, kind: str, reaction: Reaction) -> dict[str, Any]:

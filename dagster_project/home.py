@@ -31,7 +31,7 @@ run_monitoring:
 
 
 def prepare_home(work: Path) -> Path:
-    """The Dagster home below a work folder, made when it is not there; an existing dagster.yaml stays as it is."""
+    """Make the Dagster home below a work folder when it is not there; an existing dagster.yaml stays as it is."""
     home = work.resolve() / "dagster_home"
     home.mkdir(parents=True, exist_ok=True)
     settings = home / "dagster.yaml"

@@ -10,43 +10,45 @@ from datetime import datetime
 import dagster as dg
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline.config import PipelineConfig
+from lakeidx.pipeline_file.model import PipelineConfig
 
 STAGES = ("ingest", "bucket_assignment", "index_write", "commit")
 LANDING, LOOKUP_STORE, COMPACTION = "landing", "lookup_store", "compaction"
 SNAPSHOT_EXPIRY, VERIFICATION = "snapshot_expiry", "verification"
+#: The table itself, whose key is its database and name: what other teams depend on.
+TABLE = ""
 
 _FORMATS = {"daily": "%Y-%m-%d", "hourly": "%Y-%m-%d-%H", "monthly": "%Y-%m"}
 
 
 def dagster_name(name: str) -> str:
-    """A name of ASCII letters, digits and underscores; different names stay different."""
+    """Make a name of ASCII letters, digits and underscores; different names stay different."""
     safe = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return safe if safe == name else f"{safe}_{zlib.crc32(name.encode()):08x}"
 
 
 def key_prefix(config: PipelineConfig) -> list[str]:
-    """Asset key prefix of a table: database, table."""
+    """Return the asset key prefix of a table: database, table."""
     return [dagster_name(config.database), dagster_name(config.table_name)]
 
 
 def table_id(config: PipelineConfig) -> str:
-    """One word for the table, for names of jobs, sensors and partitions."""
+    """Return one word for the table, for names of jobs, sensors and partitions."""
     return "__".join(key_prefix(config))
 
 
 def asset_key(config: PipelineConfig, name: str) -> dg.AssetKey:
-    """Key of one of a table's assets."""
-    return dg.AssetKey([*key_prefix(config), name])
+    """Return the key of one of a table's assets; of the table itself for `TABLE`."""
+    return dg.AssetKey([*key_prefix(config), *([name] if name else [])])
 
 
-def asset_keys(config: PipelineConfig, stages: Sequence[str] = STAGES) -> list[dg.AssetKey]:
-    """Keys of some of a table's assets."""
+def asset_keys(config: PipelineConfig, stages: Sequence[str] = (*STAGES, TABLE)) -> list[dg.AssetKey]:
+    """Return the keys of some of a table's assets."""
     return [asset_key(config, s) for s in stages]
 
 
 def pool_name(config: PipelineConfig) -> str:
-    """The pool whose one slot makes the steps of a table take turns."""
+    """Name the pool whose one slot makes the steps of a table take turns."""
     return "_".join(["lakeidx", *key_prefix(config)])
 
 
@@ -56,7 +58,7 @@ def batch_job_name(config: PipelineConfig) -> str:
 
 
 def partitions_of(config: PipelineConfig) -> dg.PartitionsDefinition:
-    """How the table's batches are partitioned: by landing file, time or fixed values, as the pipeline file says."""
+    """Return the partitions of the table's batches: by landing file, time or fixed values, as the pipeline file says."""
     partitions = config.partitions
     if partitions.by == "files":
         return dg.DynamicPartitionsDefinition(name=f"{table_id(config)}__files")

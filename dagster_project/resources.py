@@ -11,11 +11,12 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_project.runners import LazyRunner
-from lakeidx.pipeline.config import PipelineConfig
-from lakeidx.pipeline.runner import LocalRunner, Runner
+from lakeidx.maintenance.wanted_schema import ensure_table
+from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage import ObjectStore, open_store
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.lazy_runner import LazyRunner
+from lakeidx.tasks.runner import LocalRunner, Runner
 
 
 class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -30,11 +31,11 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     read_timeout: float | None = Field(default=None, description="seconds a request may stay without an answer; 60")
 
     def storage_options(self, uri: str) -> dict[str, Any] | None:
-        """Options for `lakeidx.storage.open_store`; none for local paths."""
+        """Return the options for `lakeidx.storage.open_store`; none for local paths."""
         return {k: v for k, v in self.model_dump().items() if v} if "://" in uri else None
 
     def open(self, uri: str) -> ObjectStore:
-        """The store a path or URI lies in."""
+        """Return the store a path or URI is in."""
         return open_store(uri, self.storage_options(uri))
 
 
@@ -48,7 +49,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     spark_config: dict[str, str] = Field(default_factory=dict, description="further settings, dotted keys")
 
     def runner(self) -> Runner:
-        """The runner of this configuration; Spark starts with its first task."""
+        """Return the runner of this configuration; Spark starts with its first task."""
         if self.engine == "local":
             return LocalRunner(self.parallelism or 2)
         return LazyRunner(self._spark_runner)
@@ -68,11 +69,12 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     store: dg.ResourceDependency[StoreResource]
 
     def ensure(self, config: PipelineConfig) -> TableHandle:
-        """The table of a pipeline, created when it does not exist."""
-        return TableHandle.create(config.uri, config.spec(), self.store.storage_options(config.uri), exist_ok=True)
+        """Open the table of a pipeline; create it when it does not exist."""
+        options = self.store.storage_options(config.uri)
+        return ensure_table(config.uri, config.spec(), options, policy=config.schema_changes)
 
     def open(self, config: PipelineConfig) -> TableHandle:
-        """The table of a pipeline; NotFoundError when it does not exist."""
+        """Open the table of a pipeline; NotFoundError when it does not exist."""
         return TableHandle.open(config.uri, self.store.storage_options(config.uri))
 
 
@@ -89,7 +91,7 @@ _STORE_VARIABLES = {
 def resources_from_environment(
     environment: Mapping[str, str] = os.environ, *, spark: SparkResource | None = None
 ) -> dict[str, Any]:
-    """The resources of a deployment: secrets as references that are looked up when a run begins, never when code loads.
+    """Build the resources of a deployment: secrets as references that are looked up when a run begins, never when code loads.
 
     ===========================  ==============================================================
     AWS_*                        access to S3, as everywhere

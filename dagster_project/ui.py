@@ -17,7 +17,7 @@ GRACE_SECONDS = 20
 
 
 def local_environment(work: Path) -> dict[str, str]:
-    """Environment of a local deployment whose landing files, warehouse and Dagster home lie below one folder."""
+    """Return the environment of a local deployment whose landing files, warehouse and Dagster home are below one folder."""
     work = work.resolve()
     environment = dict(os.environ)
     environment.setdefault("LAKEIDX_LANDING", str(work / "landing"))
@@ -29,7 +29,7 @@ def local_environment(work: Path) -> dict[str, str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line; gives the exit code."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--work", type=Path, default=Path(".work"), help="folder of landing files, warehouse and Dagster"
@@ -62,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, forward)
     signal.signal(signal.SIGALRM, give_up)
     # In a group of its own: one Ctrl-C reaches the children through us, once, and not twice.
-    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    process = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 - our own command
     ended.append(process)
     code = process.wait()
     _signal_group(process.pid, signal.SIGTERM)
@@ -75,7 +75,7 @@ def _port_is_taken(host: str, port: int) -> bool:
 
 
 def _signal_group(group: int, number: int) -> None:
-    """Reach what the development server may have left behind."""
+    """Signal processes that the development server may have left behind."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

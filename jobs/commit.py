@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import sys
 
-from jobs.stage_arguments import make_batch, open_table, run_stage, stage_parser
-from lakeidx.pipeline.artifacts import CommitReport
-from lakeidx.pipeline.publish import run_commit
+from jobs.engine_arguments import run_job
+from jobs.stage_arguments import make_batch, open_table, stage_parser
+from lakeidx.batch.artifacts import CommitReport
+from lakeidx.batch.upsert import commit_batch
+from lakeidx.maintenance.after_commit import compact_after_commit
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line; gives the exit code."""
+    """Run the stage; return the exit code."""
     arguments = stage_parser(str(__doc__)).parse_args(argv)
 
     def stage() -> CommitReport:
         _, table = open_table(arguments)
         batch = make_batch(arguments, table)
-        return run_commit(batch)
+        report = commit_batch(batch)
+        compact_after_commit(table.metadata, batch.runner)
+        return report
 
-    return run_stage(stage)
+    return run_job(stage)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,61 @@
-"""Where the tasks of a job run: the arguments every job takes for it, and the runner they ask for."""
+"""Arguments, runners and endings that the jobs share.
+
+Exit codes: 0 done, 1 a strict batch has rejected rows, 2 anything else, with one line on stderr.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from lakeidx.pipeline.runner import LocalRunner, Runner
+from pydantic import BaseModel
+
+from lakeidx.errors import LakeIdxError, RejectedRowsError
+from lakeidx.tasks.runner import LocalRunner, Runner
+
+
+def table_parser(description: str) -> argparse.ArgumentParser:
+    """Make the parser of a job on one table."""
+    parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
+    parser.add_argument("table", help="the table's directory")
+    return parser
 
 
 def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--engine``, ``--master``, ``--remote`` and ``--parallelism``."""
+    """Add ``--engine``, ``--master``, ``--remote`` and ``--parallelism``."""
     parser.add_argument(
         "--engine", choices=("spark", "local"), default="spark", help="local: in this process, without Spark"
     )
-    parser.add_argument("--master", help="Spark master; by default what spark-submit says, else local[*]")
+    parser.add_argument("--master", help="Spark master; default: that of spark-submit, else local[*]")
     parser.add_argument("--remote", help="Spark Connect address, sc://host:15002")
     parser.add_argument("--parallelism", type=int, help="slots of the cluster, or threads with --engine local")
 
 
-def local_runner(arguments: argparse.Namespace) -> Runner:
-    """Tasks in threads of this process."""
-    return LocalRunner(arguments.parallelism or 2)
+def make_runner(arguments: argparse.Namespace, name: str, *, local: bool = False) -> Runner:
+    """Make the runner of the engine arguments.
 
-
-def spark_runner(arguments: argparse.Namespace, name: str) -> Runner:
-    """Tasks on Spark; `name` is what Spark's own pages call the application."""
-    # Without Spark asked for, none needs to be installed.
+    name     what Spark's own pages call the application
+    local    run in this process whatever the arguments say
+    """
+    if local or arguments.engine == "local":
+        return LocalRunner(arguments.parallelism or 2)
+    # Without Spark requested, none needs to be installed.
     from lakeidx.spark.runner import SparkRunner
     from lakeidx.spark.session import get_session
 
     session = get_session(master=arguments.master, remote=arguments.remote, app_name=f"lakeidx {name}")
     return SparkRunner(session, parallelism=arguments.parallelism)
+
+
+def run_job(work: Callable[[], BaseModel | Mapping[str, Any]]) -> int:
+    """Run a job, print its report as JSON on stdout and return the exit code."""
+    try:
+        report = work()
+    except LakeIdxError as error:
+        print(f"{error.kind}: {error}", file=sys.stderr)
+        return 1 if isinstance(error, RejectedRowsError) else 2
+    print(report.model_dump_json(indent=1) if isinstance(report, BaseModel) else json.dumps(report, indent=1))
+    return 0

@@ -7,27 +7,35 @@ from __future__ import annotations
 
 import sys
 
-from jobs.stage_arguments import make_batch, open_table, run_stage, stage_parser
-from lakeidx.pipeline.artifacts import IngestReport
-from lakeidx.pipeline.ingest import run_ingest
+from jobs.engine_arguments import run_job
+from jobs.stage_arguments import make_batch, open_table, stage_parser
+from lakeidx.batch.artifacts import IngestReport
+from lakeidx.batch.upsert import ingest_files
+from lakeidx.landing.reject_limit import RejectLimit
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Command line; gives the exit code."""
+    """Run the stage; return the exit code."""
     parser = stage_parser(str(__doc__))
     parser.add_argument("files", nargs="+", help="landing files, in the order their rows count")
     parser.add_argument("--strict", action="store_true", help="refuse the batch when a row is rejected")
+    parser.add_argument(
+        "--max-rejected", help="rows, a share like 5%%, or both like 100,5%%; default: the pipeline file"
+    )
     arguments = parser.parse_args(argv)
 
     def stage() -> IngestReport:
         config, table = open_table(arguments, create=True)
         batch = make_batch(arguments, table)
-        strict = arguments.strict or config.strict
-        return run_ingest(
-            batch.files, table.schema, arguments.files, config.landing.options(), batch.runner, strict=strict
+        return ingest_files(
+            batch,
+            arguments.files,
+            config.landing.options(),
+            strict=arguments.strict or config.strict,
+            max_rejected=RejectLimit.parse(arguments.max_rejected) if arguments.max_rejected else config.reject_limit(),
         )
 
-    return run_stage(stage)
+    return run_job(stage)
 
 
 if __name__ == "__main__":

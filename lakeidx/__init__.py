@@ -1,20 +1,66 @@
-"""lakeidx: primary-key tables on an object store in the Apache Paimon format."""
+"""Primary-key tables on an object store in the Apache Paimon format.
+
+`Table` is one table, `Warehouse` a folder of them; all kinds of error are here, too, with `LakeIdxError` as their root. In Spark
+import `lakeidx.spark`. Every other package is an implementation that the layers in README.md put in order.
+What Dagster runs lives in `dagster_project`, what spark-submit runs in `jobs`.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakeidx.api import Table as Table
+    from lakeidx.api import Warehouse as Warehouse
+    from lakeidx.batch.upsert import BatchResult as BatchResult
+    from lakeidx.errors import CommitConflictError as CommitConflictError
+    from lakeidx.errors import CommitUnknownError as CommitUnknownError
+    from lakeidx.errors import CorruptFileError as CorruptFileError
+    from lakeidx.errors import InternalError as InternalError
+    from lakeidx.errors import InvalidInputError as InvalidInputError
+    from lakeidx.errors import LakeIdxError as LakeIdxError
+    from lakeidx.errors import NotFoundError as NotFoundError
+    from lakeidx.errors import RejectedRowsError as RejectedRowsError
+    from lakeidx.errors import TableReplacedError as TableReplacedError
+    from lakeidx.errors import UnavailableError as UnavailableError
+    from lakeidx.errors import UnsupportedError as UnsupportedError
+    from lakeidx.landing.read import LandingOptions as LandingOptions
 
 __version__ = "0.1.0"
-__all__ = ["Table", "__version__"]
+
+# Importing the package stays cheap: Arrow and Numba come in with the first table.
+_PLACES = {
+    "Table": "lakeidx.api",
+    "Warehouse": "lakeidx.api",
+    "BatchResult": "lakeidx.batch.upsert",
+    "LandingOptions": "lakeidx.landing.read",
+    **dict.fromkeys(
+        (
+            "CommitConflictError",
+            "CommitUnknownError",
+            "CorruptFileError",
+            "InternalError",
+            "InvalidInputError",
+            "LakeIdxError",
+            "NotFoundError",
+            "RejectedRowsError",
+            "TableReplacedError",
+            "UnavailableError",
+            "UnsupportedError",
+        ),
+        "lakeidx.errors",
+    ),
+}
+__all__ = ["__version__", *_PLACES]
 
 
 def __getattr__(name: str) -> Any:
-    # Importing the package stays cheap: Arrow and Numba come in with the first table.
-    if name == "Table":
-        from lakeidx.api import Table
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'lakeidx' has no attribute {name!r}")
+    return getattr(import_module(place), name)
 
-        return Table
-    raise AttributeError(f"module 'lakeidx' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

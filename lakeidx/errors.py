@@ -8,6 +8,7 @@ NotFound           name a table, snapshot, tag or file that exists
 CorruptFile        the bytes are damaged: restore the file, or rebuild what can be rebuilt
 Unsupported        a newer format version or a feature lakeidx does not have
 CommitConflict     plan the batch again from the newest snapshot
+TableReplaced      open the table again: another one has its place
 CommitUnknown      the outcome of a put is not known: read the table before trying again
 Unavailable        the store or service did not answer: back off and try again
 Internal           a bug in lakeidx
@@ -17,15 +18,16 @@ Internal           a bug in lakeidx
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import ClassVar
 
 
 class LakeIdxError(Exception):
     """Root of all errors lakeidx raises.
 
-    path         file, table or option the error speaks of, when there is one
+    path         file, table or option the error refers to, when there is one
     offset       byte position inside the file, when known
-    snapshot_id  snapshot the error speaks of, when there is one
+    snapshot_id  snapshot the error refers to, when there is one
     """
 
     kind: ClassVar[str] = "internal"
@@ -39,6 +41,8 @@ class LakeIdxError(Exception):
         offset: int | None = None,
         snapshot_id: int | None = None,
     ) -> None:
+        # What a library says may have several lines; an error is one.
+        message = " ".join(message.split()) if any(c in message for c in "\n\r\v\f") else message
         super().__init__(message)
         self.message = message
         self.path = path
@@ -80,6 +84,10 @@ class InvalidInputError(LakeIdxError):
     kind = "invalid_input"
 
 
+class RejectedRowsError(InvalidInputError):
+    """More rows of a batch cannot be kept than it may reject; nothing of it was published."""
+
+
 class NotFoundError(LakeIdxError):
     """A table, snapshot, tag or file that was named does not exist."""
 
@@ -105,6 +113,13 @@ class CommitConflictError(LakeIdxError):
     retryable = True
 
 
+class TableReplacedError(LakeIdxError):
+    """The table that was opened does not exist any more: it was dropped, and another one was created in its place."""
+
+    kind = "table_replaced"
+    retryable = True
+
+
 class CommitUnknownError(LakeIdxError):
     """The store did not say whether the snapshot was put, and reading back did not tell either."""
 
@@ -123,3 +138,21 @@ class InternalError(LakeIdxError):
     """A bug in lakeidx: a state that its own code should have made impossible."""
 
     kind = "internal"
+
+
+def did_you_mean(name: str, known: Iterable[str], *, listing: str = "there are", empty: str = "there are none") -> str:
+    """Make the hint behind the name of something that does not exist: the names most like it, else what there is.
+
+    listing   words before the names when none is like it
+    empty     the hint when there is no name at all
+    """
+    # Only for a message: importing lakeidx must not cost it.
+    import difflib
+
+    names = list(known)
+    near = [n for n in names if n.lower() == name.lower()] or difflib.get_close_matches(name, names, n=3)
+    if near:
+        return f"did you mean {' or '.join(repr(n) for n in near)}?"
+    if not names:
+        return empty
+    return f"{listing} {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"

@@ -61,13 +61,21 @@ TIMESTAMP_ROOTS = frozenset({Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named column or a field of a ROW; `id` is stable over renames."""
+    """A named column or a field of a ROW; `id` is stable over renames.
+
+    unknown   keys that a later release gave it in the schema file; they do not make a type another one
+    """
 
     id: int
     name: str
     type: DataType
     description: str | None = None
     default_value: str | None = None
+    unknown: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+FIELD_KEYS = frozenset({"id", "name", "type", "description", "defaultValue"})
+"""Keys of a column or ROW field in a schema file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ class DataType:
     fields: tuple[Field, ...] = field(default=())
 
     def with_nullable(self, nullable: bool) -> DataType:
-        """The same type with the given nullability."""
+        """Return the same type with the given nullability."""
         return replace(self, nullable=nullable)
 
     @property
@@ -140,7 +148,9 @@ def parse_type(value: str | Mapping[str, Any], *, where: str = "type") -> DataTy
         fields = []
         for i, f in enumerate(value.get("fields", ())):
             inner = parse_type(f["type"], where=f"{where}.{f['name']}")
-            fields.append(Field(int(f.get("id", i)), f["name"], inner, f.get("description"), f.get("defaultValue")))
+            rest = {k: v for k, v in f.items() if k not in FIELD_KEYS}
+            texts = f.get("description"), f.get("defaultValue")
+            fields.append(Field(int(f.get("id", i)), f["name"], inner, *texts, rest))
         return DataType(Root.ROW, nullable, fields=tuple(fields))
     if word in ("ARRAY", "MULTISET"):
         if "element" not in value:
@@ -208,13 +218,13 @@ def format_type(t: DataType) -> str | dict[str, Any]:
 
 
 def format_field(f: Field) -> dict[str, Any]:
-    """A column or ROW field as schema JSON writes it."""
+    """Parse a column or ROW field as schema JSON writes it."""
     out: dict[str, Any] = {"id": f.id, "name": f.name, "type": format_type(f.type)}
     if f.description is not None:
         out["description"] = f.description
     if f.default_value is not None:
         out["defaultValue"] = f.default_value
-    return out
+    return out | dict(f.unknown)
 
 
 def _atomic_name(t: DataType) -> str:
@@ -232,7 +242,7 @@ def _atomic_name(t: DataType) -> str:
 
 
 def sql_name(t: DataType) -> str:
-    """The type in one line of SQL-like text, for messages."""
+    """Format the type in one line of SQL-like text, for messages."""
     suffix = "" if t.nullable else " NOT NULL"
     if t.root in (Root.ARRAY, Root.MULTISET):
         return f"{t.root.value}<{t.element}>{suffix}"
@@ -262,12 +272,12 @@ _ARROW_SIMPLE = {
 
 
 def timestamp_unit(precision: int) -> str:
-    """Arrow's unit for a TIMESTAMP of this precision: ms, us or ns."""
+    """Return Arrow's unit for a TIMESTAMP of this precision: ms, us or ns."""
     return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
 
 def to_arrow(t: DataType) -> pa.DataType:
-    """The Arrow type that columns of this type have everywhere in lakeidx."""
+    """Return the Arrow type that columns of this type have everywhere in lakeidx."""
     simple = _ARROW_SIMPLE.get(t.root)
     if simple is not None:
         return simple
@@ -289,17 +299,17 @@ def to_arrow(t: DataType) -> pa.DataType:
 
 
 def to_arrow_field(f: Field) -> pa.Field:
-    """A column as an Arrow field."""
+    """Convert a column to an Arrow field."""
     return pa.field(f.name, to_arrow(f.type), f.type.nullable)
 
 
 def to_arrow_schema(fields: Sequence[Field]) -> pa.Schema:
-    """Columns as an Arrow schema, in order."""
+    """Convert columns to an Arrow schema, in order."""
     return pa.schema([to_arrow_field(f) for f in fields])
 
 
 def walk_field_ids(t: DataType) -> Iterator[int]:
-    """Ids of all nested ROW fields below a type, depth first."""
+    """Return the ids of all nested ROW fields below a type, depth first."""
     for child in (t.key, t.element):
         if child is not None:
             yield from walk_field_ids(child)
@@ -309,7 +319,7 @@ def walk_field_ids(t: DataType) -> Iterator[int]:
 
 
 def assign_field_ids(columns: Sequence[tuple[str, DataType, str | None]], *, start: int = 0) -> tuple[Field, ...]:
-    """Number columns as Paimon does: a column first, then its nested ROW fields, children before their parent field.
+    """Assign ids to columns as Paimon does: a column first, then its nested ROW fields, children before their parent field.
 
     columns  (name, type, description); ids inside ROW types are replaced
     source   org.apache.paimon.types.ReassignFieldId, release 1.4.2
@@ -326,7 +336,7 @@ def assign_field_ids(columns: Sequence[tuple[str, DataType, str | None]], *, sta
         fields = []
         for f in t.fields:
             inner = renumber(f.type)
-            fields.append(Field(take(), f.name, inner, f.description, f.default_value))
+            fields.append(replace(f, id=take(), type=inner))
         return replace(t, key=key, element=element, fields=tuple(fields))
 
     out = []

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lakeidx.codec.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import DataType, Field, Root
 
 INT_KEY = (DataType(Root.INT, nullable=False),)

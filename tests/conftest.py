@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# An example may compile a kernel, or share its processor: no test judges wall time.
+settings.register_profile("lakeidx", deadline=None)
+settings.load_profile("lakeidx")
+
+# Before any test imports them: their asserts show what differed.
+pytest.register_assert_rewrite("lakeidx.testing")
+
 GOLDEN = Path(os.environ.get("LAKEIDX_GOLDEN", Path(__file__).parent / "golden"))
 
 

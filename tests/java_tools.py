@@ -1,6 +1,7 @@
-"""Java programs of the tests: the witness in a JVM that stays, and small judges that run on lists of jobs.
+"""Java programs of the tests: the witnesses in JVMs that stay, and small judges that run on lists of jobs.
 
 Jars come through Maven into the cache folder of the witness (LAKEIDX_ORACLE_CACHE), compiled classes lie beside them.
+The bundle of Paimon 2.x is no release that Maven has: LAKEIDX_PAIMON_2_JAR names it, or it lies in ``../shared/jars``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ CACHE = Path(os.environ.get("LAKEIDX_ORACLE_CACHE", Path.home() / ".cache" / "la
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 TIMEOUT_S = 600
 _OPENS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch")]
+#: Versions of the witness: the release that lakeidx follows, and a build after release 2.0.0.
+RELEASED, SECOND = "1.4.2", "2.1"
+PAIMON_VERSIONS = (RELEASED, SECOND)
 #: What of the environment a witness sees; another value needs another JVM.
 _SEEN = ("S3_ENDPOINT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "TZ")
 
@@ -36,6 +40,41 @@ def require_java_paimon() -> None:
     missing = [tool for tool in ("java", "javac", "mvn", "bash") if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"the Java witness needs {', '.join(missing)}")
+
+
+def second_bundle() -> Path | None:
+    """The bundle of Paimon 2.x, or None on a machine that has none."""
+    named = os.environ.get("LAKEIDX_PAIMON_2_JAR")
+    if named:
+        return Path(named)
+    beside = sorted((HERE.parent.parent / "shared" / "jars").glob("paimon-bundle-2.*.jar"))
+    return beside[-1] if beside else None
+
+
+def require_paimon(version: str) -> None:
+    """Skip, visibly, where this witness cannot run."""
+    require_java_paimon()
+    if version == SECOND and second_bundle() is None:
+        pytest.skip("no Paimon 2.x: LAKEIDX_PAIMON_2_JAR names no paimon-bundle jar, ../shared/jars has none")
+
+
+_selected = [RELEASED]
+
+
+def selected_paimon() -> str:
+    """The version that commands and judges run with now."""
+    return _selected[-1]
+
+
+@contextmanager
+def use_paimon(version: str) -> Iterator[None]:
+    """Run every command and judge of the block with one version."""
+    require_paimon(version)
+    _selected.append(version)
+    try:
+        yield
+    finally:
+        _selected.pop()
 
 
 def run_command(command: Sequence[str], **environment: str) -> str:
@@ -48,7 +87,7 @@ def run_command(command: Sequence[str], **environment: str) -> str:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
     """Workers of one lane share the cache: one at a time fetches and compiles."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as file:
@@ -60,30 +99,35 @@ def maven_jar(artifact: str, folder: Path) -> Path:
     """A released jar, fetched once."""
     _, name, version = artifact.split(":")
     jar = folder / f"{name}-{version}.jar"
-    with _alone():
+    with alone():
         if not jar.exists():
             folder.mkdir(parents=True, exist_ok=True)
             run_command(["mvn", "-q", "-B", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"])
     return jar
 
 
+def _environment(version: str) -> dict[str, str]:
+    """What the witness' script needs for a version."""
+    bundle = second_bundle() if version == SECOND else None
+    return {"PAIMON_VERSION": version, **({"LAKEIDX_PAIMON_2_JAR": str(bundle)} if bundle else {})}
+
+
 @functools.cache
-def witness_classpath() -> str:
+def witness_classpath(version: str = RELEASED) -> str:
     """Jars and classes of the witness; its own script fetches and compiles them."""
-    require_java_paimon()
-    with _alone(), tempfile.TemporaryDirectory() as folder:
-        run_command(["bash", str(SCRIPT), "10", "none", f"{folder}/first.sst"], PAIMON_MAIN="PaimonMicro")
-    return os.pathsep.join([str(CACHE / "classes"), *map(str, sorted((CACHE / "jars").glob("*.jar")))])
+    require_paimon(version)
+    with alone():
+        return run_command(["bash", str(SCRIPT), "classpath"], **_environment(version)).strip()
 
 
-def compiled(program: str, classpath: str) -> str:
+def compiled(program: str, classpath: str, version: str = RELEASED) -> str:
     """Compile a program of tests/java when its source is newer; gives the class path to run it with."""
-    classes = CACHE / "judges" / "classes"
+    classes = CACHE / "judges" / ("classes" if version == RELEASED else f"classes-{version}")
     classes.mkdir(parents=True, exist_ok=True)
     path = os.pathsep.join([str(classes), classpath])
     source = SOURCES / f"{program}.java"
     made = classes / f"{program}.class"
-    with _alone():
+    with alone():
         if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
             run_command(["javac", "-nowarn", "-d", str(classes), "-cp", path, str(source)])
     return path
@@ -97,11 +141,11 @@ def java_command(program: str, classpath: str, *arguments: object) -> list[str]:
 class _Witness:
     """One JVM that runs the witness' commands one after another."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], version: str) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            java_command("PaimonServer", compiled("PaimonServer", witness_classpath())),
+            java_command("PaimonServer", compiled("PaimonServer", witness_classpath(version), version)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -135,15 +179,16 @@ _witnesses: dict[tuple[str | None, ...], _Witness] = {}
 
 
 def witness(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
-    """Run one command of the witness; gives the lines it prints. AssertionError with Java's words when it fails.
+    """Run one command of the selected witness; gives the lines it prints. AssertionError with Java's words when it fails.
 
     With LAKEIDX_ORACLE that script is run for every command, in a JVM of its own.
     """
+    version = selected_paimon()
     seen = {**os.environ, **(environment or {})}
     own = os.environ.get("LAKEIDX_ORACLE")
     if own is not None:
-        return run_command(["bash", own, *arguments], **seen).splitlines()
-    key = tuple(seen.get(name) for name in _SEEN)
+        return run_command(["bash", own, *arguments], **{**seen, **_environment(version)}).splitlines()
+    key = (version, *(seen.get(name) for name in _SEEN))
     if key not in _witnesses:
-        _witnesses[key] = _Witness(seen)
+        _witnesses[key] = _Witness(seen, version)
     return _witnesses[key].call(arguments)

@@ -9,23 +9,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.codec.binary_row_vec import hash_columns
-from lakeidx.data.merge import merge_rows
-from lakeidx.data.parquet_write import write_data_files
+from lakeidx.batch.keys import partition_codes
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.data.merge.merge_runs import merge_rows
+from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
-from lakeidx.pipeline.keys import partition_codes
-from lakeidx.pipeline.resize import ResizeReport, run_ring_resize
-from lakeidx.pipeline.runner import LocalRunner, Runner
-from lakeidx.table.changes import CommitRequest, TableChanges
-from lakeidx.table.commit import commit_changes
+from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
+from lakeidx.key_index.table_view import key_batch, make_tag_context
+from lakeidx.maintenance.ring_resize import ResizeReport, run_ring_resize
+from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict, load_view
-from lakeidx.tagging.bucket import BucketTagger
-from lakeidx.tagging.table_view import key_batch, make_tag_context
+from lakeidx.tasks.runner import LocalRunner, Runner
 
 #: (partition, key, value); value None = delete
 Row = tuple[int, str, str | None]
@@ -42,7 +42,7 @@ _INSERT, _DELETE = 0, 3
 
 
 class RingTable:
-    """Batches are placed by `BucketTagger`, as the pipeline does it, and kept as level-0 files with hash indexes.
+    """Batches are placed by `BucketKeyIndex`, as the pipeline does it, and kept as level-0 files with hash indexes.
 
     rows   what the table must hold: (partition, key) -> value
     """
@@ -83,7 +83,7 @@ class RingTable:
         )
         partitions, codes = partition_codes(table, ["p"], schema.partition_types)
         batch = key_batch(table, schema, (partitions, codes))
-        placed = BucketTagger().place_inserts(batch, make_tag_context(metadata, snapshot, index_dir=self.index_dir))
+        placed = BucketKeyIndex().place_inserts(batch, make_tag_context(metadata, snapshot, index_dir=self.index_dir))
         entries, index = [], []
         for partition, bucket in sorted({(c, b) for c, b in zip(codes.tolist(), placed.tolist(), strict=True)}):
             mine = np.flatnonzero((codes == partition) & (placed == bucket))
@@ -174,7 +174,7 @@ class RingTable:
             for bucket, keys in self.buckets(p).items():
                 table = pa.table({"k": pa.array(keys, pa.string())})
                 batch = key_batch(table, schema, ((raw,), np.zeros(len(keys), np.int32)))
-                assert set(BucketTagger().place_inserts(batch, context).tolist()) == {bucket}
+                assert set(BucketKeyIndex().place_inserts(batch, context).tolist()) == {bucket}
                 entry = view.hash_index()[raw][bucket]
                 path = metadata.paths.index(entry.file_name)
                 assert set(batch.hashes.tolist()) <= set(

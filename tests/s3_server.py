@@ -65,7 +65,7 @@ def weed_binary() -> str | None:
 
 
 def _free_ports(n: int) -> list[int]:
-    sockets = []
+    sockets: list[socket.socket] = []
     try:
         while len(sockets) < n:
             s = socket.socket()

@@ -1,1 +1,5 @@
-"""Great Expectations suites over the figures of quality rules, and their verdicts."""
+"""Great Expectations suites over the metrics of quality rules, and their verdicts.
+
+Import `verdicts.judge`; importing Great Expectations takes seconds, so `dagster_project.preload` does it in the background.
+The rules themselves live in `lakeidx.quality`.
+"""

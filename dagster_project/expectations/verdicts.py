@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from lakeidx.errors import InternalError
-from lakeidx.pipeline.config import ChecksConfig
+from lakeidx.pipeline_file.sections import ChecksConfig
 from lakeidx.quality.result import RuleResult
 
 # Read by the library when it is imported.
@@ -35,17 +35,31 @@ class Verdict:
     passed: bool
     expectations: tuple[dict[str, Any], ...]
 
+    @property
+    def failed(self) -> list[str]:
+        """The metrics that are not as expected, with what was seen and what was expected."""
+        return [_broken(e) for e in self.expectations if not e["holds"]]
+
+
+def _broken(expectation: dict[str, Any]) -> str:
+    figure, seen, least, most = (expectation[k] for k in ("figure", "observed", "min", "max"))
+    if " = " in figure:
+        return f"{figure} is not met ({seen})"
+    limits = [f"at least {least}"] if least is not None and seen.startswith("-") else []
+    limits += [f"at most {most}"] if most is not None else []
+    return f"{figure} = {seen} ({' and '.join(limits)})" if limits else f"{figure} = {seen}"
+
 
 @cache
 def _data_source() -> Any:
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    asset = context.data_sources.add_pandas("figures").add_dataframe_asset("rules")
+    asset = context.data_sources.add_pandas("metrics").add_dataframe_asset("rules")
     return asset.add_batch_definition_whole_dataframe("run")
 
 
-def figures_frame(results: Sequence[RuleResult]) -> pd.DataFrame:
-    """One row; a column ``<rule>.<figure>`` per figure, and the sums that pairs of figures are compared with."""
+def metrics_frame(results: Sequence[RuleResult]) -> pd.DataFrame:
+    """Make a frame of one row: a column ``<rule>.<metric>`` per metric, and the sums that pairs of metrics are compared with."""
     row: dict[str, int | float] = {}
     for result in results:
         row |= {f"{result.name}.{name}": value for name, value in _with_sums(result).items()}
@@ -53,14 +67,14 @@ def figures_frame(results: Sequence[RuleResult]) -> pd.DataFrame:
 
 
 def _with_sums(result: RuleResult) -> dict[str, int | float]:
-    figures = dict(result.figures)
+    metrics = dict(result.metrics)
     if result.name == "batch_rows_accounted":
-        figures["accounted"] = sum(figures[n] for n in ("inserted", "updated", "deleted", "rejected"))
+        metrics["accounted"] = sum(metrics[n] for n in ("inserted", "updated", "deleted", "rejected"))
     elif result.name == "staged_rows_committed":
-        figures["committed_or_superseded"] = figures["committed"] + figures["superseded"]
+        metrics["committed_or_superseded"] = metrics["committed"] + metrics["superseded"]
     elif result.name == "stale_hashes":
-        figures["stale_share"] = figures["stale_hashes"] / figures["hashes"] if figures["hashes"] else 0.0
-    return figures
+        metrics["stale_share"] = metrics["stale_hashes"] / metrics["hashes"] if metrics["hashes"] else 0.0
+    return metrics
 
 
 def judge(results: Sequence[RuleResult], limits: ChecksConfig) -> dict[str, Verdict]:
@@ -80,7 +94,7 @@ def judge(results: Sequence[RuleResult], limits: ChecksConfig) -> dict[str, Verd
             expectation.meta = {"check": result.name, "number": number}
             expectations.append(expectation)
     suite = gx.ExpectationSuite(name="checks", expectations=expectations)
-    frame = figures_frame(results)
+    frame = metrics_frame(results)
     outcome = _data_source().get_batch(batch_parameters={"dataframe": frame}).validate(suite)
     seen: dict[str, list[dict[str, Any]]] = {r.name: [] for r in results}
     for item in outcome.results:

@@ -32,21 +32,21 @@ class Diagnosis:
 
 
 def diagnose(failed_steps: Mapping[str, str | None]) -> Diagnosis:
-    """The diagnosis of a run.
+    """Diagnose a run.
 
     failed_steps   step -> error kind, None where the step did not say; none failed when the process died
     """
     if not failed_steps:
         return Diagnosis("killed", (), REACTIONS["killed"])
     kinds = [kind for kind in failed_steps.values() if kind in REACTIONS]
-    # The worst first: what nobody may retry, then what somebody must look at.
+    # The worst first: what no one may retry, then what someone must look at.
     kinds.sort(key=lambda k: (REACTIONS[k].retry, not REACTIONS[k].alert))
     kind = kinds[0] if kinds else "unknown"
     return Diagnosis(str(kind), tuple(failed_steps), REACTIONS[str(kind)])
 
 
 def kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None]:
-    """Error kind of every failed step of a run."""
+    """Return the error kind of every failed step of a run."""
     out: dict[str, str | None] = {}
     for event in context.get_step_failure_events():
         data = event.step_failure_data.user_failure_data
@@ -56,7 +56,7 @@ def kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None]
 
 
 def build_failed_run_sensor(**options: Any) -> dg.SensorDefinition:
-    """The sensor for all runs of the code location; runs to look at carry the tag ``lakeidx/alert``."""
+    """Build the sensor for all runs of the code location; runs to look at carry the tag ``lakeidx/alert``."""
 
     @dg.run_failure_sensor(
         name="lakeidx__failed_run_sensor",
@@ -66,7 +66,7 @@ def build_failed_run_sensor(**options: Any) -> dg.SensorDefinition:
     def failed_run_sensor(context: dg.RunFailureSensorContext) -> None:
         diagnosis = diagnose(kinds_of_steps(context))
         context.instance.add_run_tags(context.dagster_run.run_id, diagnosis.tags)
-        steps = ", ".join(diagnosis.steps) or "no step said why"
+        steps = ", ".join(diagnosis.steps) or "no step reported a reason"
         text = f"run {context.dagster_run.run_id} failed ({diagnosis.kind}, {steps}): {diagnosis.reaction.advice}"
         (context.log.error if diagnosis.reaction.alert else context.log.warning)(text)
 

@@ -1,17 +1,21 @@
-"""The landing sensor of a table: new files, in batches, become runs. Off until somebody turns it on."""
+"""The landing sensor of a table: new files, in batches, become runs. Off until someone turns it on."""
 
+import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dagster as dg
 
+from dagster_project.assets.landing import UNPLACED_CHECK, fixed_partitions, landing_key, unplaced_result
+from dagster_project.failures import skip_or_raise
 from dagster_project.names import partitions_of, table_id
 from dagster_project.resources import StoreResource
 from dagster_project.sensors.planning import LandingCursor, PlannedBatch, plan_batches
 from lakeidx.errors import LakeIdxError
-from lakeidx.pipeline.config import PipelineConfig
-from lakeidx.pipeline.partitions import landing_files, partition_key
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.partitions import landing_files, partition_key, unplaced_files
+from lakeidx.storage.base import FileInfo
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
@@ -25,7 +29,7 @@ def build_landing_sensor(
     clock: Callable[[], float] = time.time,
     interval_seconds: int = INTERVAL_SECONDS,
 ) -> dg.SensorDefinition:
-    """A sensor that looks at the landing folder, adds partitions for new files and starts a run per batch."""
+    """Build a sensor that lists the landing folder, adds partitions for new files and starts a run per batch."""
     partitions = partitions_of(pipeline)
 
     @dg.sensor(
@@ -37,10 +41,11 @@ def build_landing_sensor(
     def landing_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         cursor = LandingCursor.decode(context.cursor)
         try:
-            files = landing_files(store.open(pipeline.landing.path), pipeline)
+            landing = store.open(pipeline.landing.path)
+            files = landing_files(landing, pipeline)
+            unplaced = unplaced_files(landing, pipeline, fixed_partitions(pipeline))
         except LakeIdxError as error:
-            # The next look is the retry; the cursor stays as it is.
-            return dg.SensorResult(skip_reason=f"the landing folder cannot be listed: {error}")
+            return skip_or_raise(error, "the landing folder cannot be listed")
         batches, after = plan_batches(
             files, cursor, pipeline.landing, lambda n: partition_key(pipeline, n), now_ms=int(clock() * 1000)
         )
@@ -51,11 +56,7 @@ def build_landing_sensor(
             if fresh:
                 added.append(partitions.build_add_request(fresh))
         else:
-            known = set(partitions.get_partition_keys())
             fresh = []
-            unknown = [b for b in batches if not known.issuperset(b.keys)]
-            for batch in unknown:
-                context.log.warning("files of partitions that do not exist: %s", ", ".join(f.name for f in batch.files))
         order = {
             k: i
             for i, k in enumerate([*partitions.get_partition_keys(dynamic_partitions_store=context.instance), *fresh])
@@ -64,15 +65,40 @@ def build_landing_sensor(
         reason = None
         if not requests:
             reason = f"{len(files)} landing files, {len(after.waiting)} of them not settled or waiting for their batch"
+            reason += f"; {len(unplaced)} more match the pattern and no partition" if unplaced else ""
+        events, after.unplaced = unplaced_events(pipeline, unplaced, cursor.unplaced)
         return dg.SensorResult(
-            run_requests=requests, dynamic_partitions_requests=added, cursor=after.encode(), skip_reason=reason
+            run_requests=requests,
+            dynamic_partitions_requests=added,
+            asset_events=events,
+            cursor=after.encode(),
+            skip_reason=reason,
         )
 
     return landing_sensor
 
 
+def unplaced_events(
+    pipeline: PipelineConfig, unplaced: Sequence[FileInfo], said: str
+) -> tuple[list[dg.AssetCheckEvaluation], str]:
+    """Return the result of the check of files without a partition when it is another than last time, and its digest."""
+    names = "\n".join(f.name for f in unplaced)
+    digest = hashlib.sha256(names.encode()).hexdigest()[:16] if names else ""
+    if digest == said:
+        return [], said
+    result = unplaced_result(pipeline, unplaced)
+    event = dg.AssetCheckEvaluation(
+        asset_key=landing_key(pipeline),
+        check_name=UNPLACED_CHECK,
+        passed=result.passed,
+        description=result.description,
+        metadata=result.metadata,
+    )
+    return [event], digest
+
+
 def run_requests(pipeline: PipelineConfig, batch: PlannedBatch, order: dict[str, int]) -> list[dg.RunRequest]:
-    """Runs for a batch: one where its partitions follow each other, else one per stretch that does.
+    """Yield the runs of a batch: one where its partitions follow each other, else one per stretch that does.
 
     order   position of every partition among all partitions
     """

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline.config import LandingConfig
+from lakeidx.pipeline_file.sections import LandingConfig
 from lakeidx.storage.base import FileInfo
 
 _MARK_BYTES = 8
@@ -41,10 +41,12 @@ class LandingCursor:
 
     seen      marks of files that batches have taken
     waiting   mark -> when it was first noticed, epoch ms
+    unplaced  what the check of files without a partition said last, as a digest; empty for "none"
     """
 
     seen: set[bytes] = field(default_factory=set)
     waiting: dict[bytes, int] = field(default_factory=dict)
+    unplaced: str = ""
 
     @classmethod
     def decode(cls, text: str | None) -> LandingCursor:
@@ -57,19 +59,20 @@ class LandingCursor:
                 raise InvalidInputError(f"the sensor's cursor has version {data['version']}; reset it")
             raw = base64.b64decode(data["seen"])
             seen = {raw[i : i + _MARK_BYTES] for i in range(0, len(raw), _MARK_BYTES)}
-            return cls(seen, {bytes.fromhex(mark): int(since) for mark, since in data["waiting"].items()})
+            waiting = {bytes.fromhex(mark): int(since) for mark, since in data["waiting"].items()}
+            return cls(seen, waiting, str(data.get("unplaced", "")))
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInputError(f"the sensor's cursor cannot be read, reset it: {error}") from error
 
     def encode(self) -> str:
-        """The cursor as text."""
+        """Return the cursor as text."""
         seen = base64.b64encode(b"".join(sorted(self.seen))).decode()
         waiting = {mark.hex(): since for mark, since in sorted(self.waiting.items())}
-        return json.dumps({"version": _VERSION, "seen": seen, "waiting": waiting})
+        return json.dumps({"version": _VERSION, "seen": seen, "waiting": waiting, "unplaced": self.unplaced})
 
 
 def mark_of(file: FileInfo) -> bytes:
-    """Eight bytes that stand for a file's name and content."""
+    """Return the eight bytes that stand for a file's name and content."""
     return hashlib.sha256(f"{file.name}\n{file.size}\n{file.mtime_ms}".encode()).digest()[:_MARK_BYTES]
 
 
@@ -82,14 +85,14 @@ def plan_batches(
     now_ms: int,
     max_batches: int = 50,
 ) -> tuple[list[PlannedBatch], LandingCursor]:
-    """The batches that are ready, and the cursor after they were started.
+    """Return the batches that are ready, and the cursor after they were started.
 
     files         all landing files there are now, by name (with a success marker: those that have theirs)
     key_of        partition of a file name, None for files that are none of the pipeline's
     max_batches   batches of one tick; what is left waits for the next
     """
     marks = {mark_of(f): f for f in files if key_of(f.name) is not None}
-    after = LandingCursor({m for m in cursor.seen if m in marks})
+    after = LandingCursor({m for m in cursor.seen if m in marks}, unplaced=cursor.unplaced)
     fresh = {m: f for m, f in marks.items() if m not in after.seen}
     after.waiting = {m: cursor.waiting.get(m, now_ms) for m in fresh}
     settle_ms = 0 if config.success_marker else config.settle_seconds * 1000
@@ -108,7 +111,7 @@ def plan_batches(
 
 
 def _cut(files: Iterable[FileInfo], config: LandingConfig, now_ms: int) -> list[list[FileInfo]]:
-    """Groups of files; the last one may still be open and is kept back unless it is old enough, or no age is asked for."""
+    """Group files; the last group may still be open and is kept back unless it is old enough, or no age is requested."""
     limits = config.batching
     groups: list[list[FileInfo]] = []
     group: list[FileInfo] = []

@@ -10,17 +10,16 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from lakeidx.cli.context import one_clear_line, open_table
+from lakeidx.cli.context import open_table, report_errors
 from lakeidx.cli.key_input import column_names, landing_types, read_key_rows
 from lakeidx.cli.output import ListFormat, print_json, print_list
 from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline.advise import SourceRows, Workload, advise_files, advise_table, key_columns
+from lakeidx.key_index.advice.advise import FPP, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS, Advice, Needs, sizing
+from lakeidx.key_index.advice.model import Machine, Prediction
+from lakeidx.landing.read import ENDINGS, is_landing_file
+from lakeidx.maintenance.advise import SourceRows, Workload, advise_files, key_columns
 from lakeidx.storage import open_store
-from lakeidx.tagging.advise import FPP, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS, Advice, Needs, sizing
-from lakeidx.tagging.advise_model import Machine, Prediction
 from lakeidx.types import Field
-
-_LANDING = (".parquet", ".pq", ".csv", ".jsonl", ".ndjson", ".json")
 
 
 class AdviceFormat(StrEnum):
@@ -30,17 +29,17 @@ class AdviceFormat(StrEnum):
     JSON = "json"
 
 
-@one_clear_line
+@report_errors
 def advise(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="TABLE|FILE...", help="a table's directory, or landing files a table would be made of"),
+        typer.Argument(metavar="TABLE|FILE...", help="a table's directory, or landing files for a new table"),
     ],
     keys: Annotated[
         list[str] | None,
         typer.Option(
             "--keys",
-            help="a batch: .parquet .csv .jsonl with the key columns; may be repeated. Default: the table's last batch, "
+            help=f"a batch: {ENDINGS}, with the key columns; may be repeated. Default: the table's last batch, "
             "or the last of the files",
         ),
     ] = None,
@@ -49,17 +48,19 @@ def advise(
         str | None, typer.Option("--partition-by", help="with files: partition columns, comma list")
     ] = None,
     batch_rows: Annotated[
-        int | None, typer.Option("--batch-rows", min=1, help="rows of a whole batch, if those given are a sample")
+        int | None, typer.Option("--batch-rows", min=1, help="rows of a whole batch, if the given ones are a sample")
     ] = None,
-    sample: Annotated[int, typer.Option("--sample", min=1, help="at most so many keys are looked for")] = 20_000,
-    moves: Annotated[bool, typer.Option("--moves", help="a key may change partition, and lives in one")] = False,
+    sample: Annotated[int, typer.Option("--sample", min=1, help="sample at most this many keys")] = 20_000,
+    moves: Annotated[bool, typer.Option("--moves", help="keys may move between partitions")] = False,
     other_writers: Annotated[
         bool, typer.Option("--other-writers", help="Java Paimon or other programs write the table, too")
     ] = False,
-    stateless: Annotated[bool, typer.Option("--stateless", help="nothing may be kept outside the table")] = False,
-    hbase: Annotated[bool, typer.Option("--hbase", help="there is an HBase with its Thrift server")] = False,
-    cores: Annotated[int, typer.Option("--cores", min=1, help="cores that tag a batch")] = 2,
-    latency_ms: Annotated[float, typer.Option("--latency-ms", min=0, help="of the store: 0.1 disk, 30 S3")] = 0.1,
+    stateless: Annotated[bool, typer.Option("--stateless", help="store nothing outside the table")] = False,
+    hbase: Annotated[bool, typer.Option("--hbase", help="an HBase with a Thrift server is available")] = False,
+    cores: Annotated[int, typer.Option("--cores", min=1, help="cores that locate the keys of a batch")] = 2,
+    latency_ms: Annotated[
+        float, typer.Option("--latency-ms", min=0, help="latency of the store: 0.1 disk, 30 S3")
+    ] = 0.1,
     advice_format: Annotated[AdviceFormat, typer.Option("--format", help="how to print")] = AdviceFormat.TABLE,
 ) -> None:
     """Recommend an index type and its sizes; predict files touched, bytes, memory and seconds per batch for every type."""
@@ -69,9 +70,9 @@ def advise(
         advice = _of_files(what, keys or [], _names(key), _names(partition_by), batch_rows, sample, needs, machine)
     else:
         if len(what) != 1:
-            raise InvalidInputError(f"give one table, or landing files ending in {', '.join(_LANDING)}")
+            raise InvalidInputError(f"give one table, or landing files ({ENDINGS})")
         if key or partition_by:
-            raise InvalidInputError("--key and --partition-by go with files; a table has its keys")
+            raise InvalidInputError("--key and --partition-by are for files; a table has its own keys")
         advice = _of_table(what[0], keys or [], batch_rows, sample, needs, machine)
     if advice_format is AdviceFormat.JSON:
         print_json(as_json(advice))
@@ -80,7 +81,7 @@ def advise(
 
 
 def _are_files(what: Sequence[str]) -> bool:
-    return all(w.lower().endswith(_LANDING) for w in what)
+    return all(is_landing_file(w) for w in what)
 
 
 def _names(text: str | None) -> list[str]:
@@ -91,14 +92,11 @@ def _of_table(
     uri: str, keys: Sequence[str], batch_rows: int | None, sample: int, needs: Needs, machine: Machine
 ) -> Advice:
     opened = open_table(uri)
-    work = None
-    if keys:
-        fields = [opened.schema.field(n) for n in key_columns(opened.schema)]
-        batches = [read_key_rows(path, fields) for path in keys]
-        work = Workload(batches=batches, batch_rows=batch_rows, sample=sample)
-    elif batch_rows is not None:
-        raise InvalidInputError("--batch-rows goes with --keys")
-    return advise_table(opened.metadata, work, needs=needs, machine=machine, sample=sample)
+    fields = [opened.schema.field(n) for n in key_columns(opened.schema)]
+    batches = [read_key_rows(path, fields) for path in keys] or None
+    if batches is None and batch_rows is not None:
+        raise InvalidInputError("--batch-rows needs --keys")
+    return opened.advise(batches, batch_rows=batch_rows, sample=sample, needs=needs, machine=machine)
 
 
 def _of_files(
@@ -144,13 +142,13 @@ def _some(batches: list[pa.Table], paths: Sequence[str]) -> list[pa.Table]:
 
 
 def filter_bytes(entries: int, fpp: float) -> int:
-    """Bytes of one bloom filter of a file, as text in its footer."""
+    """Return the bytes of one bloom filter of a file, as text in its footer."""
     bits = math.ceil(entries * -math.log(fpp) / math.log(2) ** 2)
     return -(-(13 + -(-bits // 8)) // 3) * 4
 
 
 def sizes_of(advice: Advice) -> dict[str, Any]:
-    """The sizes that follow from the measures, for whatever type is chosen."""
+    """Compute the sizes that follow from the measures, for whatever type is chosen."""
     sizes = sizing(advice.measures)
     entries, fpp = int(sizes[NUM_ENTRIES]), float(sizes[FPP])
     return {
@@ -163,7 +161,7 @@ def sizes_of(advice: Advice) -> dict[str, Any]:
 
 
 def as_json(advice: Advice) -> dict[str, Any]:
-    """Recommendation, sizes, measures and candidates as one document."""
+    """Return the recommendation, sizes, measures and candidates as one document."""
     m = advice.measures
     measures = {name: getattr(m, name) for name in m.__slots__}
     return {
@@ -186,7 +184,7 @@ def as_json(advice: Advice) -> dict[str, Any]:
 
 
 def show(advice: Advice) -> None:
-    """The candidates as a table, then the recommendation in words."""
+    """Print the candidates as a table, then the recommendation in words."""
     m = advice.measures
     print(
         f"{m.rows:,} rows in {m.files:,} files of {m.partitions:,} partitions; batches of {m.batch_rows:,} rows: keys"

@@ -13,8 +13,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from lakeidx.api.runners import THREADS, make_runner, spark_runner
+from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError
-from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import Runner
 
 EXIT_FINDINGS = 1
 EXIT_ERROR = 2
@@ -32,10 +34,14 @@ PartitionOption = Annotated[
 ]
 MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")]
 RemoteOption = Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")]
+SparkOption = Annotated[bool, typer.Option("--spark", help="run on Spark")]
+ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="tasks at a time without --spark")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done, change nothing")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, also on a terminal")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="no progress bar on stderr")]
 
 
-def one_clear_line(command: Callable[P, None]) -> Callable[P, None]:
+def report_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Run a command; an error of lakeidx becomes one line on stderr and exit code 2, without a stack trace."""
 
     @wraps(command)
@@ -56,14 +62,19 @@ def one_clear_line(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def open_table(uri: str) -> TableHandle:
+def open_table(uri: str) -> Table:
     """Open a table given on the command line."""
-    return TableHandle.open(uri)
+    return Table.open(uri)
+
+
+def chosen_runner(spark: bool, master: str | None, remote: str | None, threads: int = THREADS) -> Runner:
+    """Return the runner for the work of a command."""
+    return spark_runner(master, remote) if spark else make_runner(None, threads=threads)
 
 
 @contextmanager
 def stages(no_progress: bool) -> Iterator[Callable[[str], None]]:
-    """A line on stderr that says which stage runs; silent when stderr is no terminal or with --no-progress."""
+    """Show on stderr which stage runs; silent when stderr is no terminal or with --no-progress."""
     console = Console(stderr=True)
     if no_progress or not console.is_terminal:
         yield lambda stage: None

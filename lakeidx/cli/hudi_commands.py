@@ -7,30 +7,21 @@ from typing import Annotated
 
 import typer
 
-from lakeidx.cli.context import one_clear_line
+from lakeidx.cli.context import report_errors
 from lakeidx.cli.key_input import read_record_keys
 from lakeidx.cli.output import RowFormat, print_json, write_rows
+from lakeidx.key_index.hudi_table.table import tag_hudi_table
+from lakeidx.key_index.hudi_table.timeline import open_hudi_table
+from lakeidx.key_index.metrics import IndexMetrics
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.landing.read import ENDINGS
 from lakeidx.storage import open_store
-from lakeidx.tagging.figures import TagFigures
-from lakeidx.tagging.hudi_table import tag_hudi_table
-from lakeidx.tagging.hudi_timeline import open_hudi_table
-from lakeidx.tagging.options import IndexOptions
-
-app = typer.Typer(
-    help="Look at copy-on-write tables that Hudi wrote; nothing in them is changed.", no_args_is_help=True
-)
 
 
-@app.callback()
-def _group() -> None:
-    pass
-
-
-@app.command()
-@one_clear_line
+@report_errors
 def tag(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="the Hudi table's directory (it holds .hoodie)")],
-    keys: Annotated[str, typer.Option("--keys", help="keys to look for: .parquet .csv .jsonl")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="the Hudi table's directory (it contains .hoodie)")],
+    keys: Annotated[str, typer.Option("--keys", help=f"keys to look for: {ENDINGS}")],
     column: Annotated[
         str | None,
         typer.Option("--column", help="column with whole record keys; default key, or the table's record key fields"),
@@ -43,9 +34,9 @@ def tag(
     ] = "read-keys",
     row_format: Annotated[RowFormat, typer.Option("--format", help="how to print")] = RowFormat.JSONL,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
-    figures: Annotated[bool, typer.Option("--figures", help="print only what was done, as JSON")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="print the counters only, as JSON")] = False,
 ) -> None:
-    """Say for every key in which file of the table it lives: partition, file id, file name, instant; or that it does not.
+    """Print the file that holds each key (partition, file id, file name, instant), or that there is none.
 
     Files are chosen by the key ranges and bloom filters in their footers, and the keys of chosen files are read, so the
     answer is exact. What was opened and how often filters were wrong goes to stderr.
@@ -54,16 +45,16 @@ def tag(
     options = IndexOptions({"index.bad-filter": bad_filter})
     wanted = read_record_keys(keys, open_hudi_table(store, path).record_key_fields, column)
     found = tag_hudi_table(store, path, wanted, partitions=partition or None, options=options)
-    if figures:
-        print_json({**found.figures.as_dict(), "repeated": found.repeated})
+    if metrics:
+        print_json({**found.metrics.as_dict(), "repeated": found.repeated})
         return
     rows = found.to_table(wanted)
     write_rows([rows], rows.schema, row_format, output)
-    typer.echo(summary(found.figures), err=True)
+    typer.echo(summary(found.metrics), err=True)
 
 
-def summary(f: TagFigures) -> str:
-    """What tagging did, in one line."""
+def summary(f: IndexMetrics) -> str:
+    """Format the outcome of tagging as one line."""
     extra = ""
     if f.files_without_filter or f.bad_filters:
         extra = f", {f.files_without_filter} files without a filter, {f.bad_filters} filters that cannot be read"

@@ -1,31 +1,33 @@
-"""Keys that a command is given in a file: Parquet, CSV or JSON lines, told apart by the ending."""
+"""Keys that a command is given in a landing file."""
 
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline.ingest import cast_piece
-from lakeidx.pipeline.landing import LandingOptions, landing_format, open_parquet, read_landing
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.key_index.keys.record_key import record_keys
+from lakeidx.landing.arrow_ipc import arrow_ipc_names
+from lakeidx.landing.cast_rows import cast_piece
+from lakeidx.landing.compressed import open_plain
+from lakeidx.landing.read import LandingOptions, landing_format, open_parquet, read_landing
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
-from lakeidx.tagging.record_key import record_keys
 from lakeidx.types import DataType, Field, parse_type, to_arrow_schema
 
 #: Columns that hold a whole record key, when the file has one and none is named.
 _WHOLE_KEY = ("_hoodie_record_key", "record_key", "key")
 _ANY = LandingOptions(ignore_extra=True)
+_FIRST_LINE_BYTES = 1 << 20
 
 
 def read_key_rows(path: str, fields: Sequence[Field]) -> pa.Table:
-    """The given columns of a file, cast to their types.
+    """Read the given columns of a file, cast to their types.
 
     returns  n rows, columns in the order of `fields`
     errors   InvalidInputError naming the line for a value that cannot be a key; NotFoundError, CorruptFileError
@@ -61,7 +63,9 @@ def read_record_keys(path: str, key_fields: Sequence[str], column: str | None) -
 def _key_columns(path: str, names: Sequence[str], key_fields: Sequence[str], column: str | None) -> list[str]:
     if column is not None:
         if column not in names:
-            raise InvalidInputError(f"there is no column {column}; the file has {', '.join(names)}", path=path)
+            raise InvalidInputError(
+                f"there is no column {column}; {did_you_mean(column, names, listing='the file has')}", path=path
+            )
         return [column]
     for name in _WHOLE_KEY:
         if name in names and name not in key_fields:
@@ -78,16 +82,23 @@ def _key_columns(path: str, names: Sequence[str], key_fields: Sequence[str], col
     )
 
 
-def column_names(store: ObjectStore, path: str) -> list[str]:
-    """Columns of a file; of JSON lines those of the first line.
+def _no_column(name: str, names: Sequence[str]) -> str:
+    return f"there is no column {name}; {did_you_mean(name, names, listing='the file has')}"
 
-    errors  NotFoundError, InvalidInputError (empty, not of its format), CorruptFileError (Parquet)
+
+def column_names(store: ObjectStore, path: str) -> list[str]:
+    """Return the columns of a file; of JSON lines those of the first line.
+
+    errors  NotFoundError, InvalidInputError (empty, not of its format), CorruptFileError (Parquet, Arrow, compressed texts)
     """
     kind = landing_format(path, _ANY)
     if kind == "parquet":
         return list(open_parquet(store, path).schema_arrow.names)
-    with store.open_input(path) as source:
-        first = io.TextIOWrapper(source, encoding="utf-8-sig", errors="replace").readline()
+    if kind == "arrow":
+        with store.open_input(path) as source:
+            return arrow_ipc_names(source, path)
+    with open_plain(store, path) as source:
+        first = bytes(source.read(_FIRST_LINE_BYTES)).split(b"\n", 1)[0].decode("utf-8-sig", "replace")
     if not first:
         raise InvalidInputError("the file is empty (0 bytes)", path=path)
     if kind == "csv":
@@ -102,7 +113,7 @@ def column_names(store: ObjectStore, path: str) -> list[str]:
 
 
 def landing_types(paths: Sequence[str], names: Sequence[str]) -> dict[str, DataType]:
-    """Types of columns in landing files, as a table made of them would have them; none is nullable.
+    """Return the types of columns in landing files, as a table made of them would have them; none is nullable.
 
     Parquet columns have theirs; texts that are whole numbers throughout all files are BIGINT, all else is STRING.
 
@@ -120,10 +131,15 @@ def _as_they_are(path: str, names: Sequence[str]) -> pa.Table:
     store = open_store(path)
     missing = [n for n in names if n not in (have := column_names(store, path))]
     if missing:
-        raise InvalidInputError(f"there is no column {missing[0]}; the file has {', '.join(have)}", path=path)
+        raise InvalidInputError(
+            f"there is no column {missing[0]}; {did_you_mean(missing[0], have, listing='the file has')}", path=path
+        )
     if landing_format(path, _ANY) == "parquet":
         return open_parquet(store, path).read(columns=list(names))
-    return read_key_rows(path, [Field(i, n, parse_type("STRING")) for i, n in enumerate(names)])
+    fields = [Field(i, n, parse_type("STRING")) for i, n in enumerate(names)]
+    if landing_format(path, _ANY) == "arrow":
+        return pa.concat_tables([piece.rows for piece in read_landing(store, path, fields, _ANY)])
+    return read_key_rows(path, fields)
 
 
 def _type_of(column: pa.ChunkedArray) -> str:

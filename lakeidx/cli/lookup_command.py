@@ -8,16 +8,16 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from lakeidx.cli.context import TableArgument, one_clear_line, open_table
+from lakeidx.cli.context import TableArgument, open_table, report_errors
 from lakeidx.cli.output import json_lines
 from lakeidx.errors import InvalidInputError
-from lakeidx.lookup.point import TableLookup
-from lakeidx.pipeline.ingest import cast_piece
-from lakeidx.pipeline.landing import LandingOptions, read_landing
+from lakeidx.landing.cast_rows import cast_piece
+from lakeidx.landing.read import LandingOptions, read_landing
+from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage import open_store
 
 
-@one_clear_line
+@report_errors
 def lookup(
     table: TableArgument,
     keys: Annotated[Path, typer.Option("--keys", help="JSON lines with the primary key's columns")],

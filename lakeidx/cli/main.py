@@ -1,50 +1,143 @@
-"""The command line's entry point: puts the commands together."""
+"""The command line's entry point: names every command and where it is."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import typer
 
 from lakeidx import __version__
-from lakeidx.cli import (
-    advise_command,
-    hudi_commands,
-    index_commands,
-    lookup_command,
-    maintain_commands,
-    read_commands,
-    table_commands,
-    warm_up_command,
-    write_commands,
-)
+from lakeidx.cli.lazy import Command, Group, LazyGroup
 
+_HELP = "Primary-key tables on an object store in the Apache Paimon format."
+
+#: Every command. Its help is the first paragraph of its function's docstring, which a test compares.
+COMMANDS: dict[str, Command | Group] = {
+    "warm-up": Command("maintain_commands", "warm_up", "Compile all kernels now; later runs load them from disk."),
+    "lookup-store": Command("maintain_commands", "lookup_store", "Build missing lookup files for the newest snapshot."),
+    "upsert": Command(
+        "write_commands",
+        "upsert",
+        "Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present.",
+    ),
+    "delete": Command("write_commands", "delete", "Delete rows by condition or by key, as one batch."),
+    "scan": Command("read_commands", "scan", "Read rows: merged, deletes applied, at any state of the table."),
+    "changes": Command(
+        "change_commands",
+        "changes",
+        "Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D.",
+    ),
+    "diff": Command(
+        "change_commands",
+        "diff",
+        "Compare two states by key: every row that is new, changed (before and after) or deleted, once.",
+    ),
+    "keys": Command(
+        "read_commands",
+        "keys",
+        "Print per row: partitionHash, keyHash, keyBytes (hex) and the bucket its key is in (null when it is in none).",
+    ),
+    "snapshots": Command("read_commands", "snapshots", "List the snapshots; rows counts stored versions, not keys."),
+    "files": Command("read_commands", "files", "List the live data files of the newest snapshot."),
+    "buckets": Command(
+        "read_commands", "buckets", "List the buckets: rows, bytes, files, sorted runs, hashes in the index."
+    ),
+    "inspect": Command("read_commands", "inspect", "Decode any file of the format to JSON."),
+    "lookup": Command("lookup_command", "lookup", "Print one line per key, in their order: its row as JSON, or null."),
+    "advise": Command(
+        "advise_command",
+        "advise",
+        "Recommend an index type and its sizes; predict files touched, bytes, memory and seconds per batch for every type.",
+    ),
+    "compact": Command("maintain_commands", "compact", "Compact the buckets that need it, or all of them."),
+    "expire": Command(
+        "maintain_commands",
+        "expire",
+        "Expire snapshots, tags and consumers by the table's options or the flags given, and clean staging.",
+    ),
+    "orphans": Command("maintain_commands", "orphans", "List files that nothing refers to; with --yes delete them."),
+    "rollback": Command(
+        "maintain_commands", "rollback", "Roll the table back to an older snapshot or tag; stop all writers first."
+    ),
+    "verify": Command(
+        "maintain_commands",
+        "verify",
+        "Run every check over the whole table, reading every page of every file; exit 1 when one fails.",
+    ),
+    "table": Group(
+        "Create, show, alter, list or drop tables.",
+        {
+            "create": Command("table_commands", "create", "Create a table from a schema file."),
+            "show": Command(
+                "table_commands",
+                "show",
+                "Show schema, options and newest snapshot as JSON, and the options that lakeidx does not follow.",
+            ),
+            "alter": Command(
+                "table_commands",
+                "alter",
+                "Change columns and options in one new schema, or not at all. Data files are not rewritten.",
+            ),
+            "list": Command("table_commands", "list_tables", "List the tables of a warehouse."),
+            "drop": Command(
+                "table_commands",
+                "drop",
+                "Delete a table with all its files and the staging of its batches; stop all writers first.",
+            ),
+        },
+    ),
+    "tag": Group(
+        "Create, list and delete tags (named snapshots that expiry keeps).",
+        {
+            "create": Command("maintain_commands", "tag_create", "Create a tag for a snapshot."),
+            "delete": Command("maintain_commands", "tag_delete", "Delete a tag, and the files that only it needs."),
+            "list": Command("maintain_commands", "tag_list", "List the tags."),
+        },
+    ),
+    "index": Group(
+        "List the index files of a table, rebuild the file indexes of its data files, or resize its rings of buckets.",
+        {
+            "list": Command("read_commands", "list_index", "List the index files of the newest snapshot."),
+            "rebuild": Command(
+                "index_commands",
+                "rebuild",
+                "Add, replace or drop file indexes of existing data files, which are not rewritten.",
+            ),
+            "resize": Command(
+                "index_commands",
+                "resize",
+                "Split buckets that have grown and merge small ones (index.type = bucket with engine CONSISTENT_HASHING).",
+            ),
+        },
+        default="list",
+    ),
+    "hudi": Group(
+        "Read copy-on-write tables that Hudi wrote; they are never changed.",
+        {
+            "tag": Command(
+                "hudi_commands",
+                "tag",
+                "Print the file that holds each key (partition, file id, file name, instant), or that there is none.",
+            ),
+        },
+    ),
+}
+
+
+class Program(LazyGroup):
+    """All commands."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(Group(_HELP, COMMANDS), **attrs)
+
+
+# Plain help: importing rich costs as much as all the rest of ``lakeidx --help``.
 app = typer.Typer(
-    help="Primary-key tables on an object store in the Apache Paimon format.",
-    no_args_is_help=True,
-    add_completion=False,
+    cls=Program,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(table_commands.app, name="table")
-app.add_typer(maintain_commands.tag_app, name="tag")
-app.add_typer(index_commands.app, name="index")
-app.add_typer(hudi_commands.app, name="hudi")
-app.command("warm-up")(warm_up_command.warm_up)
-app.command("upsert")(write_commands.command)
-for _command in (
-    read_commands.scan,
-    read_commands.keys,
-    read_commands.snapshots,
-    read_commands.files,
-    read_commands.buckets,
-    read_commands.inspect,
-    lookup_command.lookup,
-    advise_command.advise,
-    maintain_commands.compact,
-    maintain_commands.expire,
-    maintain_commands.orphans,
-    maintain_commands.rollback,
-):
-    app.command()(_command)
 
 
 def _version(asked: bool) -> None:

@@ -1,44 +1,33 @@
-"""``lakeidx compact|expire|orphans|tag|rollback``: keeping a table small and right."""
+"""``lakeidx compact|expire|orphans|tag|rollback|verify|lookup-store``: maintenance of a table."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
-import pyarrow as pa
 import typer
 
 from lakeidx.cli.context import (
+    EXIT_FINDINGS,
+    DryRun,
+    JsonOption,
     MasterOption,
     NoProgress,
     PartitionOption,
     RemoteOption,
+    SparkOption,
     TableArgument,
-    one_clear_line,
+    ThreadsOption,
+    chosen_runner,
     open_table,
+    report_errors,
     stages,
 )
-from lakeidx.cli.output import ListFormat, print_json, print_list
-from lakeidx.cli.write_commands import spark_runner
-from lakeidx.codec.binary_row import encode_row, with_arity
-from lakeidx.codec.values import arrow_to_internal
-from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import TableSchema
-from lakeidx.option_text import parse_duration_ms
-from lakeidx.pipeline.cast import cast_column
-from lakeidx.pipeline.cleanup import clean_orphans
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.expiry import expire_everything
-from lakeidx.pipeline.rollback import roll_back_table
-from lakeidx.pipeline.runner import LocalRunner, Runner
-from lakeidx.table.tags import create_tag, delete_tag, list_tags
-
-tag_app = typer.Typer(help="Name snapshots, so that they stay.", no_args_is_help=True)
-DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would happen")]
+from lakeidx.cli.output import ListFormat, print_json, print_list, print_result
+from lakeidx.maintenance import warm_up as kernels
 
 
-@one_clear_line
+@report_errors
 def compact(
     table: TableArgument,
     full: Annotated[bool, typer.Option("--full", help="merge every bucket into the top level")] = False,
@@ -46,147 +35,161 @@ def compact(
     shrink_index: Annotated[
         bool | None, typer.Option("--shrink-index/--keep-index", help="drop hashes of deleted keys (with --full)")
     ] = None,
-    spark: Annotated[bool, typer.Option("--spark", help="compact on Spark")] = False,
+    spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="buckets at a time without --spark")] = 2,
+    threads: ThreadsOption = 2,
     dry_run: DryRun = False,
     no_progress: NoProgress = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compact the buckets that need it, or all of them."""
     opened = open_table(table)
-    partitions = chosen_partitions(partition, opened.schema)
-    runner: Runner = spark_runner(master, remote) if spark and not dry_run else LocalRunner(threads)
-    with stages(no_progress) as tell:
-        tell("compaction")
-        report = run_compaction(
-            opened.metadata, runner, full=full, partitions=partitions, shrink=shrink_index, dry_run=dry_run
+    with stages(no_progress) as on_stage:
+        on_stage("compaction")
+        result = opened.compact(
+            full=full,
+            partitions=partition,
+            shrink_index=shrink_index,
+            dry_run=dry_run,
+            runner=chosen_runner(spark and not dry_run, master, remote, threads),
         )
-    print_json(report.model_dump(exclude=set() if dry_run else {"picked"}))
+    print_result(result, as_json=as_json)
 
 
-def chosen_partitions(texts: Sequence[str] | None, schema: TableSchema) -> set[bytes] | None:
-    """What ``--partition`` names, as partition bytes; None for all."""
-    return {parse_partition(text, schema) for text in texts} if texts else None
-
-
-def parse_partition(text: str, schema: TableSchema) -> bytes:
-    """``k=v,k=v`` as the manifest's partition bytes."""
-    given = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
-    if set(given) != set(schema.partition_keys):
-        raise InvalidInputError(
-            f"--partition {text!r}: give {', '.join(f'{k}=...' for k in schema.partition_keys) or 'none'}"
-        )
-    values: list[Any] = []
-    for key in schema.partition_keys:
-        field = schema.field(key)
-        cast = cast_column(_text(given[key]), field.type)
-        if cast.failed is not None:
-            raise InvalidInputError(f"--partition: {given[key]!r} is not {field.type}")
-        values += arrow_to_internal(cast.values, field.type)
-    return with_arity(encode_row(values, schema.partition_types), len(values))
-
-
-def _text(value: str) -> pa.Array:
-    return pa.array([value], pa.string())
-
-
-def _age(text: str) -> int:
-    try:
-        return parse_duration_ms(text)
-    except ValueError as error:
-        raise InvalidInputError(f"{text!r} is no length of time; write e.g. '12 h' or '7 d'") from error
-
-
-@one_clear_line
+@report_errors
 def expire(
     table: TableArgument,
+    retain_min: Annotated[
+        int | None,
+        typer.Option("--retain-min", min=1, help="keep at least this many; default: the table's option"),
+    ] = None,
+    retain_max: Annotated[
+        int | None, typer.Option("--retain-max", min=1, help="keep at most this many; default: the table's option")
+    ] = None,
+    retain_time: Annotated[
+        str | None, typer.Option("--retain-time", help="keep younger ones, e.g. '7 d'; default: the table's option")
+    ] = None,
     dry_run: DryRun = False,
     staging: Annotated[bool, typer.Option("--staging/--no-staging", help="clean the staging of batches, too")] = True,
+    as_json: JsonOption = False,
 ) -> None:
-    """Expire snapshots, tags and consumers by the table's options, and clean staging."""
-    print_json(expire_everything(open_table(table), staging=staging, dry_run=dry_run))
+    """Expire snapshots, tags and consumers by the table's options or the flags given, and clean staging."""
+    result = open_table(table).expire(
+        retain_min=retain_min, retain_max=retain_max, retain_time=retain_time, staging=staging, dry_run=dry_run
+    )
+    print_result(result, as_json=as_json)
 
 
-@one_clear_line
+@report_errors
 def orphans(
     table: TableArgument,
-    older_than: Annotated[str, typer.Option("--older-than", help="least age, e.g. '1 d' or '12 h'")] = "1 d",
+    older_than: Annotated[str, typer.Option("--older-than", help="minimum age, e.g. '1 d' or '12 h'")] = "1 d",
     yes: Annotated[bool, typer.Option("--yes", help="delete them; without it they are only listed")] = False,
     dry_run: DryRun = False,
     list_format: Annotated[ListFormat, typer.Option("--format", help="how to print")] = ListFormat.TABLE,
+    as_json: JsonOption = False,
 ) -> None:
     """List files that nothing refers to; with --yes delete them."""
+    found = open_table(table).orphans(older_than=older_than, remove=yes and not dry_run)
+    print_list(found.rows(), list_format, as_json)
+    typer.echo(found.note(), err=True)
+
+
+@report_errors
+def verify(
+    table: TableArgument,
+    max_skew: Annotated[float, typer.Option("--max-skew", help="largest bucket over the mean of its partition")] = 4.0,
+    max_stale_share: Annotated[
+        float, typer.Option("--max-stale-share", min=0, max=1, help="share of index hashes whose key was deleted")
+    ] = 0.1,
+    sample_rows: Annotated[
+        int, typer.Option("--sample-rows", min=1, help="keys looked up in lookup stores, values tried on file indexes")
+    ] = 1000,
+    no_progress: NoProgress = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run every check over the whole table, reading every page of every file; exit 1 when one fails."""
     opened = open_table(table)
-    remove = yes and not dry_run
-    report = clean_orphans(
-        opened.metadata, now_ms=int(time.time() * 1000), older_than_ms=_age(older_than), dry_run=not remove
-    )
-    print_list([{"path": f.path, "bytes": f.size, "modified_ms": f.mtime_ms} for f in report.files], list_format)
-    verb = "deleted" if report.removed else "found (nothing deleted; --yes deletes)"
-    typer.echo(f"{len(report.files)} orphans, {report.bytes} bytes, {verb}", err=True)
+    with stages(no_progress) as on_stage:
+        on_stage("verification")
+        verdict = opened.verify(max_skew=max_skew, max_stale_share=max_stale_share, sample_rows=sample_rows)
+    print_result(verdict, as_json=as_json)
+    if not verdict.passed:
+        typer.echo(f"lakeidx: {verdict.note()}", err=True)
+        raise typer.Exit(EXIT_FINDINGS)
 
 
-@tag_app.command("create")
-@one_clear_line
+@report_errors
+def lookup_store(
+    table: TableArgument,
+    partition: PartitionOption = None,
+    spark: SparkOption = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    threads: ThreadsOption = 2,
+    no_progress: NoProgress = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build missing lookup files for the newest snapshot."""
+    opened = open_table(table)
+    with stages(no_progress) as on_stage:
+        on_stage("lookup store")
+        result = opened.build_lookup_store(partitions=partition, runner=chosen_runner(spark, master, remote, threads))
+    print_result(result, as_json=as_json)
+
+
+@report_errors
 def tag_create(
     table: TableArgument,
     name: Annotated[str, typer.Argument(help="name of the tag")],
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="default: the newest")] = None,
-    retain: Annotated[str | None, typer.Option("--retain", help="delete it after, e.g. '30 d'; default never")] = None,
+    retain: Annotated[
+        str | None, typer.Option("--retain", help="delete the tag after, e.g. '30 d'; default never")
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Name a snapshot."""
-    opened = open_table(table)
-    kept = None if retain is None else _age(retain)
-    tag = create_tag(opened.metadata, name, snapshot_id=snapshot, retained_ms=kept)
-    print_json({"tag": name, "snapshot": tag.snapshot.id})
+    """Create a tag for a snapshot."""
+    print_result(open_table(table).create_tag(name, snapshot=snapshot, retain=retain), as_json=as_json)
 
 
-@tag_app.command("delete")
-@one_clear_line
+@report_errors
 def tag_delete(
-    table: TableArgument, name: Annotated[str, typer.Argument(help="name of the tag")], dry_run: DryRun = False
+    table: TableArgument,
+    name: Annotated[str, typer.Argument(help="name of the tag")],
+    dry_run: DryRun = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Delete a tag, and the files that only it kept."""
-    opened = open_table(table)
-    report = delete_tag(opened.metadata, opened.schema, name, dry_run=dry_run)
-    out: dict[str, Any] = {"tag": name, "dry_run": dry_run, "files": len(report.files), "notes": list(report.notes)}
-    if dry_run:
-        out["list"] = [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in report.files]
-    print_json(out)
+    """Delete a tag, and the files that only it needs."""
+    print_result(open_table(table).delete_tag(name, dry_run=dry_run), as_json=as_json)
 
 
-@tag_app.command("list")
-@one_clear_line
+@report_errors
 def tag_list(
     table: TableArgument,
     list_format: Annotated[ListFormat, typer.Option("--format", help="how to print")] = ListFormat.TABLE,
+    as_json: JsonOption = False,
 ) -> None:
     """List the tags."""
-    tags = list_tags(open_table(table).metadata)
-    print_list(
-        [{"tag": n, "snapshot": t.snapshot.id, "rows": t.snapshot.total_record_count} for n, t in tags.items()],
-        list_format,
-    )
+    print_list(open_table(table).tags(), list_format, as_json)
 
 
-@one_clear_line
+@report_errors
 def rollback(
     table: TableArgument,
-    snapshot: Annotated[int | None, typer.Option("--snapshot", help="go back to this snapshot")] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="go back to this tag")] = None,
+    snapshot: Annotated[int | None, typer.Option("--snapshot", help="roll back to this snapshot")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="roll back to this tag")] = None,
     dry_run: DryRun = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Make an older state the newest again; no writer may be at work meanwhile."""
-    opened = open_table(table)
-    report = roll_back_table(opened.metadata, opened.schema, snapshot_id=snapshot, tag=tag, dry_run=dry_run)
-    print_json(
-        {
-            "snapshot": report.snapshot_id,
-            "dry_run": dry_run,
-            "snapshots_gone": list(report.snapshots),
-            "tags_gone": list(report.tags),
-            "restored": report.restored,
-            "files": len(report.files),
-        }
-    )
+    """Roll the table back to an older snapshot or tag; stop all writers first."""
+    print_result(open_table(table).rollback(snapshot=snapshot, tag=tag, dry_run=dry_run), as_json=as_json)
+
+
+@report_errors
+def warm_up(no_progress: NoProgress = False) -> None:
+    """Compile all kernels now; later runs load them from disk."""
+    started = time.monotonic()
+    with stages(no_progress) as on_step:
+        kinds = kernels.warm_up(on_step)
+    print_json({"kinds": kinds, "seconds": round(time.monotonic() - started, 1)})

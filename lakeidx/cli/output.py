@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.results import Result
 
 
 class RowFormat(StrEnum):
@@ -40,7 +41,7 @@ class ListFormat(StrEnum):
 
 
 def text_columns(table: pa.Table) -> list[list[Any]]:
-    """Columns as JSON-able Python values, converted column by column."""
+    """Return the columns as JSON-able Python values, converted column by column."""
     return [_json_values(table.column(i)) for i in range(table.num_columns)]
 
 
@@ -48,16 +49,16 @@ def _json_values(column: pa.ChunkedArray) -> list[Any]:
     t = column.type
     if pa.types.is_timestamp(t):
         text = pc.cast(column, pa.string())
-        return pc.replace_substring(text, " ", "T", max_replacements=1).to_pylist()
+        return list(pc.replace_substring(text, " ", "T", max_replacements=1).to_pylist())
     if pa.types.is_date(t) or pa.types.is_decimal(t) or pa.types.is_time(t):
-        return pc.cast(column, pa.string()).to_pylist()
+        return list(pc.cast(column, pa.string()).to_pylist())
     if pa.types.is_binary(t):
         return [None if v is None else v.hex() for v in column.to_pylist()]
     if pa.types.is_floating(t):
         return [_float(v) for v in column.to_pylist()]
     if pa.types.is_nested(t):
         return [_nested(v) for v in column.to_pylist()]
-    return column.to_pylist()
+    return list(column.to_pylist())
 
 
 def _float(value: float | None) -> float | str | None:
@@ -84,7 +85,7 @@ def _nested(value: Any) -> Any:
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:
-    """One JSON object per row."""
+    """Return one JSON object per row."""
     names = table.column_names
     for row in zip(*text_columns(table), strict=True):
         yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
@@ -144,7 +145,7 @@ def _write_csv(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | Non
 
 def _write_parquet(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
     if output is None:
-        raise InvalidInputError("Parquet goes to a file: give -o FILE")
+        raise InvalidInputError("Parquet is written to a file: give -o FILE")
     temp = output.with_name(f".{output.name}.tmp")
     count = 0
     try:
@@ -168,9 +169,9 @@ def _write_table(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | N
     return len(rows)
 
 
-def print_list(rows: Sequence[Mapping[str, Any]], kind: ListFormat) -> None:
-    """A short list to stdout."""
-    if kind is ListFormat.JSONL:
+def print_list(rows: Sequence[Mapping[str, Any]], kind: ListFormat, as_json: bool = False) -> None:
+    """Print a short list to stdout: a table, or JSON lines."""
+    if kind is ListFormat.JSONL or as_json:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False, default=str))
         return
@@ -195,5 +196,13 @@ def _cell(value: Any) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document to stdout."""
+    """Print one JSON document to stdout."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def print_result(result: Result, *, as_json: bool) -> None:
+    """Print a result to stdout: words on a terminal; JSON with ``--json``, and where a program reads."""
+    if as_json or not sys.stdout.isatty():
+        print_json(result.as_dict())
+    else:
+        print(result)

@@ -1,26 +1,25 @@
-"""``lakeidx table create|show``."""
+"""``lakeidx table create|show|alter|list|drop``."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from lakeidx.cli.context import TableArgument, one_clear_line, open_table
-from lakeidx.cli.output import print_json
+from lakeidx.api.table import Table
+from lakeidx.api.warehouse import Warehouse, drop_table
+from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
+from lakeidx.cli.output import ListFormat, print_json, print_list, print_result
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import new_schema, schema_to_json
-from lakeidx.format.snapshot import snapshot_to_json
-from lakeidx.pipeline.index_types import check_index_type, index_type, limits_of
-from lakeidx.table.handle import TableHandle
 
-app = typer.Typer(help="Create a table, or show one.", no_args_is_help=True)
+_Texts = list[str] | None
 
 
 def read_spec(file: Path) -> dict[str, Any]:
-    """The JSON of a table's schema file."""
+    """Return the JSON of a table's schema file."""
     try:
         spec = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -34,34 +33,110 @@ def read_spec(file: Path) -> dict[str, Any]:
     return spec
 
 
-@app.command()
-@one_clear_line
+@report_errors
 def create(
     table: TableArgument,
     schema: Annotated[Path, typer.Option("--schema", help="JSON file: fields, primaryKeys, partitionKeys, options")],
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="fine when the same table is there")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="succeed if the same table exists")] = False,
 ) -> None:
     """Create a table from a schema file."""
     spec = read_spec(schema)
-    check_index_type(new_schema(spec))
-    made = TableHandle.create(table, spec, exist_ok=if_not_exists)
+    made = Table.create(table, spec, exist_ok=if_not_exists)
     typer.echo(f"created {made.uri} ({made.schema.bucket_mode.name.lower()})", err=True)
-    limits = limits_of(made.schema)
-    if limits:
-        typer.echo(f"index type {index_type(made.schema)}: {limits}", err=True)
 
 
-@app.command()
-@one_clear_line
+@report_errors
 def show(table: TableArgument) -> None:
-    """Show schema, options and newest snapshot as JSON."""
-    opened = open_table(table)
-    snapshot = opened.snapshot
-    print_json(
-        {
-            "table": opened.uri,
-            "bucketMode": opened.schema.bucket_mode.name,
-            "schema": schema_to_json(opened.schema),
-            "snapshot": None if snapshot is None else snapshot_to_json(snapshot),
-        }
+    """Show schema, options and newest snapshot as JSON, and the options that lakeidx does not follow."""
+    print_json(open_table(table).describe())
+
+
+@report_errors
+def alter(
+    table: TableArgument,
+    add: Annotated[
+        _Texts, typer.Option("--add", metavar="'NAME TYPE'", help="a new column; TYPE is text or schema JSON")
+    ] = None,
+    drop: Annotated[_Texts, typer.Option("--drop", metavar="NAME", help="drop a column")] = None,
+    rename: Annotated[_Texts, typer.Option("--rename", metavar="OLD=NEW", help="rename a column")] = None,
+    types: Annotated[_Texts, typer.Option("--type", metavar="'NAME TYPE'", help="widen the type of a column")] = None,
+    move: Annotated[_Texts, typer.Option("--move", metavar="'NAME first|after OTHER'", help="move a column")] = None,
+    nullable: Annotated[_Texts, typer.Option("--nullable", metavar="NAME", help="allow nulls in a column")] = None,
+    not_null: Annotated[_Texts, typer.Option("--not-null", metavar="NAME", help="refuse nulls in a column")] = None,
+    comments: Annotated[
+        _Texts, typer.Option("--comment", metavar="NAME=TEXT", help="set the comment of a column; no text removes it")
+    ] = None,
+    defaults: Annotated[
+        _Texts, typer.Option("--default", metavar="NAME=VALUE", help="value that is written in place of null")
+    ] = None,
+    no_default: Annotated[_Texts, typer.Option("--no-default", metavar="NAME", help="remove a default")] = None,
+    set_: Annotated[_Texts, typer.Option("--set", metavar="OPTION=VALUE", help="set an option of the table")] = None,
+    reset: Annotated[_Texts, typer.Option("--reset", metavar="OPTION", help="reset an option to its default")] = None,
+    comment: Annotated[
+        str | None, typer.Option("--table-comment", help="set the comment of the table; '' removes it")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="check and show the changes without making them")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Change columns and options in one new schema, or not at all. Data files are not rewritten.
+
+    Every option may be repeated. Fields inside rows are named by their path (address.city), what an array or map holds by
+    lines.element.price or tags.value. A change that an index, an option, a staged batch or rows of the table do not allow is
+    refused with the reason.
+    """
+    if not any((add, drop, rename, types, move, nullable, not_null, comments, defaults, no_default, set_, reset)) and (
+        comment is None
+    ):
+        raise InvalidInputError("say what to change, e.g. --add 'city STRING' or --set snapshot.num-retained.max=20")
+    result = open_table(table).alter(
+        add=_pairs("--add", add, None),
+        drop=drop or (),
+        rename=_pairs("--rename", rename, "="),
+        types=_pairs("--type", types, None),
+        nullable={**dict.fromkeys(nullable or (), True), **dict.fromkeys(not_null or (), False)},
+        comments={k: v or None for k, v in _pairs("--comment", comments, "=").items()},
+        defaults={**_pairs("--default", defaults, "="), **dict.fromkeys(no_default or (), None)},
+        move=_pairs("--move", move, None),
+        set=_pairs("--set", set_, "="),
+        reset=reset or (),
+        comment=comment,
+        dry_run=plan,
     )
+    print_result(result, as_json=as_json)
+
+
+def _pairs(option: str, texts: Sequence[str] | None, separator: str | None) -> dict[str, str]:
+    """Parse ``name<separator>value`` of every use of an option; None separates at blanks."""
+    out: dict[str, str] = {}
+    for text in texts or ():
+        parts = [p.strip() for p in text.split(separator, 1)]
+        if len(parts) != 2 or not parts[0]:
+            form = "'NAME VALUE'" if separator is None else f"NAME{separator}VALUE"
+            raise InvalidInputError(f"{option} {text!r}: write {form}")
+        if parts[0] in out:
+            raise InvalidInputError(f"{option} names {parts[0]!r} twice")
+        out[parts[0]] = parts[1]
+    return out
+
+
+@report_errors
+def list_tables(
+    warehouse: Annotated[str, typer.Argument(metavar="WAREHOUSE", help="the folder or s3:// prefix with databases")],
+    list_format: Annotated[ListFormat, typer.Option("--format", help="how to print")] = ListFormat.TABLE,
+    as_json: JsonOption = False,
+) -> None:
+    """List the tables of a warehouse."""
+    print_list(Warehouse(warehouse).list(), list_format, as_json)
+
+
+@report_errors
+def drop(
+    table: TableArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="delete it; without it nothing is deleted")] = False,
+) -> None:
+    """Delete a table with all its files and the staging of its batches; stop all writers first."""
+    opened = open_table(table)
+    if not yes:
+        rows = 0 if opened.snapshot is None else opened.snapshot.total_record_count
+        raise InvalidInputError(f"{opened.uri} holds {rows} rows; --yes deletes it for good")
+    typer.echo(f"dropped {opened.uri}, {drop_table(opened)} files", err=True)

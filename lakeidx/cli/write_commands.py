@@ -1,95 +1,149 @@
-"""``lakeidx upsert``: landing files through all stages up to commit."""
+"""``lakeidx upsert|delete``: run landing files through all stages up to the commit; delete rows."""
 
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 import pyarrow.parquet as pq
 import typer
 
+from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.context import (
     EXIT_FINDINGS,
+    JsonOption,
     MasterOption,
     NoProgress,
     RemoteOption,
+    SparkOption,
     TableArgument,
-    one_clear_line,
+    ThreadsOption,
+    chosen_runner,
     open_table,
+    report_errors,
     stages,
 )
-from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline.ingest import RejectedRowsError
-from lakeidx.pipeline.landing import LandingOptions
-from lakeidx.pipeline.runner import LocalRunner, Runner
-from lakeidx.pipeline.upsert import BatchResult, make_context, new_batch_id, upsert_files
+from lakeidx.cli.inputs import absolute, stdin_as_file
+from lakeidx.cli.key_input import read_key_rows
+from lakeidx.errors import InvalidInputError, RejectedRowsError
+from lakeidx.landing.read import ENDINGS, LandingOptions
 from lakeidx.storage.base import ObjectStore
 
-
-def spark_runner(master: str | None, remote: str | None) -> Runner:
-    """A runner on Spark; InvalidInputError when pyspark is not installed."""
-    try:
-        from lakeidx.spark.runner import SparkRunner
-        from lakeidx.spark.session import get_session
-    except ImportError as error:
-        raise InvalidInputError(f"--spark needs the package pyspark: {error}") from error
-    return SparkRunner(get_session(master=master, remote=remote))
+BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
 
 
+@report_errors
 def upsert(
     table: TableArgument,
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="landing files: .parquet .csv .jsonl")],
-    batch_id: Annotated[str | None, typer.Option("--batch-id", help="the same id is committed once")] = None,
-    spark: Annotated[bool, typer.Option("--spark", help="run the stages on Spark")] = False,
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help=f"landing files: {ENDINGS}; - for stdin (with --format)"),
+    ],
+    batch_id: BatchId = None,
+    spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="refuse the batch when a row is rejected")] = False,
-    overwrite: Annotated[str | None, typer.Option("--overwrite", help="replace instead: partitions | table")] = None,
+    max_rejected: Annotated[
+        str | None,
+        typer.Option("--max-rejected", help="refuse the batch when more rows are rejected: 100, 5% or 100,5%"),
+    ] = None,
+    overwrite: Annotated[
+        str | None, typer.Option("--overwrite", help="replace instead of upsert: partitions | table")
+    ] = None,
     file_format: Annotated[
         str | None, typer.Option("--format", help="parquet, csv or jsonl; default by ending")
     ] = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", help="of CSV files")] = ",",
-    ignore_extra: Annotated[bool, typer.Option("--ignore-extra-columns", help="leave unknown columns out")] = False,
-    threads: Annotated[int, typer.Option("--threads", min=1, help="tasks at a time without --spark")] = 2,
+    delimiter: Annotated[str, typer.Option("--delimiter", help="delimiter of CSV files")] = ",",
+    ignore_extra: Annotated[
+        bool, typer.Option("--ignore-extra-columns", help="ignore columns the table does not have")
+    ] = False,
+    missing: Annotated[
+        str, typer.Option("--missing", help="columns missing in a file: refuse it, or read them as null")
+    ] = "refuse",
+    threads: ThreadsOption = 2,
     no_progress: NoProgress = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present."""
     opened = open_table(table)
-    runner: Runner = spark_runner(master, remote) if spark else LocalRunner(threads)
-    context = make_context(opened.metadata, batch_id or new_batch_id(), runner=runner, overwrite=overwrite)
-    options = LandingOptions(file_format, delimiter, ignore_extra=ignore_extra)
+    options = LandingOptions(file_format, delimiter, ignore_extra=ignore_extra, missing=missing)
     try:
-        with stages(no_progress) as tell:
-            result = upsert_files(context, files, options, strict=strict, on_stage=tell)
+        with stdin_as_file(files, file_format) as given, stages(no_progress) as on_stage:
+            result = opened.upsert_files(
+                [absolute(f) for f in given],
+                options,
+                batch_id=batch_id,
+                strict=strict,
+                max_rejected=max_rejected,
+                overwrite=overwrite,
+                runner=chosen_runner(spark, master, remote, threads),
+                on_stage=on_stage,
+            )
     except RejectedRowsError as error:
         typer.echo(f"lakeidx: {error}", err=True)
         raise typer.Exit(EXIT_FINDINGS) from None
-    typer.echo(json.dumps(summary(result)))
+    _print_batch(result, as_json)
     if result.ingest.rows_rejected:
         show_rejects(opened.store, result)
 
 
-def summary(result: BatchResult) -> dict[str, object]:
-    """What a batch did, for scripts."""
-    return {
-        "batch": result.ingest.batch_id,
-        "rows": result.ingest.rows_in,
-        "inserts": result.assign.inserts,
-        "updates": result.assign.updates,
-        "deletes": result.assign.deletes,
-        "moved": result.assign.moved,
-        "dropped": result.assign.dropped,
-        "rejected": result.ingest.rows_rejected,
-        "buckets": len(result.assign.targets),
-        "newBuckets": result.assign.new_buckets,
-        "dataFiles": result.write.data_files,
-        "snapshots": list(result.commit.snapshot_ids),
-        "replans": result.commit.replans,
-    }
+@report_errors
+def delete(
+    table: TableArgument,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", help="SQL condition: delete all rows that match, e.g. \"day < '2026-01-01'\""),
+    ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option("--keys", help=f"file with the keys to delete: {ENDINGS}; - for JSON lines on stdin"),
+    ] = None,
+    batch_id: BatchId = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only count the rows (with --where)")] = False,
+    spark: SparkOption = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    threads: ThreadsOption = 2,
+    no_progress: NoProgress = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete rows by condition or by key, as one batch."""
+    if (where is None) == (keys is None):
+        raise InvalidInputError("give --where or --keys")
+    opened = open_table(table)
+    if dry_run:
+        if where is None:
+            raise InvalidInputError("--dry-run needs --where")
+        count = sum(t.num_rows for t in opened.scan(where=where, columns=opened.schema.primary_keys or None).batches())
+        typer.echo(json.dumps({"rows": count, "dry_run": True}))
+        return
+    rows = None
+    if keys is not None:
+        fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
+        with stdin_as_file([keys], "jsonl") as given:
+            rows = read_key_rows(absolute(given[0]), fields)
+    with stages(no_progress) as on_stage:
+        runner = chosen_runner(spark, master, remote, threads)
+        result = opened.delete(rows, where=where, batch_id=batch_id, runner=runner, on_stage=on_stage)
+    if result is None:
+        typer.echo("no row to delete", err=True)
+        typer.echo(json.dumps({"rows": 0, "snapshots": []}))
+        return
+    _print_batch(result, as_json)
+
+
+def _print_batch(result: BatchResult, as_json: bool) -> None:
+    """Print one JSON line for scripts, words on a terminal."""
+    if as_json or not sys.stdout.isatty():
+        typer.echo(json.dumps(result.as_dict()))
+    else:
+        typer.echo(str(result))
 
 
 def show_rejects(store: ObjectStore, result: BatchResult) -> None:
-    """The first rejected rows, on stderr."""
+    """Print the first rejected rows on stderr."""
     path = result.ingest.rejected_path
     assert path is not None
     with store.open_input(path) as source:
@@ -97,6 +151,3 @@ def show_rejects(store: ObjectStore, result: BatchResult) -> None:
     typer.echo(f"{result.ingest.rows_rejected} rows rejected, all in {path}; the first:", err=True)
     for row in rows:
         typer.echo(f"  {row['source']} line {row['line']}: {row['reason']}", err=True)
-
-
-command = one_clear_line(upsert)

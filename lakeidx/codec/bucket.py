@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.binary_row_vec import hash_columns
 from lakeidx.codec.columns import Column, bytes_column, fixed_words, null_mask, one_array, values_of
 from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Root
 
@@ -38,7 +38,7 @@ def fixed_buckets(
     *,
     num_rows: int | None = None,
 ) -> npt.NDArray[np.int32]:
-    """Bucket of each row.
+    """Return the bucket of each row.
 
     columns   the bucket keys in their listed order
     num_rows  only needed when there are no columns
@@ -58,7 +58,7 @@ def fixed_buckets(
 
 
 def buckets_of_hashes(hashes: npt.NDArray[np.int32], num_buckets: int) -> npt.NDArray[np.int32]:
-    """``abs(hash % num_buckets)`` with Java's truncated remainder, for hashes int32[n]."""
+    """Return ``abs(hash % num_buckets)`` with Java's truncated remainder, for hashes int32[n]."""
     # |INT_MIN| is 2**31, right as an unsigned number; |h % n| equals |h| % n.
     magnitude = np.abs(hashes).view(np.uint32)
     return (magnitude % np.uint32(num_buckets)).astype(np.int32)
@@ -79,7 +79,7 @@ def _mod_buckets(columns: Sequence[Column], types: Sequence[DataType], num_bucke
 def hive_hashes(
     columns: Sequence[Column], types: Sequence[DataType], num_rows: int | None = None
 ) -> npt.NDArray[np.uint32]:
-    """Hive's hash of each row, as uint32[n].
+    """Return Hive's hash of each row, as uint32[n].
 
     errors   InvalidInputError when a TIMESTAMP, VARIANT or nested value is not null
     """
@@ -98,7 +98,7 @@ def hive_hashes(
 
 
 def _hive_field_hashes(array: pa.Array, t: DataType) -> npt.NDArray[np.uint32]:
-    """uint32[n]; anything where null."""
+    """Return uint32[n]; anything where null."""
     if t.root in _HIVE_INTS:
         words: npt.NDArray[np.uint32] = fixed_words(array, t)
         bits = {Root.TINYINT: 24, Root.SMALLINT: 16}.get(t.root, 0)
@@ -119,7 +119,7 @@ def _hive_field_hashes(array: pa.Array, t: DataType) -> npt.NDArray[np.uint32]:
         pairs = values_of(array, np.uint64, 2)
         _hash_decimals(hashes, frozen(pairs[::2]), frozen(pairs[1::2]), t.scale)
     elif array.null_count < len(array):
-        raise InvalidInputError(f"the hive bucket function does not take values of {t}")
+        raise InvalidInputError(f"the hive bucket function does not support values of {t}")
     return hashes
 
 
@@ -138,7 +138,7 @@ def _hash_bytes(out: Any, data: Any, starts: Any, lengths: Any) -> None:
 
 @kernel
 def _hash_decimals(out: Any, low: Any, high: Any, scale: Any) -> None:
-    """BigDecimal.hashCode without trailing zeros: 31 * signed hash of the magnitude's words + scale."""
+    """Return BigDecimal.hashCode without trailing zeros: 31 * signed hash of the magnitude's words + scale."""
     limbs = np.empty(4, np.uint64)
     quotient = np.empty(4, np.uint64)
     for i in range(len(out)):

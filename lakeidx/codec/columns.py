@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.kernels import split_decimals
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, to_arrow
@@ -82,7 +82,7 @@ AnyColumn: TypeAlias = FixedColumn | TailColumn | BytesColumn
 
 
 def one_array(column: Column, t: DataType) -> pa.Array:
-    """One contiguous Arrow array of ``to_arrow(t)``; bytes and text may stay large_ or of the other kind (same bytes).
+    """Return one contiguous Arrow array of ``to_arrow(t)``; bytes and text may stay large_ or of the other kind (same bytes).
 
     errors   InvalidInputError when the column does not cast to the type without loss; text and numbers are never taken
              for each other
@@ -126,14 +126,14 @@ def _combine(column: pa.ChunkedArray) -> pa.Array:
 
 
 def null_mask(array: pa.Array) -> Mask | None:
-    """bool[n], True where a value is; None when nothing is null."""
+    """Return bool[n], True where a value is; None when nothing is null."""
     if array.null_count == 0:
         return None
     return np.asarray(array.is_valid())
 
 
 def values_of(array: pa.Array, dtype: Any, per_value: int = 1) -> npt.NDArray[Any]:
-    """The value buffer of a fixed-width array: dtype[n * per_value], whatever lies under nulls included, not copied."""
+    """Return the value buffer of a fixed-width array: dtype[n * per_value], whatever lies under nulls included, not copied."""
     if len(array) == 0:
         return np.zeros(0, dtype)
     raw = np.frombuffer(array.buffers()[1], dtype)
@@ -147,7 +147,7 @@ def _zero_nulls(words: npt.NDArray[Any], valid: Mask | None) -> npt.NDArray[Any]
 
 
 def fixed_words(array: pa.Array, t: DataType) -> npt.NDArray[Any]:
-    """The bits of values that fit a slot: uint32[n] or uint64[n], upper bytes zero; nulls hold anything."""
+    """Return the bits of values that fit a slot: uint32[n] or uint64[n], upper bytes zero; nulls hold anything."""
     if t.root is Root.BOOLEAN:
         return np.asarray(array.fill_null(False)).astype(np.uint32)
     if t.root is Root.DECIMAL:
@@ -159,7 +159,7 @@ def fixed_words(array: pa.Array, t: DataType) -> npt.NDArray[Any]:
 
 
 def fixed_width(t: DataType) -> int:
-    """Bytes of a value that fits a slot."""
+    """Return the bytes of a value that fits a slot."""
     if t.root is Root.BOOLEAN:
         return 1
     unsigned = _UNSIGNED.get(t.root)
@@ -167,12 +167,12 @@ def fixed_width(t: DataType) -> int:
 
 
 def is_fixed(t: DataType) -> bool:
-    """True for types of `FixedColumn`."""
+    """Return True for types of `FixedColumn`."""
     return t.root is Root.BOOLEAN or t.root in _UNSIGNED or t.is_compact
 
 
 def split_timestamps(array: pa.Array, t: DataType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-    """TIMESTAMP p > 3 as epoch millis int64[n] and nanos of the milli uint32[n]; nulls hold anything."""
+    """Split TIMESTAMP p > 3 into epoch millis int64[n] and nanos of the milli uint32[n]; nulls hold anything."""
     ticks = values_of(array, np.int64)
     per_milli = 1_000 if t.precision <= 6 else 1_000_000
     millis = ticks // per_milli
@@ -181,7 +181,7 @@ def split_timestamps(array: pa.Array, t: DataType) -> tuple[npt.NDArray[np.int64
 
 
 def bytes_column(array: pa.Array, inline_max: int = INLINE_BYTES) -> BytesColumn:
-    """An Arrow (large_)string or (large_)binary array, sharing its bytes."""
+    """Wrap the bytes as an Arrow (large_)string or (large_)binary array, without a copy."""
     valid = null_mask(array)
     n = len(array)
     _, offset_buffer, data_buffer = array.buffers()
@@ -227,7 +227,7 @@ def split_columns(
     num_rows: int | None,
     encode_nested: Callable[[Any, DataType], bytes],
 ) -> tuple[list[AnyColumn], int]:
-    """Columns in the shapes of this module, and the number of rows.
+    """Split columns into the shapes of this module, and count the rows.
 
     num_rows       only needed when there is no column to tell it
     encode_nested  bytes of one VARIANT, ARRAY, MAP, MULTISET or ROW value

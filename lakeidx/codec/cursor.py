@@ -13,7 +13,6 @@ _I16BE = struct.Struct(">h")
 _I32BE = struct.Struct(">i")
 _I32LE = struct.Struct("<i")
 _I64BE = struct.Struct(">q")
-_I64LE = struct.Struct("<q")
 _MAX_VARINT_BYTES = 10
 
 
@@ -48,11 +47,11 @@ class Cursor:
         return self._path
 
     def error(self, message: str, *, at: int | None = None) -> CorruptFileError:
-        """A CorruptFileError for this file at a position (default: the current one); the caller raises it."""
+        """Make a CorruptFileError for this file at a position (default: the current one); the caller raises it."""
         return CorruptFileError(message, path=self._path, offset=self._base + (self.pos if at is None else at))
 
     def seek(self, pos: int) -> None:
-        """Go to a position counted from the start of `data`."""
+        """Seek to a position counted from the start of `data`."""
         if not 0 <= pos <= len(self._data):
             raise self.error(f"position {pos} lies outside the {len(self._data)} bytes", at=0)
         self.pos = pos
@@ -62,36 +61,32 @@ class Cursor:
         self._take(n)
 
     def u8(self) -> int:
-        """One unsigned byte."""
+        """Return one unsigned byte."""
         return self._data[self._take(1)]
 
     def i8(self) -> int:
-        """One signed byte."""
+        """Return one signed byte."""
         value = self._data[self._take(1)]
         return value - 256 if value > 127 else value
 
     def i16be(self) -> int:
-        """Signed 16 bits, big endian."""
+        """Return signed 16 bits, big endian."""
         return int(_I16BE.unpack_from(self._data, self._take(2))[0])
 
     def i32be(self) -> int:
-        """Signed 32 bits, big endian."""
+        """Return signed 32 bits, big endian."""
         return int(_I32BE.unpack_from(self._data, self._take(4))[0])
 
     def i32le(self) -> int:
-        """Signed 32 bits, little endian."""
+        """Return signed 32 bits, little endian."""
         return int(_I32LE.unpack_from(self._data, self._take(4))[0])
 
     def i64be(self) -> int:
-        """Signed 64 bits, big endian."""
+        """Return signed 64 bits, big endian."""
         return int(_I64BE.unpack_from(self._data, self._take(8))[0])
 
-    def i64le(self) -> int:
-        """Signed 64 bits, little endian."""
-        return int(_I64LE.unpack_from(self._data, self._take(8))[0])
-
     def varint(self) -> int:
-        """Unsigned LEB128 of at most 64 bits."""
+        """Return unsigned LEB128 of at most 64 bits."""
         start, value = self.pos, 0
         for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
             byte = self.u8()
@@ -103,22 +98,22 @@ class Cursor:
         raise self.error("varint does not fit 64 bits", at=start)
 
     def zigzag(self) -> int:
-        """Signed 64 bits as Avro writes them: zigzag in a varint."""
+        """Return signed 64 bits as Avro writes them: zigzag in a varint."""
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
 
     def bytes(self, n: int) -> bytes:
-        """The next n bytes."""
+        """Read the next n bytes."""
         start = self._take(n)
         return self._data[start : start + n].tobytes()
 
     def view(self, n: int) -> memoryview:
-        """The next n bytes without a copy."""
+        """Read the next n bytes without a copy."""
         start = self._take(n)
         return self._data[start : start + n]
 
     def java_utf(self) -> str:
-        """A string as ``java.io.DataOutput.writeUTF`` writes it: u16 big-endian byte count, then modified UTF-8."""
+        """Read a string as ``java.io.DataOutput.writeUTF`` writes it: u16 big-endian byte count, then modified UTF-8."""
         start = self.pos
         length = self.i16be() & 0xFFFF
         raw = self.bytes(length)
@@ -138,7 +133,7 @@ class Cursor:
 
 
 def write_java_utf(text: str) -> bytes:
-    """The bytes of ``java.io.DataOutput.writeUTF``; the inverse of `Cursor.java_utf`.
+    """Encode a string as ``java.io.DataOutput.writeUTF`` does; the inverse of `Cursor.java_utf`.
 
     errors   ValueError when the text takes more than 65,535 bytes
     """

@@ -15,8 +15,9 @@ Integer = TypeVar("Integer", bound=np.integer)
 
 
 def sorted_distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
-    """Each value once, ascending; one dimension, dtype kept. Equals ``np.unique``."""
+    """Return each value once, ascending; one dimension, dtype kept. Equals ``np.unique``."""
     ordered = np.sort(values)
     if len(ordered) < 2:
         return ordered
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    found: npt.NDArray[Integer] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found

@@ -30,7 +30,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array as kernels take their inputs; copies only when it is strided or unaligned."""
+    """Return the array as kernels take their inputs; copies only when it is strided or unaligned."""
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = np.array(array, order="C")
     if array.flags.writeable:

@@ -14,11 +14,13 @@ import numpy as np
 from lakeidx.codec.jit import kernel, load_u32, load_u64, store_u64
 
 MAX_I32 = 2**31 - 1
+#: Multipliers of murmur3's 32-bit finaliser.
+FINISH_1, FINISH_2 = 0x85EBCA6B, 0xC2B2AE35
 
 
 @numba.njit
 def mix(h: Any, k: Any) -> Any:
-    """One murmur word step over uint32 state."""
+    """Mix one word into murmur's uint32 state."""
     k = np.uint32(k * np.uint32(0xCC9E2D51))
     k = np.uint32((k << np.uint32(15)) | (k >> np.uint32(17)))
     h = np.uint32(h ^ np.uint32(k * np.uint32(0x1B873593)))
@@ -26,9 +28,17 @@ def mix(h: Any, k: Any) -> Any:
     return np.uint32(h * np.uint32(5) + np.uint32(0xE6546B64))
 
 
+@numba.njit(inline="always")
+def finish(h: Any) -> Any:
+    """Return Murmur's 32-bit finaliser over uint32 state; a bijection."""
+    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(FINISH_1))
+    h = np.uint32((h ^ (h >> np.uint32(13))) * np.uint32(FINISH_2))
+    return np.uint32(h ^ (h >> np.uint32(16)))
+
+
 @numba.njit
 def _word_at(data: Any, at: Any, count: Any) -> Any:
-    """`count` (0..8) bytes at `at` as a little-endian u64, zero above; never reads past the array."""
+    """Return `count` (0..8) bytes at `at` as a little-endian u64, zero above; never reads past the array."""
     if at + 8 <= len(data):
         if count == 8:
             return load_u64(data, at)
@@ -41,21 +51,21 @@ def _word_at(data: Any, at: Any, count: Any) -> Any:
 
 @kernel
 def mix_u32(state: Any, words: Any) -> None:
-    """state uint32[n] takes in one 4-byte word per row."""
+    """Mix one 4-byte word per row into state uint32[n]."""
     for i in range(len(state)):
         state[i] = mix(state[i], words[i])
 
 
 @kernel
 def mix_slots32(state: Any, words: Any) -> None:
-    """state uint32[n] takes in one 8-byte slot per row whose upper half is zero."""
+    """Mix one 8-byte slot per row, whose upper half is zero, into state uint32[n]."""
     for i in range(len(state)):
         state[i] = mix(mix(state[i], words[i]), np.uint32(0))
 
 
 @kernel
 def mix_u64(state: Any, words: Any) -> None:
-    """state uint32[n] takes in one 8-byte word per row, low half first."""
+    """Mix one 8-byte word per row, low half first, into state uint32[n]."""
     for i in range(len(state)):
         word = words[i]
         state[i] = mix(mix(state[i], np.uint32(word)), np.uint32(word >> np.uint64(32)))
@@ -63,7 +73,7 @@ def mix_u64(state: Any, words: Any) -> None:
 
 @kernel
 def mix_bytes_slots(state: Any, cursor: Any, data: Any, starts: Any, lengths: Any, inline_max: Any) -> None:
-    """Slots of a bytes column; cursor (offset in the row) moves past what does not fit a slot."""
+    """Mix the slots of a bytes column; cursor (offset in the row) moves past what does not fit a slot."""
     for i in range(len(state)):
         length = lengths[i]
         low, high = np.uint32(0), np.uint32(0)
@@ -79,7 +89,7 @@ def mix_bytes_slots(state: Any, cursor: Any, data: Any, starts: Any, lengths: An
 
 @kernel
 def mix_bytes_tails(state: Any, data: Any, starts: Any, lengths: Any, inline_max: Any) -> None:
-    """Variable parts of a bytes column, zero-padded to 8 bytes."""
+    """Mix the variable parts of a bytes column, zero-padded to 8 bytes."""
     for i in range(len(state)):
         length = lengths[i]
         if length > inline_max:
@@ -97,17 +107,14 @@ def mix_bytes_tails(state: Any, data: Any, starts: Any, lengths: Any, inline_max
 
 @kernel
 def finalize(state: Any) -> None:
-    """Murmur's closing steps; the byte length is already xored into state uint32[n]."""
+    """Return Murmur's closing steps; the byte length is already xored into state uint32[n]."""
     for i in range(len(state)):
-        h = state[i]
-        h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B))
-        h = np.uint32((h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35))
-        state[i] = np.uint32(h ^ (h >> np.uint32(16)))
+        state[i] = finish(state[i])
 
 
 @kernel
 def mix_strings(state: Any, data: Any, offsets: Any) -> None:
-    """Byte variant of murmur over whole strings: words, then each leftover byte sign-extended as a word."""
+    """Mix whole strings by murmur's byte variant: words, then each leftover byte sign-extended as a word."""
     for i in range(len(state)):
         at, end, h = offsets[i], offsets[i + 1], state[i]
         while at + 4 <= end:
@@ -121,7 +128,7 @@ def mix_strings(state: Any, data: Any, offsets: Any) -> None:
 
 @kernel
 def store_words(out: Any, at: Any, plus: Any, words: Any) -> None:
-    """words uint64[n] go to ``out[at[i] + plus]``."""
+    """Store words uint64[n] at ``out[at[i] + plus]``."""
     for i in range(len(words)):
         store_u64(out, at[i] + plus, words[i])
 
@@ -144,7 +151,7 @@ def _copy(out: Any, to: Any, data: Any, at: Any, length: Any) -> None:
 def store_bytes(
     out: Any, rows: Any, plus: Any, cursor: Any, data: Any, starts: Any, lengths: Any, inline_max: Any
 ) -> None:
-    """Slots (at ``rows[i] + plus``) and variable parts (at ``cursor[i]``, moved on) of a bytes column of BinaryRows."""
+    """Store the slots (at ``rows[i] + plus``) and variable parts (at ``cursor[i]``, moved on) of a bytes column of BinaryRows."""
     for i in range(len(lengths)):
         length = lengths[i]
         if length > inline_max:
@@ -169,7 +176,7 @@ def _put_varint(out: Any, to: Any, value: Any) -> Any:
 
 @kernel
 def put_fixed(out: Any, cursor: Any, words: Any, valid: Any, width: Any) -> None:
-    """The low `width` bytes of words uint64[n] at the cursor of valid rows, which moves on."""
+    """Store the low `width` bytes of words uint64[n] at the cursor of valid rows, which moves on."""
     for i in range(len(words)):
         if valid[i]:
             word, to = words[i], cursor[i]
@@ -180,7 +187,7 @@ def put_fixed(out: Any, cursor: Any, words: Any, valid: Any, width: Any) -> None
 
 @kernel
 def put_varints(out: Any, cursor: Any, values: Any, valid: Any) -> None:
-    """values int64[n] >= 0 as unsigned LEB128 at the cursor of valid rows, which moves on."""
+    """Store values int64[n] >= 0 as unsigned LEB128 at the cursor of valid rows, which moves on."""
     for i in range(len(values)):
         if valid[i]:
             cursor[i] = _put_varint(out, cursor[i], values[i])
@@ -188,7 +195,7 @@ def put_varints(out: Any, cursor: Any, values: Any, valid: Any) -> None:
 
 @kernel
 def put_spans(out: Any, cursor: Any, data: Any, starts: Any, lengths: Any) -> None:
-    """Length as varint, then the bytes, at the cursor of rows that are not null, which moves on."""
+    """Write length as varint and bytes at the cursor of rows that are not null, and advance it."""
     for i in range(len(lengths)):
         length = lengths[i]
         if length >= 0:
@@ -252,7 +259,7 @@ def gather(out: Any, to: Any, data: Any, starts: Any, lengths: Any) -> None:
 
 @kernel
 def split_decimals(low: Any, high: Any, lengths: Any, tails: Any) -> None:
-    """128-bit integers (low, high uint64[n]) as minimal big-endian bytes: how many, and tails uint64[2, n].
+    """Split 128-bit integers (low, high uint64[n]) into minimal big-endian bytes: their number, and tails uint64[2, n].
 
     tails holds 16 bytes a row: the big-endian bytes from the first one on, then zeros, as two little-endian words.
     """
@@ -284,7 +291,7 @@ def split_decimals(low: Any, high: Any, lengths: Any, tails: Any) -> None:
 
 @kernel
 def join_decimals(data: Any, starts: Any, lengths: Any, out: Any) -> Any:
-    """Big-endian integers of 1 to 16 bytes into out uint64[n, 2] (low, high); returns the first bad row, or -1."""
+    """Join big-endian integers of 1 to 16 bytes into out uint64[n, 2] (low, high); returns the first bad row, or -1."""
     for i in range(len(lengths)):
         out[i, 0] = 0
         out[i, 1] = 0

@@ -23,7 +23,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def unscaled_of(value: Decimal, t: DataType) -> int:
-    """The unscaled integer of a DECIMAL value.
+    """Return the unscaled integer of a DECIMAL value.
 
     errors   InvalidInputError for NaN/infinity, more fraction digits than the scale or more digits than the precision
     """
@@ -40,12 +40,12 @@ def unscaled_of(value: Decimal, t: DataType) -> int:
 
 
 def decimal_of(unscaled: int, t: DataType) -> Decimal:
-    """The DECIMAL value of an unscaled integer, with the type's full scale."""
+    """Return the DECIMAL value of an unscaled integer, with the type's full scale."""
     return Decimal(unscaled).scaleb(-t.scale, _EXACT)
 
 
 def timestamp_to_arrow_int(value: tuple[int, int], precision: int) -> int:
-    """``(epoch millis, nanos of the milli)`` as the integer Arrow keeps for this precision.
+    """Return ``(epoch millis, nanos of the milli)`` as the integer Arrow keeps for this precision.
 
     errors   InvalidInputError when digits would be lost or the instant does not fit 64 bits
     """
@@ -59,14 +59,14 @@ def timestamp_to_arrow_int(value: tuple[int, int], precision: int) -> int:
 
 
 def arrow_int_to_timestamp(value: int, precision: int) -> tuple[int, int]:
-    """The inverse of `timestamp_to_arrow_int`."""
+    """Convert back what `timestamp_to_arrow_int` made."""
     per_milli = _PER_MILLI[timestamp_unit(precision)]
     millis, rest = divmod(value, per_milli)
     return millis, rest * (1_000_000 // per_milli)
 
 
 def arrow_to_internal(column: pa.Array | pa.ChunkedArray, t: DataType) -> list[Any]:
-    """All values of an Arrow column as internal values.
+    """Return all values of an Arrow column as internal values.
 
     column   of ``to_arrow(t)`` or anything Arrow casts to it without loss
     errors   InvalidInputError when it does not cast
@@ -82,14 +82,14 @@ def arrow_to_internal(column: pa.Array | pa.ChunkedArray, t: DataType) -> list[A
         ints = column.cast(pa.int64()).to_pylist()
         return [None if v is None else arrow_int_to_timestamp(v, t.precision) for v in ints]
     if t.root in (Root.DATE, Root.TIME):
-        return column.cast(pa.int32()).to_pylist()
+        return list(column.cast(pa.int32()).to_pylist())
     if t.root is Root.VARIANT:
         return [None if v is None else (v["value"], v["metadata"]) for v in column.to_pylist()]
     if t.root is Root.ROW:
         return _structs(column, t)
     if t.is_nested:
         return _lists(column, t)
-    return column.to_pylist()
+    return list(column.to_pylist())
 
 
 def _structs(column: pa.Array, t: DataType) -> list[Any]:
@@ -121,7 +121,7 @@ def _lists(column: pa.Array, t: DataType) -> list[Any]:
 
 
 def map_types(t: DataType) -> tuple[DataType, DataType]:
-    """Key and value type of a MAP, or of the MAP (element to INT NOT NULL) that a MULTISET is."""
+    """Return the key and value type of a MAP, or of the MAP (element to INT NOT NULL) that a MULTISET is."""
     assert t.element is not None
     if t.root is Root.MULTISET:
         return t.element.with_nullable(False), DataType(Root.INT, nullable=False)
@@ -130,7 +130,7 @@ def map_types(t: DataType) -> tuple[DataType, DataType]:
 
 
 def internal_to_arrow(values: Sequence[Any], t: DataType) -> pa.Array:
-    """Internal values as one Arrow array of ``to_arrow(t)``.
+    """Build one Arrow array of ``to_arrow(t)`` from internal values.
 
     errors   InvalidInputError for a value that is not of the type
     """
@@ -142,7 +142,7 @@ def internal_to_arrow(values: Sequence[Any], t: DataType) -> pa.Array:
 
 
 def _python_form(t: DataType) -> Callable[[Any], Any]:
-    """Function from an internal value to what ``pa.array(..., to_arrow(t))`` takes."""
+    """Return the function from an internal value to what ``pa.array(..., to_arrow(t))`` takes."""
     if t.root in TIMESTAMP_ROOTS:
         return lambda v: timestamp_to_arrow_int(v, t.precision)
     if t.root is Root.DECIMAL:
@@ -167,7 +167,7 @@ def _or_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def json_to_internal(value: Any, t: DataType) -> Any:
-    """An internal value from the JSON forms of the golden data (README there, "Values in JSON").
+    """Parse an internal value from the JSON forms of the golden data (README there, "Values in JSON").
 
     value    BINARY as hex, DECIMAL as text, TIMESTAMP as [millis, nanos], FLOAT/DOUBLE as number or "NaN"/"Infinity",
              ARRAY as list, MAP and MULTISET as list of [key, value], ROW as list, VARIANT as [value hex, metadata hex]
@@ -212,7 +212,7 @@ def _as_float(value: float, t: DataType) -> float:
 
 
 def internal_to_json(value: Any, t: DataType) -> Any:
-    """The inverse of `json_to_internal` (a FLOAT is the shortest number that reads back as the same 32-bit value)."""
+    """Format an internal value for `json_to_internal` (a FLOAT is the shortest number that reads back as the same 32-bit value)."""
     if value is None:
         return None
     if t.root in BYTES_ROOTS:

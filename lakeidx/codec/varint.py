@@ -21,7 +21,7 @@ MAX_INT = 2147483647
 
 
 def encode_varint(value: int) -> bytes:
-    """The shortest form of a number from 0 to 2**64 - 1.
+    """Encode a number from 0 to 2**64 - 1 in the shortest form.
 
     errors   InvalidInputError outside that range
     """
@@ -61,7 +61,7 @@ def decode_varint(
 
 @numba.njit(inline="always")
 def varint_size(value: Any) -> Any:
-    """Bytes of the shortest form of a number >= 0, for kernels."""
+    """Return the bytes of the shortest form of a number >= 0, for kernels."""
     size = 1
     while value >= 128:
         value >>= 7

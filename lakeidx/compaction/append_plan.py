@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from lakeidx.compaction.pick import PickReason
 from lakeidx.compaction.plan import CompactionTask, Rewrite
 from lakeidx.format.data_file import DataFileMeta
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 
 _DEFAULT_TARGET_BYTES = 256 << 20
 #: A file below this share of the target size is small.

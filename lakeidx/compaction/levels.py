@@ -21,7 +21,7 @@ class Levels:
     """Levels of one (partition, bucket).
 
     runs         newest first: one run per level-0 file, then one per level that has files, upwards
-    num_levels   levels of the tree, 0 included; more than asked for when a file sits higher
+    num_levels   levels of the tree, 0 included; more than requested when a file sits higher
     """
 
     runs: tuple[LevelRun, ...]
@@ -31,11 +31,6 @@ class Levels:
     def max_level(self) -> int:
         """The highest level a compaction may write to."""
         return self.num_levels - 1
-
-    @property
-    def number_of_sorted_runs(self) -> int:
-        """Runs that a read has to merge."""
-        return len(self.runs)
 
     @property
     def non_empty_highest_level(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lakeidx.compaction.pick import OffPeak, PickOptions
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 
 DEFAULT_TARGET_FILE_BYTES = 128 << 20
 
@@ -53,7 +53,7 @@ class CompactionOptions:
 
 
 def compaction_options(schema: TableSchema) -> CompactionOptions:
-    """The compaction options of a table.
+    """Parse the compaction options of a table.
 
     errors   InvalidInputError naming the option
     """

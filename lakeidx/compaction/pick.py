@@ -6,7 +6,7 @@ in.
 
 source   org.apache.paimon.mergetree.compact.{UniversalCompaction, ForceUpLevel0Compaction, EarlyFullCompaction,
          OffPeakHours, CompactStrategy}, release 1.4.2. Its size-ratio step stops at the first run that is too big;
-         later releases go on through levels 0 and 1.
+         later releases continue through levels 0 and 1.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class OffPeak:
     ratio_percent: int
 
     def ratio_at(self, hour: int) -> int:
-        """The percentage to add at this hour of the day (0 to 23); 0 outside the hours."""
+        """Return the percentage to add at this hour of the day (0 to 23); 0 outside the hours."""
         if self.start_hour <= self.end_hour:
             inside = self.start_hour <= hour < self.end_hour
         else:
@@ -123,7 +123,7 @@ class PickMoment:
 def pick_universal(
     num_levels: int, runs: Sequence[LevelRun], options: PickOptions, *, moment: PickMoment | None = None
 ) -> CompactUnit | None:
-    """The unit universal compaction picks, or None.
+    """Pick the unit of universal compaction, or None.
 
     num_levels   levels of the tree, 0 included
     runs         newest first
@@ -144,7 +144,7 @@ def pick_universal(
 def pick_force_level_0(
     num_levels: int, runs: Sequence[LevelRun], options: PickOptions, *, moment: PickMoment | None = None
 ) -> CompactUnit | None:
-    """All level-0 runs, widened by the size-ratio rule; None when level 0 is empty."""
+    """Pick all level-0 runs, widened by the size-ratio rule; None when level 0 is empty."""
     taken = 0
     while taken < len(runs) and runs[taken].level == 0:
         taken += 1
@@ -164,7 +164,7 @@ def pick_up_level_0(
     max_interval: int | None = None,
     attempts: int = 0,
 ) -> tuple[CompactUnit | None, int]:
-    """The unit of a table whose level 0 must be emptied (lookup needed, or compaction.force-up-level-0).
+    """Pick the unit of a table whose level 0 must be emptied (lookup needed, or compaction.force-up-level-0).
 
     max_interval   None: force level 0 up whenever universal compaction picks nothing (lookup-compact=radical);
                    n: only at every n-th such attempt (gentle)
@@ -185,7 +185,7 @@ def pick_up_level_0(
 def pick_full(
     num_levels: int, runs: Sequence[LevelRun], *, force_rewrite: bool = False, must_rewrite: Collection[str] = ()
 ) -> CompactUnit | None:
-    """The unit of a full compaction asked for by hand, or None when there is nothing to do.
+    """Pick the unit of a full compaction requested by hand, or None when there is nothing to do.
 
     force_rewrite   compaction.force-rewrite-all-files
     must_rewrite    names of files with deletion vectors or expired records: rewritten even if all is in the top level
@@ -261,7 +261,7 @@ def _pick_size_ratio(
 
 
 def _unit_of(max_level: int, runs: Sequence[LevelRun], taken: int, reason: PickReason) -> CompactUnit:
-    """The unit of the first `taken` runs; level 0 is never written to, so more are added until it need not be."""
+    """Make the unit of the first `taken` runs; level 0 is never written to, so more are added until it need not be."""
     output = max_level if taken == len(runs) else max(0, runs[taken].level - 1)
     if output == 0:
         while taken < len(runs):

@@ -22,7 +22,7 @@ from lakeidx.compaction.pick import (
     pick_up_level_0,
 )
 from lakeidx.format.data_file import DataFileMeta
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.table.intervals import Section, sections_of
 
 
@@ -33,11 +33,13 @@ class Rewrite:
     sections      in key order; each section's runs are merged, sections do not overlap
     drop_delete   leave rows of kind -U and -D out
     changelog     also produce changelog rows (changelog-producer lookup or full-compaction)
+    lookup        keys of its level-0 files are looked up in the levels above the output
     """
 
     sections: tuple[Section, ...]
     drop_delete: bool
     changelog: bool = False
+    lookup: bool = False
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -50,10 +52,12 @@ class Upgrade:
     """Keep the file as it is and change only its level.
 
     changelog    its rows must be read to produce changelog
+    lookup       its keys are looked up in the levels above the output: it comes from level 0
     """
 
     file: DataFileMeta
     changelog: bool = False
+    lookup: bool = False
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -129,13 +133,8 @@ def plan_compaction(
     return task if task.steps else None
 
 
-def needs_compaction(files: Sequence[DataFileMeta], schema: TableSchema, *, now_ms: int | None = None) -> bool:
-    """True when universal compaction would pick something."""
-    return plan_compaction(files, schema, full=False, now_ms=now_ms) is not None
-
-
 def pick_next(levels: Levels, options: CompactionOptions, moment: PickMoment) -> CompactUnit | None:
-    """The next unit of a bucket, without those that would change nothing.
+    """Plan the next unit of a bucket, without those that would change nothing.
 
     order   a gentle table (lookup-compact=gentle) forces level 0 up here at every call: calls come once per batch, not
             once per flush, so there is nothing to wait for
@@ -159,9 +158,9 @@ def plan_unit(
     *,
     must_rewrite: Collection[str] = (),
 ) -> CompactionTask:
-    """The steps of a picked unit.
+    """Plan the steps of a picked unit.
 
-    order   key order; a large file is never passed over by the rewrite of its neighbours, so outputs stay in key order
+    order   key order; a large file is never skipped by the rewrite of its neighbours, so outputs stay in key order
     """
     drop_delete = unit.output_level != 0 and (
         unit.output_level >= levels.non_empty_highest_level or options.deletion_vectors
@@ -208,7 +207,7 @@ class _StepPlanner:
         self._must_rewrite = must_rewrite
 
     def add_section(self, section: Section) -> None:
-        """Take the next section in key order."""
+        """Add the next section in key order."""
         if len(section) > 1:
             self._pending.append(section)
             return
@@ -230,8 +229,8 @@ class _StepPlanner:
 
     def rewrite(self, sections: list[Section]) -> None:
         """Add a rewrite step."""
-        changelog = self._changelog_of_rewrite([f for section in sections for run in section for f in run])
-        self.steps.append(Rewrite(tuple(sections), self._drop_delete, changelog))
+        lookup = self._looks_up([f for section in sections for run in section for f in run])
+        self.steps.append(Rewrite(tuple(sections), self._drop_delete, self._makes_changelog(lookup=lookup), lookup))
 
     def upgrade(self, file: DataFileMeta) -> None:
         """Add an upgrade step, or a rewrite of the file alone where the level may not just be changed."""
@@ -249,16 +248,22 @@ class _StepPlanner:
         how = self._upgrade_strategy(file, has_deletes)
         if how == "rewrite":
             # What a lookup upgrade rewrites drops deletes only for deletion vectors, whatever the level.
-            self.steps.append(Rewrite((alone,), self._options.deletion_vectors, self._options.produces_changelog))
+            self.steps.append(Rewrite((alone,), self._options.deletion_vectors, self._options.produces_changelog, True))
         else:
-            self.steps.append(Upgrade(file, how == "changelog" and self._options.produces_changelog))
+            lookup = how == "changelog" and self._looks_up([file])
+            self.steps.append(Upgrade(file, how == "changelog" and self._options.produces_changelog, lookup))
 
-    def _changelog_of_rewrite(self, files: list[DataFileMeta]) -> bool:
+    def _looks_up(self, files: list[DataFileMeta]) -> bool:
+        """Return True when keys are looked up: a full-compaction producer does not, whatever else the table asks for."""
+        options = self._options
+        if not options.needs_lookup or options.changelog_producer == "full-compaction":
+            return False
+        return self._output_level > 0 and any(f.level == 0 for f in files)
+
+    def _makes_changelog(self, *, lookup: bool) -> bool:
         if self._options.changelog_producer == "full-compaction":
             return self._output_level == self._max_level
-        if self._options.changelog_producer == "lookup":
-            return self._output_level > 0 and any(f.level == 0 for f in files)
-        return False
+        return lookup and self._options.changelog_producer == "lookup"
 
     def _upgrade_strategy(self, file: DataFileMeta, has_deletes: bool) -> Literal["plain", "changelog", "rewrite"]:
         options = self._options

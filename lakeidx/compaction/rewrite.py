@@ -1,6 +1,6 @@
 """Carries out the compaction of one bucket: reads, merges, writes the new files, and says what to commit.
 
-Nothing is deleted here: replaced files go when their snapshots expire. A crash leaves new files that nobody refers to.
+Nothing is deleted here: replaced files go when their snapshots expire. A crash leaves new files that nothing refers to.
 
 source   org.apache.paimon.mergetree.compact.MergeTreeCompactTask, MergeTreeCompactRewriter, release 1.4.2
 """
@@ -8,152 +8,82 @@ source   org.apache.paimon.mergetree.compact.MergeTreeCompactTask, MergeTreeComp
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.binary_row_vec import hash_columns
 from lakeidx.codec.distinct import sorted_distinct
-from lakeidx.compaction.plan import CompactionTask, Rewrite, Upgrade
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.compaction.bucket import BucketCompaction, BucketReader, CompactedBucket, FilePositions
+from lakeidx.compaction.index_changes import hash_index_changes, vector_changes
+from lakeidx.compaction.levels import build_levels
+from lakeidx.compaction.lookup.find_keys import FoundKeys, find_keys_above
+from lakeidx.compaction.options import compaction_options
+from lakeidx.compaction.pick import LevelRun
+from lakeidx.compaction.plan import Rewrite, Step, Upgrade
 from lakeidx.data.engines import make_engine
-from lakeidx.data.level_column import with_level
-from lakeidx.data.merge import merge_sorted_runs
-from lakeidx.data.parquet_read import read_data_file
-from lakeidx.data.parquet_write import write_data_files
-from lakeidx.errors import UnsupportedError
+from lakeidx.data.merge.changelog import Changelog
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.file_index import index_builder
 from lakeidx.format.data_file import DataFileMeta, FileSource
-from lakeidx.format.deletion_vector import Positions, decode_vector, vector_range
-from lakeidx.format.hash_index import encode_hash_index
-from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
-from lakeidx.format.schema import TableSchema
-from lakeidx.table.changes import TableChanges
+from lakeidx.format.schema.feature_gate import check_use
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.key_index.bloom.footer import footer_builder
+from lakeidx.options.features import Use
+from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.intervals import Section
-from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX, decode_partition_dict
-from lakeidx.tagging.bloom_footer import footer_builder
 from lakeidx.types import STRING_ROOTS
 
-_BATCH_ROWS = 131_072
 _SAMPLE_ROWS = 4_096
 
 
-@dataclass(frozen=True, slots=True)
-class BucketCompaction:
-    """One bucket's compaction; pickles.
-
-    kept           live files of the bucket that the task leaves as they are
-    vectors        data file -> (index file, range) of its deletion vector
-    index          live index entries of the bucket (HASH, deletion vectors)
-    shrink_index   rewrite the hash index with the hashes of live keys only; only for a full compaction
-    """
-
-    metadata: TableMetadata
-    schema: TableSchema
-    partition: bytes
-    bucket: int
-    total_buckets: int
-    task: CompactionTask
-    kept: tuple[DataFileMeta, ...] = ()
-    vectors: Mapping[str, tuple[str, DeletionVectorMeta]] = field(default_factory=dict)
-    index: tuple[IndexEntry, ...] = ()
-    shrink_index: bool = False
-
-    @property
-    def place(self) -> tuple[bytes, int]:
-        """(partition bytes, bucket)."""
-        return self.partition, self.bucket
-
-    @property
-    def all_files(self) -> frozenset[str]:
-        """Names of the files the bucket held when it was planned."""
-        return frozenset(f.file_name for f in (*self.task.files, *self.kept))
-
-
-@dataclass(frozen=True, slots=True)
-class CompactedBucket:
-    """What one bucket's compaction made.
-
-    rows_in, rows_out     of rewritten files
-    bytes_in, bytes_out   of rewritten files
-    upgraded              files that only changed their level
-    """
-
-    partition: bytes
-    bucket: int
-    changes: TableChanges
-    rows_in: int
-    rows_out: int
-    bytes_in: int
-    bytes_out: int
-    upgraded: int
-    hashes_dropped: int = 0
-
-
 def check_can_compact(schema: TableSchema) -> None:
-    """UnsupportedError for tables whose compaction has to make changelog rows, which lakeidx does not."""
-    producer = schema.table_options.changelog_producer
-    if producer in ("lookup", "full-compaction"):
-        raise UnsupportedError(
-            f"changelog-producer={producer}: a compaction must write changelog rows, which lakeidx does not do; "
-            "leave the compaction of this table to Java Paimon, or set changelog-producer to none or input"
-        )
+    """Raise UnsupportedError for tables whose compaction would go wrong; see `lakeidx.options.features`."""
+    check_use(schema, Use.COMPACT)
 
 
 def compact_bucket(work: BucketCompaction) -> CompactedBucket:
     """Run the steps of a bucket's compaction.
 
     errors   CorruptFileError, NotFoundError naming the data file; InvalidInputError for what the engine cannot merge
-    memory   a batch per sorted run, and a row group being written
+    memory   a batch per sorted run, a row group being written, and one of the changelog
     """
-    schema, task = work.schema, work.task
-    partition = decode_partition_dict(work.partition, schema)
-    directory = work.metadata.paths.bucket_dir(partition, work.bucket)
-    names = NewFileNames()
-    removed: list[DataFileMeta] = []
-    added: list[DataFileMeta] = []
-    rows_in = rows_out = bytes_in = bytes_out = upgraded = 0
-    seen = _LiveHashes(schema) if work.shrink_index else None
-    if seen is not None:
-        for rows in _read_run(work, directory, work.kept, schema.trimmed_primary_keys):
-            seen.add(rows)
-    for step in task.steps:
-        removed.extend(step.files)
+    steps = _Steps(work)
+    for step in work.task.steps:
         if isinstance(step, Upgrade):
-            if step.file.level != task.output_level:
-                added.append(replace(step.file, level=task.output_level))
-                upgraded += 1
-            if seen is not None:
-                for rows in _read_run(work, directory, [step.file], schema.trimmed_primary_keys):
-                    seen.add(rows)
-            continue
-        made = write_data_files(
-            _watched(_merged(work, directory, step), seen),
-            schema,
-            store=work.metadata.store,
-            bucket_dir=directory,
-            names=names,
-            level=task.output_level,
-            file_source=FileSource.COMPACT,
-            index_builder=index_builder(schema),
-            footer_metadata=footer_builder(schema),
-            first_sequence=0 if schema.primary_keys else step.files[0].min_sequence_number,
-        )
-        added.extend(made)
-        rows_in += sum(f.row_count for f in step.files)
-        bytes_in += sum(f.file_size for f in step.files)
-        rows_out += sum(f.row_count for f in made)
-        bytes_out += sum(f.file_size for f in made)
-    entries = [_entry(work, FileKind.DELETE, f) for f in removed] + [_entry(work, FileKind.ADD, f) for f in added]
-    index, dropped = _index_changes(work, names, removed, seen)
-    changes = TableChanges(compact=tuple(entries), compact_index=index)
+            steps.upgrade(step)
+        else:
+            steps.rewrite(step)
+    made = steps.made
+    entries = [_entry(work, FileKind.DELETE, f) for f in made.removed] + [
+        _entry(work, FileKind.ADD, f) for f in made.added
+    ]
+    gone = {f.file_name for f in made.removed} - {f.file_name for f in made.added}
+    index, dropped = ([], 0) if steps.seen is None else hash_index_changes(work, steps.names, steps.seen.sorted())
+    index += vector_changes(work, steps.names, gone, made.deleted)
+    changes = TableChanges(
+        compact=tuple(entries),
+        compact_index=tuple(index),
+        compact_changelog=tuple(_entry(work, FileKind.ADD, f) for f in made.changelog),
+    )
     return CompactedBucket(
-        work.partition, work.bucket, changes, rows_in, rows_out, bytes_in, bytes_out, upgraded, dropped
+        work.partition,
+        work.bucket,
+        changes,
+        made.rows_in,
+        made.rows_out,
+        made.bytes_in,
+        made.bytes_out,
+        made.upgraded,
+        dropped,
+        sum(f.row_count for f in made.changelog),
     )
 
 
@@ -163,14 +93,187 @@ def _entry(work: BucketCompaction, kind: FileKind, file: DataFileMeta) -> Manife
     )
 
 
-def _merged(work: BucketCompaction, directory: str, step: Rewrite) -> Iterator[pa.Table]:
-    encoded = _repeating_texts(work, directory, step)
-    for section in step.sections:
-        yield from _merge_section(work, directory, section, step.drop_delete, encoded)
+@dataclass(slots=True)
+class _Made:
+    """What the steps have made so far.
+
+    deleted   rows of files above the output level that are superseded
+    """
+
+    removed: list[DataFileMeta] = field(default_factory=list)
+    added: list[DataFileMeta] = field(default_factory=list)
+    changelog: list[DataFileMeta] = field(default_factory=list)
+    deleted: dict[str, np.ndarray] = field(default_factory=dict)
+    rows_in: int = 0
+    rows_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    upgraded: int = 0
 
 
-def _repeating_texts(work: BucketCompaction, directory: str, step: Rewrite) -> tuple[str, ...]:
-    """Text columns with few different values: they stay dictionaries from reading to writing, where the engine only picks rows."""
+class _Steps:
+    """Carries out the steps of one bucket's compaction, in key order."""
+
+    def __init__(self, work: BucketCompaction) -> None:
+        self.made = _Made()
+        self.names = NewFileNames()
+        self.seen = _LiveHashes(work.schema) if work.shrink_index else None
+        self._work = work
+        self._reader = BucketReader(work)
+        self._options = compaction_options(work.schema) if work.schema.primary_keys else None
+        self._first_row = work.schema.table_options.merge_engine == "first-row"
+        self._above = _runs_above(work) if any(s.lookup for s in work.task.steps) else ()
+        if self.seen is not None:
+            for rows in self._reader.rows(work.kept, work.schema.trimmed_primary_keys):
+                self.seen.add(rows)
+
+    def upgrade(self, step: Upgrade) -> None:
+        """Keep the file under another level; its rows are read only for what others need to know of them."""
+        work, made = self._work, self.made
+        made.removed.append(step.file)
+        made.added.append(replace(step.file, level=work.task.output_level))
+        made.upgraded += 1
+        found = self._look_up(step)
+        if step.changelog:
+            with self._changelog_writer() as writer:
+                # What comes out of the merge is in the file already.
+                for _ in self._merged(step, (((step.file,),),), found, self._changelog(writer)):
+                    pass
+                made.changelog += writer.finish()
+        if self.seen is not None:
+            for rows in self._reader.rows([step.file], work.schema.trimmed_primary_keys):
+                self.seen.add(rows)
+
+    def rewrite(self, step: Rewrite) -> None:
+        """Merge the step's files into new ones."""
+        made = self.made
+        found = self._look_up(step)
+        with ExitStack() as open_files:
+            log = open_files.enter_context(self._changelog_writer()) if step.changelog else None
+            data = open_files.enter_context(self._data_writer(step))
+            for rows in self._merged(step, step.sections, found, None if log is None else self._changelog(log)):
+                if self.seen is not None:
+                    self.seen.add(rows)
+                data.write(rows)
+            written = data.finish()
+            if log is not None:
+                made.changelog += log.finish()
+        made.removed += step.files
+        made.added += written
+        made.rows_in += sum(f.row_count for f in step.files)
+        made.bytes_in += sum(f.file_size for f in step.files)
+        made.rows_out += sum(f.row_count for f in written)
+        made.bytes_out += sum(f.file_size for f in written)
+
+    def _look_up(self, step: Step) -> FoundKeys:
+        """Find the level-0 keys of a step in the levels that stay, where anybody asks for it; note what it supersedes."""
+        if not step.lookup or not self._above:
+            return FoundKeys()
+        options = self._options
+        assert options is not None
+        if not (options.deletion_vectors or self._first_row or self._merges_above(step)):
+            return FoundKeys()
+        new = [f for f in step.files if f.level == 0]
+        found = find_keys_above(self._reader, self._work.schema, new, self._above)
+        if options.deletion_vectors:
+            for name, positions in found.above.items():
+                before = self.made.deleted.get(name)
+                self.made.deleted[name] = positions if before is None else np.union1d(before, positions)
+        return found
+
+    def _merges_above(self, step: Step) -> bool:
+        """Return True when rows found above take part in the merge, or are what was there before."""
+        assert self._options is not None
+        return not self._first_row and (step.changelog or not self._options.last_record_wins)
+
+    def _merged(
+        self, step: Step, sections: Sequence[Section], found: FoundKeys, changelog: Changelog | None
+    ) -> Iterator[pa.Table]:
+        work, schema = self._work, self._work.schema
+        compares = changelog is not None and changelog.compares_rows
+        encoded = () if compares else _repeating_texts(work, self._reader, step)
+        if not schema.primary_keys:
+            # Rows of an append table stay as they are, one file's after another's.
+            for section in sections:
+                for run in section:
+                    yield from self._run(run, encoded)
+            return
+        levels, drop = changelog is not None, isinstance(step, Rewrite) and step.drop_delete
+        if not step.lookup:
+            for section in sections:
+                # One run has each key once: the merge then only drops deletes, and passes the batches through.
+                runs = [self._run(run, encoded, levels=levels) for run in section]
+                yield from merge_sorted_runs(runs, schema, make_engine(schema), drop_deletes=drop, changelog=changelog)
+            return
+        # Sections follow one another in key order, so the whole step is one merge, and each file above is read once.
+        runs = [
+            self._run(list(itertools.chain.from_iterable(parts)), encoded, levels=levels, without=found.known)
+            for parts in itertools.zip_longest(*sections, fillvalue=())
+        ]
+        if self._merges_above(step):
+            runs += [self._run(run.files, encoded, levels=levels, only=found.above) for run in self._above]
+        yield from merge_sorted_runs(
+            runs, schema, make_engine(schema), drop_deletes=drop, shortcut=False, changelog=changelog
+        )
+
+    def _run(
+        self,
+        run: Sequence[DataFileMeta],
+        encoded: Sequence[str],
+        *,
+        levels: bool = False,
+        only: FilePositions | None = None,
+        without: FilePositions | None = None,
+    ) -> Iterator[pa.Table]:
+        work = self._work
+        # In other tables rows that are known above are still merged with those rows.
+        without = without if self._first_row else None
+        rows = self._reader.rows(
+            run, work.schema.field_names, encoded=encoded, levels=levels, only=only, without=without
+        )
+        return rows if work.expiry is None else map(work.expiry.drop_expired, rows)
+
+    def _changelog(self, writer: DataFileWriter) -> Changelog:
+        assert self._options is not None
+        top = self._work.task.max_level if self._options.changelog_producer == "full-compaction" else None
+        return Changelog(self._work.schema, writer.write, top_level=top)
+
+    def _changelog_writer(self) -> DataFileWriter:
+        work = self._work
+        return DataFileWriter(
+            work.schema,
+            store=work.metadata.store,
+            bucket_dir=self._reader.directory,
+            names=self.names,
+            level=work.task.output_level,
+            changelog=True,
+        )
+
+    def _data_writer(self, step: Rewrite) -> DataFileWriter:
+        work, schema = self._work, self._work.schema
+        return DataFileWriter(
+            schema,
+            store=work.metadata.store,
+            bucket_dir=self._reader.directory,
+            names=self.names,
+            level=work.task.output_level,
+            file_source=FileSource.COMPACT,
+            index_builder=index_builder(schema),
+            footer_metadata=footer_builder(schema),
+            first_sequence=0 if schema.primary_keys else step.files[0].min_sequence_number,
+        )
+
+
+def _runs_above(work: BucketCompaction) -> tuple[LevelRun, ...]:
+    """Return the runs of the levels above the one that is written, lowest first."""
+    levels = build_levels(work.kept, work.schema.key_types, num_levels=work.task.max_level + 1)
+    return tuple(r for r in levels.runs if r.level > work.task.output_level)
+
+
+def _repeating_texts(work: BucketCompaction, reader: BucketReader, step: Step) -> tuple[str, ...]:
+    """Return the text columns with few different values: they stay dictionaries from reading to writing, where the
+    engine only picks rows.
+    """
     schema, options = work.schema, work.schema.table_options
     if options.merge_engine not in ("deduplicate", "first-row") or options.sequence_field:
         return ()
@@ -178,62 +281,10 @@ def _repeating_texts(work: BucketCompaction, directory: str, step: Rewrite) -> t
     if not texts:
         return ()
     biggest = max(step.files, key=lambda f: f.row_count)
-    sample = next(_read_run(work, directory, [biggest], texts, batch_rows=_SAMPLE_ROWS), None)
+    sample = next(reader.rows([biggest], texts, batch_rows=_SAMPLE_ROWS), None)
     if sample is None:
         return ()
     return tuple(n for n in texts if pc.count_distinct(sample.column(n)).as_py() * 8 <= sample.num_rows)
-
-
-def _merge_section(
-    work: BucketCompaction, directory: str, section: Section, drop_delete: bool, encoded: Sequence[str]
-) -> Iterator[pa.Table]:
-    columns = work.schema.field_names
-    runs = [_read_run(work, directory, run, columns, encoded=encoded) for run in section]
-    if not work.schema.primary_keys:
-        # Rows of an append table stay as they are, one file's after another's.
-        return itertools.chain.from_iterable(runs)
-    # One run has each key once: the merge then only drops deletes, and passes the batches through.
-    return merge_sorted_runs(runs, work.schema, make_engine(work.schema), drop_deletes=drop_delete)
-
-
-def _read_run(
-    work: BucketCompaction,
-    directory: str,
-    run: Sequence[DataFileMeta],
-    columns: Sequence[str],
-    *,
-    encoded: Sequence[str] = (),
-    batch_rows: int = _BATCH_ROWS,
-) -> Iterator[pa.Table]:
-    for file in run:
-        rows = read_data_file(
-            work.metadata.store,
-            file.external_path or f"{directory}/{file.file_name}",
-            file,
-            work.metadata.schema(file.schema_id),
-            work.schema,
-            columns,
-            deletion_vector=_vector(work, file),
-            batch_rows=batch_rows,
-            dictionary_columns=encoded,
-        )
-        yield from with_level(rows, file.level, work.schema)
-
-
-def _vector(work: BucketCompaction, file: DataFileMeta) -> Positions | None:
-    found = work.vectors.get(file.file_name)
-    if found is None:
-        return None
-    name, meta = found
-    path = work.metadata.paths.index_file(decode_partition_dict(work.partition, work.schema), work.bucket, name)
-    return decode_vector(work.metadata.store.get_range(path, *vector_range(meta)), meta, path)
-
-
-def _watched(batches: Iterator[pa.Table], seen: _LiveHashes | None) -> Iterator[pa.Table]:
-    for rows in batches:
-        if seen is not None:
-            seen.add(rows)
-        yield rows
 
 
 class _LiveHashes:
@@ -248,35 +299,5 @@ class _LiveHashes:
         self._parts.append(hash_columns([rows.column(n) for n in self._names], self._types))
 
     def sorted(self) -> np.ndarray:
-        """int32[k], each hash once, ascending."""
+        """Return int32[k], each hash once, ascending."""
         return sorted_distinct(np.concatenate(self._parts)) if self._parts else np.zeros(0, np.int32)
-
-
-def _index_changes(
-    work: BucketCompaction, names: NewFileNames, removed: Sequence[DataFileMeta], seen: _LiveHashes | None
-) -> tuple[tuple[IndexEntry, ...], int]:
-    """Index entries that change: a shrunk hash index, deletion vectors of files that are gone."""
-    changes: list[IndexEntry] = []
-    dropped = 0
-    gone = {f.file_name for f in removed}
-    for entry in work.index:
-        if entry.index_type == HASH_INDEX and seen is not None:
-            hashes = seen.sorted()
-            dropped = entry.row_count - len(hashes)
-            if dropped > 0:
-                changes.append(_write_hash_index(work, names, hashes, entry))
-        if entry.index_type == DELETION_VECTORS and any(r.data_file_name in gone for r in entry.dv_ranges or ()):
-            left = tuple(r for r in entry.dv_ranges or () if r.data_file_name not in gone)
-            # The file keeps its bytes; ranges of files that are gone are no longer named. With none left it goes.
-            changes.append(replace(entry, kind=FileKind.DELETE))
-            if left:
-                changes.append(replace(entry, kind=FileKind.ADD, dv_ranges=left, row_count=len(left)))
-    return tuple(changes), dropped
-
-
-def _write_hash_index(work: BucketCompaction, names: NewFileNames, hashes: np.ndarray, old: IndexEntry) -> IndexEntry:
-    name = names.index()
-    data = encode_hash_index(hashes)
-    partition = decode_partition_dict(work.partition, work.schema)
-    work.metadata.store.put(work.metadata.paths.index_file(partition, work.bucket, name), data)
-    return replace(old, kind=FileKind.ADD, file_name=name, file_size=len(data), row_count=len(hashes))

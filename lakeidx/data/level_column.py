@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.table_schema import TableSchema
 
 #: A column of KV tables on their way into a merge; int8, one value per file.
 LEVEL = "_LEVEL"
@@ -25,7 +25,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 def merges_by_level(schema: TableSchema) -> bool:
-    """True when runs must carry the column LEVEL into a merge."""
+    """Return True when runs must carry the column LEVEL into a merge."""
     options = schema.table_options
     if not options.needs_lookup or options.merge_engine == "first-row":
         return False
@@ -33,9 +33,11 @@ def merges_by_level(schema: TableSchema) -> bool:
     return options.merge_engine != "deduplicate" or bool(options.sequence_field)
 
 
-def with_level(batches: Iterable[pa.Table], level: int, schema: TableSchema) -> Iterator[pa.Table]:
-    """Batches of one file, with the column LEVEL when merges of the table need it."""
-    if not merges_by_level(schema):
+def with_level(
+    batches: Iterable[pa.Table], level: int, schema: TableSchema, *, always: bool = False
+) -> Iterator[pa.Table]:
+    """Read batches of one file, with the column LEVEL when merges of the table need it, or `always`."""
+    if not always and not merges_by_level(schema):
         yield from batches
         return
     for rows in batches:
@@ -43,7 +45,7 @@ def with_level(batches: Iterable[pa.Table], level: int, schema: TableSchema) -> 
 
 
 def newest_above_0(rows: Int64s, starts: Int64s, levels: npt.NDArray[np.int8]) -> tuple[Int64s, Int64s]:
-    """Leave out the records above level 0 that another one of the key has swallowed.
+    """Drop records above level 0 that a newer record of the key replaces.
 
     rows, starts   int64[n], int64[g]: row numbers by key, and where each key begins
     levels         int8[n]: of the rows

@@ -14,7 +14,7 @@ class Bitmap(Protocol):
     def __len__(self) -> int: ...
 
     def to_array(self) -> object:
-        """The positions, rising, as an ``array.array``."""
+        """Return the positions, rising, as an ``array.array``."""
         ...
 
 
@@ -22,7 +22,7 @@ Positions: TypeAlias = "Bitmap | npt.NDArray[np.integer]"
 
 
 def sorted_positions(positions: Positions) -> npt.NDArray[np.int64]:
-    """int64[k] rising positions of a bitmap or array."""
+    """Return int64[k] rising positions of a bitmap or array."""
     if isinstance(positions, np.ndarray):
         return np.unique(positions).astype(np.int64)
     return np.asarray(positions.to_array()).astype(np.int64)
@@ -45,13 +45,13 @@ class RowFilter:
         return self._deleted is None and self._selected is None
 
     def keeps_any(self, first: int, rows: int) -> bool:
-        """False when surely no row of a stretch is wanted."""
+        """Return False when surely no row of a stretch is wanted."""
         if self._selected is not None and len(_between(self._selected, first, rows)) == 0:
             return False
         return self._deleted is None or len(_between(self._deleted, first, rows)) < rows
 
     def mask(self, first: int, rows: int) -> npt.NDArray[np.bool_] | None:
-        """bool[rows] of the stretch that begins at position `first`; None when all rows are wanted."""
+        """Return bool[rows] of the stretch that begins at position `first`; None when all rows are wanted."""
         if self._selected is None:
             out = np.ones(rows, np.bool_)
         else:
@@ -63,6 +63,6 @@ class RowFilter:
 
 
 def _between(positions: npt.NDArray[np.int64], first: int, rows: int) -> npt.NDArray[np.int64]:
-    """The positions in a stretch, counted from its beginning."""
+    """Return the positions in a stretch, counted from its beginning."""
     begin, end = np.searchsorted(positions, (first, first + rows))
     return positions[begin:end] - first

@@ -15,12 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.codec.avro import decode_container
+from lakeidx.codec.containers.avro import decode_container
 from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of, internal_to_arrow, map_types
+from lakeidx.data.parquet.row_groups import ReadCounters
 from lakeidx.data.positions import RowFilter
-from lakeidx.data.read_parquet import ReadCounters
 from lakeidx.errors import CorruptFileError, InvalidInputError
-from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.predicate import Predicate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, Field, Root
@@ -60,7 +60,7 @@ class AvroSource:
         batch_rows: int,
         counters: ReadCounters,
     ) -> Iterator[tuple[int, pa.Table]]:
-        """As `ParquetSource.batches`, columns in their final types; there are no statistics to prune by."""
+        """Read batches as `ParquetSource.batches` does, columns in their final types; there are no statistics to prune by."""
         counters.rows_read += self.rows
         for first in range(0, self.rows, batch_rows):
             records = self._records[first : first + batch_rows]
@@ -79,7 +79,7 @@ class AvroSource:
 
 
 def _converter(t: DataType) -> Callable[[Any], Any]:
-    """What turns a decoded Avro value into an internal value; None stays None."""
+    """Return the function that turns a decoded Avro value into an internal value; None stays None."""
     inner = _value_converter(t)
     return lambda v: None if v is None else inner(v)
 

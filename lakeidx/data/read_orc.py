@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyarrow import orc
 
+from lakeidx.data.parquet.row_groups import ReadCounters, damage_of
 from lakeidx.data.positions import RowFilter
-from lakeidx.data.read_parquet import ReadCounters, damage_of
 from lakeidx.predicate import Predicate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field
@@ -32,6 +32,8 @@ class OrcSource:
         with damage_of(path):
             self._file = orc.ORCFile(stream)
             self.schema: pa.Schema = self._file.schema
+            # Arrow decodes names only now: damaged ones are no UTF-8.
+            self._names: list[str] = self.schema.names
 
     @property
     def rows(self) -> int:
@@ -48,13 +50,17 @@ class OrcSource:
         batch_rows: int,
         counters: ReadCounters,
     ) -> Iterator[tuple[int, pa.Table]]:
-        """As `ParquetSource.batches`; stripes count as row groups and are all read: Arrow hides their statistics."""
+        """Read batches as `ParquetSource.batches` does; stripes count as row groups and are all read: Arrow hides their
+        statistics.
+        """
         first = 0
         for stripe in range(self._file.nstripes):
             with damage_of(self.path):
                 # Without a column ORC gives no rows at all.
-                read = list(names) or self.schema.names[:1]
+                read = list(names) or self._names[:1]
                 table = pa.Table.from_batches([self._file.read_stripe(stripe, columns=read)]).select(list(names))
+                # ORC has no checksums, and Arrow does not look whether text is UTF-8.
+                table.validate(full=True)
             counters.row_groups += 1
             counters.row_groups_read += 1
             counters.rows_read += table.num_rows

@@ -9,14 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.jit import frozen
-from lakeidx.data.merge_kernels import stretches
+from lakeidx.data.merge.kernels import stretches
 
 # Slices are worth more than a gather once they hold this many rows on average.
 _ROWS_PER_SLICE = 256
 
 
 def gather_rows(tables: Sequence[pa.Table], rows: npt.NDArray[np.int64]) -> pa.Table:
-    """The given rows of the tables laid end to end.
+    """Take the given rows of the concatenated tables.
 
     tables   of one schema
     rows     int64[m] positions in the concatenation, in the order wanted
@@ -40,13 +40,13 @@ def gather_rows(tables: Sequence[pa.Table], rows: npt.NDArray[np.int64]) -> pa.T
 
 
 def take_column(column: pa.ChunkedArray, indices: pa.Array) -> pa.ChunkedArray:
-    """``column.take(indices)``; faster for many chunks."""
+    """Return ``column.take(indices)``; faster for many chunks."""
     if column.num_chunks > 1 and column.nbytes < 1 << 30:
         column = pa.chunked_array([pa.concat_arrays(column.chunks)])
     return column.take(indices)
 
 
 def take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-    """``table.take(rows)``, column by column."""
+    """Return ``table.take(rows)``, column by column."""
     indices = pa.array(rows)
     return pa.Table.from_arrays([take_column(c, indices) for c in table.columns], schema=table.schema)

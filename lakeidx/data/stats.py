@@ -38,13 +38,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.codec.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of
-from lakeidx.data.parquet_chunks import ChunkStats
-from lakeidx.data.parquet_schema import SYSTEM_COLUMNS, is_int96, leaf_paths
+from lakeidx.data.parquet.chunks import ChunkStats
+from lakeidx.data.parquet.schema import SYSTEM_COLUMNS, is_int96, leaf_paths
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import SimpleStats
-from lakeidx.format.table_schema import KEY_PREFIX
+from lakeidx.format.schema.table_schema import KEY_PREFIX
 from lakeidx.types import NESTED_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root, to_arrow
 
 SYSTEM_TRUNCATE_LENGTH = 128
@@ -98,7 +98,7 @@ NO_STATS = ColumnStats()
 
 
 def parse_stats_mode(text: str) -> StatsMode:
-    """A mode as options spell it, upper or lower case.
+    """Parse a mode as options spell it, upper or lower case.
 
     errors   InvalidInputError
     """
@@ -119,7 +119,7 @@ def stats_modes(
     thin_keys: Sequence[str] = (),
     keep_first_columns: int = -1,
 ) -> dict[str, StatsMode]:
-    """The mode of every column of a data file.
+    """Return the mode of every column of a data file.
 
     columns             all columns of the file in file order, system columns included
     default             the table's mode at this level
@@ -162,7 +162,7 @@ class FloatMarks:
 
 
 def float_marks(column: pa.ChunkedArray) -> FloatMarks:
-    """The special values among some values of a FLOAT or DOUBLE column."""
+    """Find the special values among some values of a FLOAT or DOUBLE column."""
     marks = FloatMarks()
     for chunk in column.chunks:
         # Nulls become 1.0: neither a NaN nor a zero.
@@ -180,7 +180,7 @@ def footer_stats(
     floats: Mapping[str, FloatMarks],
     null_counts: Mapping[str, int],
 ) -> dict[str, ColumnStats]:
-    """Full statistics of the top-level columns of a Parquet file just written, merged over its row groups.
+    """Return the full statistics of the top-level columns of a Parquet file just written, merged over its row groups.
 
     fields       all columns of the file, in file order
     floats       special values of FLOAT and DOUBLE columns
@@ -216,7 +216,7 @@ def _chunk_of(chunk: pq.ColumnChunkMetaData) -> ChunkStats:
 
 
 def merge_chunk_stats(chunks: Sequence[ChunkStats], t: DataType, marks: FloatMarks | None = None) -> ColumnStats:
-    """Statistics of a column over some of its chunks; string bounds stay UTF-8 bytes.
+    """Merge the statistics of a column over some of its chunks; string bounds stay UTF-8 bytes.
 
     marks   special values of a FLOAT or DOUBLE column; without them the bounds leave NaN out (as Arrow writes them) and
             have a sign of zero that may not occur
@@ -258,7 +258,7 @@ def _java_bounds(low: float | None, high: float | None, marks: FloatMarks) -> tu
 
 
 def _internal(raw: Any, t: DataType) -> Any:
-    """A footer bound in its physical form as an internal value; strings stay UTF-8 bytes, whose order is theirs."""
+    """Convert a footer bound in its physical form to an internal value; strings stay UTF-8 bytes, whose order is theirs."""
     if t.root is Root.DECIMAL:
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
         return decimal_of(unscaled, t)
@@ -274,7 +274,7 @@ def _internal(raw: Any, t: DataType) -> Any:
 
 
 def apply_mode(stats: ColumnStats, mode: StatsMode, t: DataType) -> ColumnStats:
-    """What a mode keeps of full statistics; string bounds come in as UTF-8 bytes and leave as text."""
+    """Reduce full statistics to what a mode keeps; string bounds come in as UTF-8 bytes and leave as text."""
     if mode.kind is ModeKind.NONE:
         return NO_STATS
     if mode.kind is ModeKind.COUNTS:
@@ -291,7 +291,7 @@ def apply_mode(stats: ColumnStats, mode: StatsMode, t: DataType) -> ColumnStats:
 
 
 def truncate_upper(text: str, length: int) -> str | None:
-    """A text of at most `length` code points that is not below `text`: cut, and one code point raised.
+    """Return a text of at most `length` code points that is not below `text`: cut, and one code point raised.
 
     returns  None when no code point can be raised
     A code point is raised past the surrogates, which are no characters (Paimon's Java raises U+D7FF to U+D800, whose
@@ -309,7 +309,7 @@ def truncate_upper(text: str, length: int) -> str | None:
 
 
 def simple_stats(stats: Sequence[ColumnStats], types: Sequence[DataType]) -> SimpleStats:
-    """The manifest form, one slot per column."""
+    """Convert to the manifest form, one slot per column."""
     nullable = [t.with_nullable(True) for t in types]
     arity = len(nullable)
     return SimpleStats(
@@ -322,7 +322,7 @@ def simple_stats(stats: Sequence[ColumnStats], types: Sequence[DataType]) -> Sim
 def dense_stats(
     stats: Mapping[str, ColumnStats], fields: Sequence[Field]
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
-    """The manifest form without the columns that have nothing.
+    """Convert to the manifest form without the columns that have nothing.
 
     returns  the statistics and the names of the covered columns (`DataFileMeta.value_stats_cols`), None for all columns
     """

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lakeidx.data.parquet_schema import file_fields
+from lakeidx.data.parquet.schema import file_fields
 from lakeidx.data.stats import StatsMode, parse_stats_mode, stats_modes
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.data_file import FileSource
 from lakeidx.format.file_names import NewFileNames, data_file_extension
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.types import Field
 
 
@@ -21,11 +21,13 @@ class FileIndexBuilder(Protocol):
     """Builds the file index of one data file while it is written."""
 
     def add(self, table: pa.Table) -> None:
-        """The next rows of the file: the table's columns, without system columns; may be dictionary-encoded."""
+        """Add the next rows of the file: the table's columns, without system columns; may be dictionary-encoded."""
         ...
 
     def finish(self) -> tuple[bytes | None, list[tuple[str, bytes]]]:
-        """(bytes for the manifest or None, companion files as (suffix of the data file's name, content))."""
+        """Finish the file; return (bytes for the manifest or None, companion files as (suffix of the data file's name,
+        content)).
+        """
         ...
 
 
@@ -33,11 +35,11 @@ class FooterMetadataBuilder(Protocol):
     """Builds key-value metadata of one Parquet file while it is written."""
 
     def add(self, table: pa.Table) -> None:
-        """The next rows of the file, as for `FileIndexBuilder`."""
+        """Add the next rows of the file, as for `FileIndexBuilder`."""
         ...
 
     def finish(self) -> Mapping[str, str]:
-        """What goes into the footer."""
+        """Return what goes into the footer."""
         ...
 
 
@@ -70,7 +72,7 @@ class WriteSpec:
         return file_fields(self.schema.fields, self.key_names, thin=self.thin)
 
     def modes(self) -> dict[str, StatsMode]:
-        """The statistics mode of every column of the files."""
+        """Return the statistics mode of every column of the files."""
         options = self.schema.table_options
         text = options.metadata_stats_mode_per_level.get(str(self.level), options.metadata_stats_mode)
         if self.changelog and options.changelog_file_stats_mode is not None:
@@ -92,14 +94,14 @@ class WriteSpec:
         return options.file_compression_per_level.get(str(self.level), options.file_compression)
 
     def new_name(self, names: NewFileNames) -> str:
-        """The name of the next file."""
+        """Draw the name of the next file."""
         options = self.schema.table_options
         suffix = self.compression if options.file_suffix_include_compression else None
         prefix = options.changelog_file_prefix if self.changelog else options.data_file_prefix
         return names.data_file(data_file_extension("parquet", suffix), prefix=prefix)
 
     def check_format(self) -> None:
-        """Parquet is the only format written.
+        """Refuse file formats other than Parquet, the only one written.
 
         errors   UnsupportedError naming the option
         """
@@ -108,4 +110,4 @@ class WriteSpec:
         if self.changelog and options.changelog_file_format is not None:
             wanted = options.changelog_file_format
         if wanted.lower() != "parquet":
-            raise UnsupportedError(f"lakeidx writes Parquet data files only, the table's options ask for {wanted!r}")
+            raise UnsupportedError(f"lakeidx writes Parquet data files only, the table's options require {wanted!r}")

@@ -1,4 +1,8 @@
-"""The file index family of a data file: what options ask for, building it beside the file, and asking it."""
+"""File indexes of a data file: what options request, building them beside the file, and evaluating predicates with them.
+
+Import the names below; `container` holds the payloads of a file, `kinds` the index types, `registry` finds a type by its name.
+Which files a scan skips is decided in `lakeidx.table.scan`; indexes of keys live in `lakeidx.key_index`.
+"""
 
 from lakeidx.file_index.evaluate import evaluate_container as evaluate_container
 from lakeidx.file_index.options import IndexedColumn as IndexedColumn

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from pyroaring import BitMap
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.container import FileIndexContainer, IndexAt
+from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, Verdict, intersect, unite
 from lakeidx.file_index.registry import find_file_index
-from lakeidx.format.file_index import FileIndexContainer, IndexAt
-from lakeidx.format.file_index_types import FileIndexReader, FileIndexResult, Verdict, intersect, unite
 from lakeidx.predicate.bind import reference_type
 from lakeidx.predicate.prune import is_impossible
 from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, Op, Or, Predicate
@@ -39,7 +39,7 @@ def evaluate_container(
     path: str | None = None,
     listener: IndexListener | None = None,
 ) -> FileIndexResult:
-    """Which rows of a data file may be selected.
+    """Evaluate which rows of a data file may be selected.
 
     container  the bytes (embedded or of the ``.index`` file), or one opened for reading parts
     pred       bound to `fields`: to the columns of the schema the file was written with (`lakeidx.predicate.devolve`)
@@ -50,9 +50,9 @@ def evaluate_container(
     returns    REMAIN, SKIP, or a bitmap of physical row positions that is not empty
     errors     CorruptFileError when the head or a payload that is needed is damaged, UnsupportedError for a newer
                container: read the file without its index and say so. What goes unnoticed is said in
-               `lakeidx.format.file_index`.
+               `lakeidx.file_index.container`.
 
-    Only indexes of columns the predicate names are read; types that are not known are passed over.
+    Only indexes of columns the predicate names are read; types that are not known are skipped.
     """
     if isinstance(container, bytes):
         container = FileIndexContainer.from_bytes(container, path)
@@ -132,7 +132,7 @@ class _Evaluation:
                 return None
             indexer.check(t, {})
         except InvalidInputError as e:  # a broken plug-in, or an index of another type than the column now has
-            _log.warning("%s: the %s index of %s is passed over: %s", self._container.path, entry.type, entry.column, e)
+            _log.warning("%s: ignoring the %s index of %s: %s", self._container.path, entry.type, entry.column, e)
             return None
         payload = self._container.payload(entry)
         return indexer.create_reader(t, payload, rows=self._rows, path=self._container.path)
@@ -143,7 +143,7 @@ def _is_none(result: FileIndexResult) -> bool:
 
 
 def _empty_index(leaf: Leaf) -> Verdict:
-    """The index of a file without rows, with Java's caution."""
+    """Evaluate the index of a file without rows, with Java's caution."""
     if isinstance(leaf, Compare):
         return Verdict.REMAIN if leaf.op is Op.NE else Verdict.SKIP
     if isinstance(leaf, IsNull):
@@ -153,7 +153,7 @@ def _empty_index(leaf: Leaf) -> Verdict:
 
 
 def both_zeros(leaf: Leaf, t: DataType) -> Leaf:
-    """The leaf for indexes of FLOAT and DOUBLE, which tell -0.0 from 0.0 (and put it below) while predicates do not."""
+    """Rewrite the leaf for indexes of FLOAT and DOUBLE, which tell -0.0 from 0.0 (and put it below) while predicates do not."""
     if t.root not in (Root.FLOAT, Root.DOUBLE):
         return leaf
     if isinstance(leaf, Compare) and leaf.value == 0:

@@ -11,13 +11,12 @@ source   org.apache.paimon.fileindex.FileIndexOptions, org.apache.paimon.io.Data
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.file_index.registry import file_index_of
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate.bind import unknown_column
 from lakeidx.types import STRING_ROOTS, DataType, Field, Root
 
@@ -44,7 +43,7 @@ class IndexedColumn:
 
 
 def split_reference(reference: str) -> tuple[str, str | None]:
-    """``col[key]`` into column and key; a plain name has no key."""
+    """Split ``col[key]`` into column and key; a plain name has no key."""
     start = reference.find("[")
     if start < 0 or not reference.endswith("]"):
         return reference, None
@@ -52,7 +51,7 @@ def split_reference(reference: str) -> tuple[str, str | None]:
 
 
 def indexed_columns(options: Mapping[str, str]) -> tuple[IndexedColumn, ...]:
-    """The file indexes that table options ask for, in the order of the options.
+    """Parse the file indexes that table options request, in the order of the options.
 
     errors   InvalidInputError for an empty name, or an option of a column that has no such index
     """
@@ -87,7 +86,7 @@ def indexed_columns(options: Mapping[str, str]) -> tuple[IndexedColumn, ...]:
 
 
 def index_type(indexed: IndexedColumn, fields: Mapping[str, Field]) -> DataType:
-    """The type of the values an index sees: the column's, or the value type of a map column.
+    """Return the type of the values an index sees: the column's, or the value type of a map column.
 
     errors   InvalidInputError for a column that does not exist, or a key on what is no map with string keys
     """
@@ -130,8 +129,5 @@ def check_indexed(indexed: IndexedColumn, schema: TableSchema) -> None:
 def _check_option(option: str, known: Sequence[str] | frozenset[str], indexed: IndexedColumn) -> None:
     if option in known:
         return
-    near = difflib.get_close_matches(option, list(known), n=1)
-    if near:
-        raise InvalidInputError(f"unknown option {option!r} of {indexed.index}; did you mean {near[0]!r}?")
-    listed = ", ".join(sorted(known)) or "none"
-    raise InvalidInputError(f"unknown option {option!r} of {indexed.index}; it has {listed}")
+    hint = did_you_mean(option, sorted(known), listing="it has", empty="it has none")
+    raise InvalidInputError(f"unknown option {option!r} of {indexed.index}; {hint}")

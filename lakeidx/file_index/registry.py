@@ -1,21 +1,20 @@
 """The index types of the file index family, by name.
 
-A type of this package stands in `_BUILT_IN`. A type from elsewhere is an entry point of the group
+A type of this package is in `_BUILT_IN`. A type from elsewhere is an entry point of the group
 ``lakeidx.file_indexes`` whose name is the type's name and whose value is a `FileIndexer` object (or a class to call
 without arguments), or is registered by a call.
 """
 
 from __future__ import annotations
 
-import difflib
 from importlib.metadata import entry_points
 
-from lakeidx.errors import InvalidInputError
-from lakeidx.format.file_index_bitmap import BitmapIndexer
-from lakeidx.format.file_index_bloom import BloomFilterIndexer
-from lakeidx.format.file_index_bsi import BsiIndexer
-from lakeidx.format.file_index_range_bitmap import RangeBitmapIndexer
-from lakeidx.format.file_index_types import FileIndexer
+from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.file_index.kinds.bitmap import BitmapIndexer
+from lakeidx.file_index.kinds.bloom import BloomFilterIndexer
+from lakeidx.file_index.kinds.bsi import BsiIndexer
+from lakeidx.file_index.kinds.range_bitmap import RangeBitmapIndexer
+from lakeidx.file_index.kinds.types import FileIndexer
 
 ENTRY_POINT_GROUP = "lakeidx.file_indexes"
 
@@ -35,7 +34,7 @@ def register_file_index(indexer: FileIndexer) -> None:
 
 
 def find_file_index(name: str) -> FileIndexer | None:
-    """The type of a name, from this package, `register_file_index` or an installed package; None when there is none.
+    """Find the type of a name, from this package, `register_file_index` or an installed package; None when there is none.
 
     errors   InvalidInputError when an installed package has the type but it cannot be loaded
     """
@@ -50,16 +49,14 @@ def find_file_index(name: str) -> FileIndexer | None:
 
 
 def file_index_of(name: str) -> FileIndexer:
-    """The type of a name; InvalidInputError that lists the types when there is none."""
+    """Find the type of a name; InvalidInputError that lists the types when there is none."""
     found = find_file_index(name)
     if found is None:
-        names = file_index_names()
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(names)}"
+        hint = did_you_mean(name, file_index_names(), listing="known are")
         raise InvalidInputError(f"unknown file index type {name!r}; {hint}")
     return found
 
 
 def file_index_names() -> tuple[str, ...]:
-    """All type names, those of installed packages included, sorted."""
+    """Return all type names, those of installed packages included, sorted."""
     return tuple(sorted({*_by_name, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))}))

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.container import encode_container
+from lakeidx.file_index.kinds.types import FileIndexWriter
 from lakeidx.file_index.options import IndexedColumn, index_type, indexed_columns
 from lakeidx.file_index.registry import file_index_of
-from lakeidx.format.file_index import encode_container
-from lakeidx.format.file_index_types import FileIndexWriter
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.types import to_arrow
 
 INDEX_SUFFIX = ".index"
@@ -79,7 +79,7 @@ class DataFileIndexWriter:
 
     @classmethod
     def from_options(cls, schema: TableSchema) -> DataFileIndexWriter | None:
-        """The writer that a table's options ask for; None when they ask for no index."""
+        """Make the writer that a table's options request; None when they ask for no index."""
         indexes = indexed_columns(schema.options)
         if not indexes:
             return None
@@ -91,7 +91,7 @@ class DataFileIndexWriter:
         return tuple(dict.fromkeys(m.source for m in self._maintainers.values()))
 
     def add(self, table: pa.Table) -> None:
-        """The next rows of the data file.
+        """Add the next rows of the data file.
 
         table    holds at least `columns`, in the Arrow types of the schema (or dictionaries of them)
         errors   InvalidInputError when a column is missing
@@ -104,10 +104,10 @@ class DataFileIndexWriter:
             maintainer.add(table)
 
     def finish(self) -> FileIndexParts:
-        """The container, embedded or as a side file; neither when no index could be built.
+        """Return the container, embedded or as a side file; neither when no index could be built.
 
         An index that cannot hold the column's values (see `FileIndexWriter.finish`) is left out with a warning: a file
-        without an index is read whole, and writing goes on.
+        without an index is read whole, and writing continues.
         """
         built: dict[str, dict[str, bytes | None]] = {}
         for reference, maintainer in self._maintainers.items():
@@ -130,7 +130,7 @@ class DataFileIndexWriter:
 
 
 def index_builder(schema: TableSchema) -> Callable[[], DataFileIndexWriter] | None:
-    """What `lakeidx.data.parquet_write.write_data_files` calls for each new data file; None without configured indexes.
+    """Return what `lakeidx.data.write_data_file.write_data_files` calls for each new data file; None without configured indexes.
 
     errors   InvalidInputError as `DataFileIndexWriter`
     """

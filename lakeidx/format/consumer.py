@@ -9,7 +9,7 @@ from lakeidx.format.json_text import JsonObject, format_json
 
 
 def encode_consumer(next_snapshot: int) -> bytes:
-    """The file's bytes.
+    """Encode the file.
 
     next_snapshot   id of the first snapshot the consumer has not read
     """
@@ -17,7 +17,7 @@ def encode_consumer(next_snapshot: int) -> bytes:
 
 
 def decode_consumer(data: bytes, path: str | None = None) -> int:
-    """The id of the first snapshot the consumer has not read.
+    """Decode the id of the first snapshot the consumer has not read.
 
     errors   CorruptFileError
     """
@@ -25,12 +25,12 @@ def decode_consumer(data: bytes, path: str | None = None) -> int:
 
 
 def encode_hint(id: int) -> bytes:
-    """The bytes of a ``LATEST`` or ``EARLIEST`` file: the id as decimal text, no newline."""
+    """Encode a ``LATEST`` or ``EARLIEST`` file: the id as decimal text, no newline."""
     return str(id).encode()
 
 
 def decode_hint(data: bytes) -> int | None:
-    """The id in a hint file, line ends ignored; None when it holds none (a hint is never relied on, so this is no error)."""
+    """Decode the id in a hint file, line ends ignored; None when it holds none (a hint is never relied on, so this is no error)."""
     text = bytes(data).replace(b"\n", b"").replace(b"\r", b"").strip()
     if not text.isdigit() or len(text) > 19:
         return None

@@ -28,11 +28,14 @@ source   org.apache.paimon.io.DataFileMeta, org.apache.paimon.stats.SimpleStats,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from lakeidx.codec.avro import Record
+from lakeidx.codec.containers.avro import Record
+from lakeidx.codec.containers.avro_unknown import Definitions, Path, Unknown, keep, put_back
+from lakeidx.format.file_names import plain_name
 from lakeidx.format.local_time import epoch_ms_of_local
 
 T = TypeVar("T")
@@ -55,11 +58,13 @@ class SimpleStats:
     min_values   prefixed BinaryRow, one nullable field per covered column
     max_values   the same
     null_counts  one per covered column (None: not known); None when the writer left the array out
+    unknown      fields of a later release, kept for when the record is written again
     """
 
     min_values: bytes
     max_values: bytes
     null_counts: tuple[int | None, ...] | None
+    unknown: Unknown = field(default=(), hash=False)
 
 
 EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
@@ -71,6 +76,7 @@ class DataFileMeta:
     """One data file as manifests describe it; field meanings in the module's table.
 
     creation_time_ms   as stored, i.e. the writer's local wall clock as if it were UTC; see `creation_epoch_ms`
+    unknown            fields of a later release, kept for when the record is written again
     """
 
     file_name: str
@@ -93,16 +99,12 @@ class DataFileMeta:
     external_path: str | None = None
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
+    unknown: Unknown = field(default=(), hash=False)
 
     @property
     def creation_epoch_ms(self) -> int | None:
         """When the file was made, as epoch milliseconds, if the writer's time zone is the one of this process."""
         return None if self.creation_time_ms is None else epoch_ms_of_local(self.creation_time_ms)
-
-    @property
-    def add_row_count(self) -> int | None:
-        """Rows that are not deletes; None in old files that do not say."""
-        return None if self.delete_row_count is None else self.row_count - self.delete_row_count
 
 
 _STATS_FIELDS = [
@@ -113,7 +115,7 @@ _STATS_FIELDS = [
 
 
 def stats_schema(name: str) -> dict[str, Any]:
-    """The Avro schema of SimpleStats as a record of the given name."""
+    """Return the Avro schema of SimpleStats as a record of the given name."""
     return {"type": "record", "name": name, "fields": _STATS_FIELDS}
 
 
@@ -148,13 +150,16 @@ FILE_FIELDS: list[dict[str, Any]] = [
 ]
 
 
+FILE_PATH, KEY_STATS_PATH, VALUE_STATS_PATH = ("_FILE",), ("_FILE", "_KEY_STATS"), ("_FILE", "_VALUE_STATS")
+"""Where the records of a data file are in a manifest's schema."""
+
 _NO_NULLS = ("long", 0)
 
 
 def stats_to_record(stats: SimpleStats) -> Record:
-    """SimpleStats as an Avro record."""
+    """Convert SimpleStats to an Avro record."""
     counts = stats.null_counts
-    return {
+    out: Record = {
         "_MIN_VALUES": stats.min_values,
         "_MAX_VALUES": stats.max_values,
         # fastavro takes (branch, value) for a union member and then need not try the branches: twice as fast.
@@ -162,21 +167,26 @@ def stats_to_record(stats: SimpleStats) -> Record:
         if counts is None
         else ("array", [_NO_NULLS if c == 0 else None if c is None else ("long", c) for c in counts]),
     }
+    return put_back(out, stats.unknown) if stats.unknown else out
 
 
-def stats_from_record(record: Record) -> SimpleStats:
-    """SimpleStats from an Avro record; KeyError or TypeError when it is not one."""
+def stats_from_record(record: Record, unknown: Definitions = ()) -> SimpleStats:
+    """Make SimpleStats from an Avro record; KeyError or TypeError when it is not one.
+
+    unknown   fields of the record to keep beside those that are known
+    """
     counts = record.get("_NULL_COUNTS")
     out = _OpenStats()
     out.min_values = record["_MIN_VALUES"]
     out.max_values = record["_MAX_VALUES"]
     out.null_counts = None if counts is None else tuple(counts)
+    out.unknown = keep(record, unknown) if unknown else ()
     return sealed(out, SimpleStats)
 
 
 def file_to_record(file: DataFileMeta) -> Record:
-    """DataFileMeta as an Avro record."""
-    return {
+    """Convert DataFileMeta to an Avro record."""
+    out: Record = {
         "_FILE_NAME": file.file_name,
         "_FILE_SIZE": file.file_size,
         "_ROW_COUNT": file.row_count,
@@ -198,30 +208,40 @@ def file_to_record(file: DataFileMeta) -> Record:
         "_FIRST_ROW_ID": _branch("long", file.first_row_id),
         "_WRITE_COLS": _branch("array", file.write_cols),
     }
+    return put_back(out, file.unknown) if file.unknown else out
 
 
 def _branch(name: str, value: Any) -> tuple[str, Any] | None:
-    """A nullable value as fastavro takes it quickest."""
+    """Return a nullable value as fastavro takes it quickest."""
     return None if value is None else (name, value)
 
 
-def file_from_record(record: Record) -> DataFileMeta:
-    """DataFileMeta from an Avro record; KeyError or TypeError when it is not one."""
+_NOTHING_UNKNOWN: Definitions = ()
+
+
+def file_from_record(record: Record, unknown: Mapping[Path, Definitions] | None = None) -> DataFileMeta:
+    """Make DataFileMeta from an Avro record; KeyError or TypeError when it is not one.
+
+    unknown   fields to keep beside those that are known, by the path of their record
+    """
+    own = of_key = of_value = _NOTHING_UNKNOWN
+    if unknown:
+        own, of_key, of_value = (unknown.get(p, ()) for p in (FILE_PATH, KEY_STATS_PATH, VALUE_STATS_PATH))
     get = record.get
     extra, stats_cols, write_cols = get("_EXTRA_FILES"), get("_VALUE_STATS_COLS"), get("_WRITE_COLS")
     out = _OpenFile()
-    out.file_name = record["_FILE_NAME"]
+    out.file_name = plain_name(record["_FILE_NAME"])
     out.file_size = record["_FILE_SIZE"]
     out.row_count = record["_ROW_COUNT"]
     out.min_key = record["_MIN_KEY"]
     out.max_key = record["_MAX_KEY"]
-    out.key_stats = stats_from_record(record["_KEY_STATS"])
-    out.value_stats = stats_from_record(record["_VALUE_STATS"])
+    out.key_stats = stats_from_record(record["_KEY_STATS"], of_key)
+    out.value_stats = stats_from_record(record["_VALUE_STATS"], of_value)
     out.min_sequence_number = record["_MIN_SEQUENCE_NUMBER"]
     out.max_sequence_number = record["_MAX_SEQUENCE_NUMBER"]
     out.schema_id = record["_SCHEMA_ID"]
     out.level = record["_LEVEL"]
-    out.extra_files = tuple(extra) if extra else ()
+    out.extra_files = tuple(plain_name(name) for name in extra) if extra else ()
     out.creation_time_ms = get("_CREATION_TIME")
     out.delete_row_count = get("_DELETE_ROW_COUNT")
     out.embedded_index = get("_EMBEDDED_FILE_INDEX")
@@ -230,11 +250,12 @@ def file_from_record(record: Record) -> DataFileMeta:
     out.external_path = get("_EXTERNAL_PATH")
     out.first_row_id = get("_FIRST_ROW_ID")
     out.write_cols = None if write_cols is None else tuple(write_cols)
+    out.unknown = keep(record, own) if own else ()
     return sealed(out, DataFileMeta)
 
 
-def open_twin(frozen: type) -> Any:
-    """A class with the slots of a frozen dataclass whose objects can be filled field by field, then `sealed`.
+def mutable_twin(frozen: Any) -> Any:
+    """Make a class with the slots of a frozen dataclass whose objects can be filled field by field, then `sealed`.
 
     A frozen dataclass with twenty fields takes four times as long to make, and manifests hold a hundred thousand of them.
     """
@@ -242,11 +263,11 @@ def open_twin(frozen: type) -> Any:
 
 
 def sealed(filled: Any, frozen: type[T]) -> T:
-    """Turn a filled twin into the frozen class; every slot must have been set."""
+    """Freeze a filled twin into the frozen class; every slot must have been set."""
     filled.__class__ = frozen
     out: T = filled
     return out
 
 
-_OpenStats = open_twin(SimpleStats)
-_OpenFile = open_twin(DataFileMeta)
+_OpenStats = mutable_twin(SimpleStats)
+_OpenFile = mutable_twin(DataFileMeta)

@@ -48,7 +48,7 @@ class VectorAt:
 
 
 def encode_vector(positions: Iterable[int], *, bitmap64: bool = False) -> bytes:
-    """One vector with size field and CRC.
+    """Encode one vector with size field and CRC.
 
     positions   0-based row numbers; a bitmap or any iterable of them
     """
@@ -61,7 +61,7 @@ def encode_vector(positions: Iterable[int], *, bitmap64: bool = False) -> bytes:
 def encode_deletion_vectors(
     vectors: Mapping[str, Iterable[int]], *, bitmap64: bool = False
 ) -> tuple[bytes, tuple[DeletionVectorMeta, ...]]:
-    """A file of vectors, and the ranges its index manifest entry must carry.
+    """Encode a file of vectors, and the ranges its index manifest entry must carry.
 
     vectors   data file name -> deleted row numbers; without any, the file is one byte and there are no ranges
     """
@@ -79,7 +79,7 @@ def encode_deletion_vectors(
 def decode_deletion_vectors(
     data: bytes, ranges: Sequence[DeletionVectorMeta], path: str | None = None
 ) -> dict[str, Positions]:
-    """The vectors that an index manifest entry names.
+    """Decode the vectors that an index manifest entry names.
 
     ranges   ``dv_ranges`` of the entry
     errors   CorruptFileError
@@ -90,16 +90,14 @@ def decode_deletion_vectors(
         cursor.seek(meta.offset)
         found = _read(cursor)
         if found.length != meta.length:
-            raise cursor.error(
-                f"vector of {found.length} bytes where the index manifest says {meta.length}", at=meta.offset
-            )
+            raise cursor.error(f"vector of {found.length} bytes, the index manifest has {meta.length}", at=meta.offset)
         _check_cardinality(meta, found.positions, path)
         out[meta.data_file_name] = found.positions
     return out
 
 
 def decode_vector(data: bytes, meta: DeletionVectorMeta, path: str | None = None) -> Positions:
-    """One vector from the bytes of its range alone, see `vector_range`.
+    """Decode one vector from the bytes of its range alone, see `vector_range`.
 
     errors   CorruptFileError
     """
@@ -109,12 +107,12 @@ def decode_vector(data: bytes, meta: DeletionVectorMeta, path: str | None = None
 
 
 def vector_range(meta: DeletionVectorMeta) -> tuple[int, int]:
-    """(offset, length) that surely covers a vector's size field, body and CRC; 8 bytes too long for 64-bit vectors."""
+    """Return (offset, length) that surely covers a vector's size field, body and CRC; 8 bytes too long for 64-bit vectors."""
     return meta.offset, meta.length + 8
 
 
 def scan_deletion_vectors(data: bytes, path: str | None = None) -> list[VectorAt]:
-    """All vectors of a file, one after another, without an index manifest.
+    """Read all vectors of a file, one after another, without an index manifest.
 
     errors   CorruptFileError
     """
@@ -136,7 +134,7 @@ def _open(data: bytes, path: str | None) -> Cursor:
 def _check_cardinality(meta: DeletionVectorMeta, positions: Positions, path: str | None) -> None:
     if meta.cardinality is not None and meta.cardinality != len(positions):
         raise CorruptFileError(
-            f"the vector of {meta.data_file_name} holds {len(positions)} positions, its entry says {meta.cardinality}",
+            f"the vector of {meta.data_file_name} holds {len(positions)} positions, its entry has {meta.cardinality}",
             path=path,
             offset=meta.offset,
         )

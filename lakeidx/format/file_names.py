@@ -92,7 +92,7 @@ _UUID_KINDS = {
 
 
 def parse_file_name(name: str) -> FileName:
-    """Tell what a file in a table directory is, by its last path part alone; kind OTHER when it is none of the table's."""
+    """Classify a file in a table directory by its last path part alone; kind OTHER when it is not one of the table's."""
     if m := _TEMP.fullmatch(name):
         return FileName(NameKind.TEMP, label=m["label"])
     if name in (LATEST, EARLIEST):
@@ -114,19 +114,29 @@ def parse_file_name(name: str) -> FileName:
     return FileName(NameKind.OTHER)
 
 
+def plain_name(name: str) -> str:
+    """Return a file name that metadata gives, when it stays in its directory.
+
+    errors   ValueError for a path, ``..`` and what no file can be called; TypeError for no text
+    """
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise ValueError(f"{name!r} is no file name: it leads out of its directory")
+    return name
+
+
 def numbered(name: str, kind: str) -> int | None:
-    """The id of ``schema-<id>``, ``snapshot-<id>`` or ``changelog-<id>``; None for any other name (temp files, hints)."""
+    """Parse the id of ``schema-<id>``, ``snapshot-<id>`` or ``changelog-<id>``; None for any other name (temp files, hints)."""
     m = _NUMBERED[kind].fullmatch(name)
     return None if m is None else int(m[1])
 
 
 def bucket_dir_name(bucket: int) -> str:
-    """``bucket-<n>``, or ``bucket-postpone`` for -2."""
+    """Return ``bucket-<n>``, or ``bucket-postpone`` for -2."""
     return "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
 
 
 def parse_bucket_dir(name: str) -> int | None:
-    """The bucket of a directory name; None when it is not one."""
+    """Parse the bucket of a directory name; None when it is not one."""
     if name == "bucket-postpone":
         return POSTPONE_BUCKET
     m = re.fullmatch(r"bucket-(0|[1-9][0-9]{0,9})", name, re.ASCII)
@@ -134,17 +144,12 @@ def parse_bucket_dir(name: str) -> int | None:
 
 
 def temp_name(name: str) -> str:
-    """The name under which a file is written before it is renamed."""
+    """Draw the name under which a file is written before it is renamed."""
     return f".{name}.{uuids.uuid4()}.tmp"
 
 
-def file_index_name(data_file_name: str) -> str:
-    """The file that holds a file index too large for the manifest, beside its data file."""
-    return f"{data_file_name}.index"
-
-
 def lookup_name(data_file_name: str, size: int, processor: str, version: str = "v1") -> str:
-    """The remote lookup file of a data file, beside it."""
+    """Name the remote lookup file of a data file, beside it."""
     return f"{data_file_name}.{size}.{processor}.{version}.lookup"
 
 
@@ -165,27 +170,27 @@ class NewFileNames:
         self._data = itertools.count()
 
     def manifest(self) -> str:
-        """``manifest-<uuid>-<n>``"""
+        """Draw ``manifest-<uuid>-<n>``."""
         return f"manifest-{self.uuid}-{next(self._manifests)}"
 
     def manifest_list(self) -> str:
-        """``manifest-list-<uuid>-<n>``"""
+        """Draw ``manifest-list-<uuid>-<n>``."""
         return f"manifest-list-{self.uuid}-{next(self._lists)}"
 
     def index_manifest(self) -> str:
-        """``index-manifest-<uuid>-<n>``"""
+        """Draw ``index-manifest-<uuid>-<n>``."""
         return f"index-manifest-{self.uuid}-{next(self._index_manifests)}"
 
     def index(self) -> str:
-        """``index-<uuid>-<n>``"""
+        """Draw ``index-<uuid>-<n>``."""
         return f"index-{self.uuid}-{next(self._indexes)}"
 
     def statistics(self) -> str:
-        """``stat-<uuid>-<n>``"""
+        """Draw ``stat-<uuid>-<n>``."""
         return f"stat-{self.uuid}-{next(self._statistics)}"
 
     def data_file(self, extension: str = "parquet", *, prefix: str = "data-") -> str:
-        """``<prefix><uuid>-<n>.<extension>``; also for changelog files, with their prefix.
+        """Return ``<prefix><uuid>-<n>.<extension>``; also for changelog files, with their prefix.
 
         extension   see `data_file_extension`
         """
@@ -193,7 +198,7 @@ class NewFileNames:
 
 
 def data_file_extension(file_format: str, compression: str | None = None) -> str:
-    """What follows the counter in a data file's name.
+    """Return what follows the counter in a data file's name.
 
     compression   named when option ``file.suffix.include.compression`` is set, else None
     returns       ``parquet``; ``zst.parquet``; text formats the other way round: ``csv.gz``

@@ -21,7 +21,7 @@ from lakeidx.errors import CorruptFileError
 
 
 def decode_hash_index(data: bytes, path: str | None = None) -> npt.NDArray[np.int32]:
-    """The hashes of a file, in file order; int32[n], native byte order, writable.
+    """Decode the hashes of a file, in file order; int32[n], native byte order, writable.
 
     errors   CorruptFileError when the length is not a multiple of 4
     """
@@ -33,5 +33,5 @@ def decode_hash_index(data: bytes, path: str | None = None) -> npt.NDArray[np.in
 
 
 def encode_hash_index(hashes: npt.NDArray[np.int32]) -> bytes:
-    """The file of these hashes; int32[n], kept in the given order."""
+    """Encode a file of these hashes; int32[n], kept in the given order."""
     return np.asarray(hashes, dtype=np.int32).astype(">i4").tobytes()

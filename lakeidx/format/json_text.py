@@ -10,7 +10,7 @@ source   org.apache.paimon.utils.JsonSerdeUtil, release 1.4.2
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +20,7 @@ _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def format_json(value: Any) -> bytes:
-    """Pretty print as Paimon does."""
+    """Format as pretty-printed JSON, as Paimon does."""
     out: list[str] = []
     _format(value, 0, out)
     return "".join(out).encode()
@@ -96,16 +96,16 @@ class JsonObject:
         return cls(value, path)
 
     def error(self, key: str, expected: str) -> CorruptFileError:
-        """The error of a key that is missing or not what it should be."""
+        """Make the error of a key that is missing or not what it should be."""
         found = repr(self.value[key])[:80] if self.value.get(key) is not None else "nothing"
         return CorruptFileError(f"{self.where}{key}: expected {expected}, found {found}", path=self.path)
 
     def has(self, key: str) -> bool:
-        """True when the key is there and not null."""
+        """Return True when the key is there and not null."""
         return self.value.get(key) is not None
 
     def get_int(self, key: str) -> int | None:
-        """A 64-bit integer, or None when absent or null."""
+        """Read a 64-bit integer, or None when absent or null."""
         value = self.value.get(key)
         if value is None:
             return None
@@ -114,7 +114,7 @@ class JsonObject:
         return value
 
     def need_int(self, key: str, default: int | None = None) -> int:
-        """A 64-bit integer that must be there, unless a default is given."""
+        """Read a 64-bit integer that must be there, unless a default is given."""
         value = self.get_int(key)
         if value is None:
             value = default
@@ -123,21 +123,21 @@ class JsonObject:
         return value
 
     def get_text(self, key: str) -> str | None:
-        """Text, or None when absent or null."""
+        """Read the text, or None when absent or null."""
         value = self.value.get(key)
         if value is not None and (not isinstance(value, str) or not _encodable(value)):
             raise self.error(key, "text")
         return value
 
     def need_text(self, key: str) -> str:
-        """Text that must be there."""
+        """Read a required text."""
         value = self.get_text(key)
         if value is None:
             raise self.error(key, "text")
         return value
 
     def strings(self, key: str) -> tuple[str, ...]:
-        """An array of texts; empty when absent."""
+        """Read an array of texts; empty when absent."""
         value = self.value.get(key)
         if value is None:
             return ()
@@ -146,7 +146,7 @@ class JsonObject:
         return tuple(value)
 
     def string_map(self, key: str) -> dict[str, str]:
-        """An object whose values are texts; empty when absent. Numbers and booleans are taken as their JSON text."""
+        """Read an object whose values are texts; empty when absent. Numbers and booleans are taken as their JSON text."""
         value = self.value.get(key)
         if value is None:
             return {}
@@ -161,14 +161,30 @@ class JsonObject:
             out[name] = item
         return out
 
+    def rest(self, known: Collection[str]) -> dict[str, Any]:
+        """Return unknown keys with their values, in file order: fields added by later releases."""
+        out = {key: value for key, value in self.value.items() if key not in known}
+        for key, value in out.items():
+            if not _encodable(key) or not _encodable_inside(value):
+                raise self.error(key, "text that UTF-8 can hold")
+        return out
+
     def objects(self, key: str) -> list[JsonObject]:
-        """An array of objects that must be there."""
+        """Read an array of objects that must be there."""
         value = self.value.get(key)
         if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
             raise self.error(key, "an array of objects")
         return [JsonObject(v, self.path, f"{self.where}{key}[{i}].") for i, v in enumerate(value)]
 
 
+def _encodable_inside(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_encodable(k) and _encodable_inside(v) for k, v in value.items())
+    if isinstance(value, list):
+        return all(_encodable_inside(v) for v in value)
+    return not isinstance(value, str) or _encodable(value)
+
+
 def _encodable(text: str) -> bool:
-    """False for text with lone surrogates, which JSON can spell but UTF-8 cannot."""
+    """Return False for text with lone surrogates, which JSON can spell but UTF-8 cannot."""
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)

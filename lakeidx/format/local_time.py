@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 
 def local_ms_of_epoch(epoch_ms: int) -> int:
-    """What this process's wall clock shows at an instant, taken as if it were UTC; years outside 1-9999 count as UTC."""
+    """Return what this process's wall clock shows at an instant, taken as if it were UTC; years outside 1-9999 count as UTC."""
     try:
         offset = datetime.fromtimestamp(epoch_ms // 1000, UTC).astimezone().utcoffset()
     except (OverflowError, ValueError, OSError):
@@ -21,7 +21,7 @@ def local_ms_of_epoch(epoch_ms: int) -> int:
 
 
 def epoch_ms_of_local(local_ms: int) -> int:
-    """The instant at which this process's wall clock shows `local_ms`; `local_ms_of_epoch` backwards, save at clock changes."""
+    """Invert `local_ms_of_epoch`, save at clock changes: the instant at which this process's wall clock shows `local_ms`."""
     try:
         naive = datetime.fromtimestamp(local_ms // 1000, UTC).replace(tzinfo=None)
         return int(naive.timestamp()) * 1000 + local_ms % 1000
@@ -30,5 +30,5 @@ def epoch_ms_of_local(local_ms: int) -> int:
 
 
 def now_local_ms() -> int:
-    """The wall clock now."""
+    """Return the wall clock now."""
     return local_ms_of_epoch(time.time_ns() // 1_000_000)

@@ -1,6 +1,6 @@
 """Manifest files: ADD and DELETE entries of data files, ``manifest/manifest-<uuid>-<n>``.
 
-An Avro file (see `lakeidx.codec.avro`) of records named ``record`` in ``org.apache.paimon.avro.generated``:
+An Avro file (see `lakeidx.codec.containers.avro`) of records named ``record`` in ``org.apache.paimon.avro.generated``:
 
 ===============  ======  ==============================================================
 field            type    value
@@ -18,13 +18,41 @@ source   org.apache.paimon.manifest.ManifestEntry, ManifestEntrySerializer, rele
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
-from lakeidx.codec.avro import Record, RecordSchema, decode_blocks, encode_container
+from lakeidx.codec.containers.avro import (
+    Record,
+    RecordSchema,
+    decode_records,
+    encode_container,
+    open_blocks,
+    plain_record,
+)
+from lakeidx.codec.containers.avro_unknown import (
+    Definitions,
+    Path,
+    Unknown,
+    extended,
+    keep,
+    put_back,
+    unknown_definitions,
+)
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.data_file import FILE_FIELDS, DataFileMeta, file_from_record, file_to_record, open_twin, sealed
+from lakeidx.format.data_file import (
+    FILE_FIELDS,
+    FILE_PATH,
+    KEY_STATS_PATH,
+    VALUE_STATS_PATH,
+    DataFileMeta,
+    file_from_record,
+    file_to_record,
+    mutable_twin,
+    sealed,
+)
 
 NAMESPACE = "org.apache.paimon.avro.generated"
 MANIFEST_VERSION = 2
@@ -45,6 +73,7 @@ class ManifestEntry:
 
     partition      prefixed BinaryRow; `lakeidx.format.data_file.EMPTY_ROW` when the table has no partition columns
     total_buckets  option ``bucket`` at the time of writing: n, -1 (dynamic or bucket-unaware) or -2 (postpone)
+    unknown        fields of a later release, kept for when the entry is written again
     """
 
     kind: FileKind
@@ -52,6 +81,7 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFileMeta
+    unknown: Unknown = field(default=(), hash=False)
 
     @property
     def identifier(self) -> Identifier:
@@ -77,7 +107,7 @@ MANIFEST_SCHEMA = RecordSchema(
 )
 
 _KINDS = (FileKind.ADD, FileKind.DELETE)
-_OpenEntry = open_twin(ManifestEntry)
+_OpenEntry = mutable_twin(ManifestEntry)
 
 
 def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard", level: int = 1) -> bytes:
@@ -85,7 +115,21 @@ def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard", 
 
     codec    Avro codec: option ``manifest.compression`` (zstd, null, deflate, snappy)
     """
-    return encode_container(entries, MANIFEST_SCHEMA, _to_record, codec=codec, level=level)
+    schema = extended(MANIFEST_SCHEMA, _unknown_in(entries))
+    return encode_container(entries, schema, _to_record, codec=codec, level=level)
+
+
+def _unknown_in(entries: Sequence[ManifestEntry]) -> Iterator[tuple[Path, Unknown]]:
+    for entry in entries:
+        if entry.unknown:
+            yield (), entry.unknown
+        file = entry.file
+        if file.unknown:
+            yield FILE_PATH, file.unknown
+        if file.key_stats.unknown:
+            yield KEY_STATS_PATH, file.key_stats.unknown
+        if file.value_stats.unknown:
+            yield VALUE_STATS_PATH, file.value_stats.unknown
 
 
 def decode_manifest(data: bytes, path: str | None = None) -> list[ManifestEntry]:
@@ -94,13 +138,45 @@ def decode_manifest(data: bytes, path: str | None = None) -> list[ManifestEntry]
     errors   CorruptFileError
     """
     try:
-        return [_from_record(r, path) for block in decode_blocks(data, path) for r in block]
-    except (KeyError, TypeError, AttributeError, IndexError) as e:
+        writer, blocks = open_blocks(data, path)
+        unknown = unknown_definitions(writer, MANIFEST_SCHEMA)
+        return [_from_record(r, path, unknown) for block in blocks for r in block]
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as e:
         raise CorruptFileError(f"an entry is not a manifest entry: {e!r}", path=path) from e
 
 
+def entries_of_records(writer: bytes, records: Sequence[bytes], path: str | None = None) -> list[ManifestEntry]:
+    """Make entries of single records that were cut out of a manifest.
+
+    writer   JSON text of the schema in the manifest's header
+    errors   CorruptFileError
+    """
+    try:
+        unknown = unknown_definitions(writer, MANIFEST_SCHEMA)
+        return [_from_record(r, path, unknown) for r in decode_records(writer, records, path)]
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as e:
+        raise CorruptFileError(f"an entry is not a manifest entry: {e!r}", path=path) from e
+
+
+@functools.lru_cache(maxsize=64)
+def same_records(writer: bytes) -> bool:
+    """Return True when records of a writer's schema are, byte for byte, those of `MANIFEST_SCHEMA`."""
+    return bool(_unnamed(plain_record(writer)) == _unnamed(plain_record(MANIFEST_SCHEMA.text.encode())))
+
+
+def _unnamed(node: Any) -> Any:
+    """Drop the names of records: they do not change the bytes."""
+    if isinstance(node, list):
+        return [_unnamed(n) for n in node]
+    if not isinstance(node, dict):
+        return node
+    if node["type"] == "record":
+        return [(f["name"], _unnamed(f["type"])) for f in node["fields"]]
+    return {k: _unnamed(v) for k, v in node.items()}
+
+
 def _to_record(entry: ManifestEntry) -> Record:
-    return {
+    out: Record = {
         "_VERSION": MANIFEST_VERSION,
         "_KIND": int(entry.kind),
         "_PARTITION": entry.partition,
@@ -108,9 +184,10 @@ def _to_record(entry: ManifestEntry) -> Record:
         "_TOTAL_BUCKETS": entry.total_buckets,
         "_FILE": file_to_record(entry.file),
     }
+    return put_back(out, entry.unknown) if entry.unknown else out
 
 
-def _from_record(record: Record, path: str | None) -> ManifestEntry:
+def _from_record(record: Record, path: str | None, unknown: Mapping[Path, Definitions]) -> ManifestEntry:
     if record["_VERSION"] != MANIFEST_VERSION:
         raise CorruptFileError(f"_VERSION: expected {MANIFEST_VERSION}, found {record['_VERSION']}", path=path)
     kind = record["_KIND"]
@@ -121,5 +198,6 @@ def _from_record(record: Record, path: str | None) -> ManifestEntry:
     out.partition = record["_PARTITION"]
     out.bucket = record["_BUCKET"]
     out.total_buckets = record["_TOTAL_BUCKETS"]
-    out.file = file_from_record(record["_FILE"])
+    out.file = file_from_record(record["_FILE"], unknown)
+    out.unknown = keep(record, unknown.get((), ())) if unknown else ()
     return sealed(out, ManifestEntry)

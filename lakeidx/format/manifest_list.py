@@ -1,6 +1,6 @@
 """Manifest lists: the manifests of a snapshot, ``manifest/manifest-list-<uuid>-<n>``.
 
-An Avro file (see `lakeidx.codec.avro`) of records named ``record``:
+An Avro file (see `lakeidx.codec.containers.avro`) of records named ``record``:
 
 =======================================  =========  =====================================================================
 field                                    type       value
@@ -21,18 +21,31 @@ source   org.apache.paimon.manifest.ManifestFileMeta, ManifestFileMetaSerializer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from lakeidx.codec.avro import Record, RecordSchema, decode_blocks, encode_container
+from lakeidx.codec.containers.avro import Record, RecordSchema, encode_container, open_blocks
+from lakeidx.codec.containers.avro_unknown import (
+    Definitions,
+    Path,
+    Unknown,
+    extended,
+    keep,
+    put_back,
+    unknown_definitions,
+)
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import SimpleStats, stats_from_record, stats_schema, stats_to_record
+from lakeidx.format.file_names import plain_name
 from lakeidx.format.manifest import MANIFEST_VERSION, NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFileMeta:
-    """One manifest file as a manifest list describes it; the bounds are None in lists of old writers."""
+    """One manifest file as a manifest list describes it; the bounds are None in lists of old writers.
+
+    unknown   fields of a later release, kept for when the entry is written again
+    """
 
     file_name: str
     file_size: int
@@ -46,6 +59,7 @@ class ManifestFileMeta:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
+    unknown: Unknown = field(default=(), hash=False)
 
 
 def _nullable(name: str, of: str) -> dict[str, object]:
@@ -76,9 +90,13 @@ MANIFEST_LIST_SCHEMA = RecordSchema(
 )
 
 
+_STATS_PATH: Path = ("_PARTITION_STATS",)
+
+
 def encode_manifest_list(metas: Sequence[ManifestFileMeta], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write a manifest list; an empty one is a file without records."""
-    return encode_container(metas, MANIFEST_LIST_SCHEMA, _to_record, codec=codec, level=level)
+    kept = [((), m.unknown) for m in metas] + [(_STATS_PATH, m.partition_stats.unknown) for m in metas]
+    return encode_container(metas, extended(MANIFEST_LIST_SCHEMA, kept), _to_record, codec=codec, level=level)
 
 
 def decode_manifest_list(data: bytes, path: str | None = None) -> list[ManifestFileMeta]:
@@ -87,13 +105,15 @@ def decode_manifest_list(data: bytes, path: str | None = None) -> list[ManifestF
     errors   CorruptFileError
     """
     try:
-        return [_from_record(r, path) for block in decode_blocks(data, path) for r in block]
-    except (KeyError, TypeError, AttributeError) as e:
+        writer, blocks = open_blocks(data, path)
+        unknown = unknown_definitions(writer, MANIFEST_LIST_SCHEMA)
+        return [_from_record(r, path, unknown) for block in blocks for r in block]
+    except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise CorruptFileError(f"an entry is not a manifest list entry: {e!r}", path=path) from e
 
 
 def _to_record(meta: ManifestFileMeta) -> Record:
-    return {
+    out: Record = {
         "_VERSION": MANIFEST_VERSION,
         "_FILE_NAME": meta.file_name,
         "_FILE_SIZE": meta.file_size,
@@ -108,18 +128,19 @@ def _to_record(meta: ManifestFileMeta) -> Record:
         "_MIN_ROW_ID": meta.min_row_id,
         "_MAX_ROW_ID": meta.max_row_id,
     }
+    return put_back(out, meta.unknown)
 
 
-def _from_record(record: Record, path: str | None) -> ManifestFileMeta:
+def _from_record(record: Record, path: str | None, unknown: Mapping[Path, Definitions]) -> ManifestFileMeta:
     if record["_VERSION"] != MANIFEST_VERSION:
         raise CorruptFileError(f"_VERSION: expected {MANIFEST_VERSION}, found {record['_VERSION']}", path=path)
     get = record.get
     return ManifestFileMeta(
-        file_name=record["_FILE_NAME"],
+        file_name=plain_name(record["_FILE_NAME"]),
         file_size=record["_FILE_SIZE"],
         num_added_files=record["_NUM_ADDED_FILES"],
         num_deleted_files=record["_NUM_DELETED_FILES"],
-        partition_stats=stats_from_record(record["_PARTITION_STATS"]),
+        partition_stats=stats_from_record(record["_PARTITION_STATS"], unknown.get(_STATS_PATH, ())),
         schema_id=record["_SCHEMA_ID"],
         min_bucket=get("_MIN_BUCKET"),
         max_bucket=get("_MAX_BUCKET"),
@@ -127,4 +148,5 @@ def _from_record(record: Record, path: str | None) -> ManifestFileMeta:
         max_level=get("_MAX_LEVEL"),
         min_row_id=get("_MIN_ROW_ID"),
         max_row_id=get("_MAX_ROW_ID"),
+        unknown=keep(record, unknown.get((), ())),
     )

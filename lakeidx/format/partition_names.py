@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,8 @@ _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 _JAVA_BLANKS = frozenset("\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f")
 _NOT_JAVA_BLANKS = frozenset("\u00a0\u2007\u202f")
 _DAY_MS = 86_400_000
+#: Holds every DECIMAL; the default context has 28 digits.
+_EXACT = Context(prec=120)
 
 
 def escape(text: str) -> str:
@@ -54,7 +56,7 @@ def unescape(text: str) -> str:
 def partition_dir_name(
     values: Mapping[str, Any], fields: Sequence[Field], *, legacy: bool = True, default_name: str = DEFAULT_NAME
 ) -> str:
-    """The directories of a partition, ``k1=v1/k2=v2``, without slash at either end; empty for an unpartitioned table.
+    """Return the directories of a partition, ``k1=v1/k2=v2``, without slash at either end; empty for an unpartitioned table.
 
     values   column name -> internal value (see `lakeidx.types`); must hold every partition column
     fields   the partition columns, in partition key order
@@ -76,7 +78,7 @@ def parse_partition_dir(name: str) -> tuple[str, str] | None:
 
 
 def partition_value_text(value: Any, data_type: DataType, *, legacy: bool = True) -> str | None:
-    """The text of one partition value before escaping; None for null."""
+    """Format one partition value before escaping; None for null."""
     if value is None:
         return None
     root = data_type.root
@@ -87,7 +89,7 @@ def partition_value_text(value: Any, data_type: DataType, *, legacy: bool = True
     if root is Root.DOUBLE:
         return java_float_text(np.float64(value))
     if root is Root.DECIMAL:
-        return format(Decimal(value).quantize(Decimal(1).scaleb(-data_type.scale)), "f")
+        return format(Decimal(value).quantize(Decimal(1).scaleb(-data_type.scale), context=_EXACT), "f")
     if root in BYTES_ROOTS:
         if legacy:
             raise InvalidInputError("a binary partition column needs option 'partition.legacy-name' = false")
@@ -107,7 +109,7 @@ def partition_value_text(value: Any, data_type: DataType, *, legacy: bool = True
 
 
 def java_float_text(value: np.floating[Any]) -> str:
-    """A float as ``Float.toString`` / ``Double.toString`` of JDK 19+ print it.
+    """Format a float as ``Float.toString`` / ``Double.toString`` of JDK 19+ print it.
 
     Older JDKs print a few doubles with more digits than needed (``2.0E23``); a float partition column is a bad idea anyway.
     """
@@ -139,7 +141,7 @@ def _is_blank(text: str) -> bool:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month, day of an epoch day in the proleptic Gregorian calendar, for any year."""
+    """Return the year, month, day of an epoch day in the proleptic Gregorian calendar, for any year."""
     days += 719_468
     era, day_of_era = divmod(days, 146_097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
@@ -178,7 +180,7 @@ def _timestamp_text(millis: int, nanos: int, precision: int) -> str:
 
 
 def _iso_text(millis: int, nanos: int) -> str:
-    """As ``java.time.LocalDateTime.toString``: seconds and fraction only when needed, the fraction of 3, 6 or 9 digits."""
+    """Format as ``java.time.LocalDateTime.toString``: seconds and fraction only when needed, the fraction of 3, 6 or 9 digits."""
     days, ms = divmod(millis, _DAY_MS)
     year, month, day = _civil(days)
     year_text = f"{'-' if year < 0 else '+' if year > 9999 else ''}{abs(year):04d}"

@@ -37,7 +37,7 @@ from lakeidx.format.partition_names import (
     partition_value_text,
     unescape,
 )
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.types import Field
 
 __all__ = [
@@ -72,7 +72,7 @@ class TableLocation:
     """A table directory, split as a filesystem catalog lays it out.
 
     warehouse   everything before the database directory
-    database    without its ``.db``; None when the table does not lie in a ``<db>.db`` directory
+    database    without its ``.db``; None when the table is not in a ``<db>.db`` directory
     """
 
     warehouse: str
@@ -134,8 +134,18 @@ class TablePaths:
 
     @classmethod
     def of(cls, root: str, schema: TableSchema, *, branch: str = MAIN_BRANCH) -> TablePaths:
-        """Paths of a table with this schema."""
+        """Make the paths of a table with this schema; InvalidInputError when an option of it leads out of the table's
+        directory.
+        """
         options = schema.table_options
+        for key, text in (
+            ("data-file.path-directory", options.data_file_path_directory or ""),
+            ("partition.default-name", options.partition_default_name),
+            ("data-file.prefix", options.data_file_prefix),
+            ("changelog-file.prefix", options.changelog_file_prefix),
+        ):
+            if ".." in text.split("/") or "\0" in text or (key.endswith("prefix") and "/" in text):
+                raise InvalidInputError(f"option '{key}' leads out of the table's directory: {text!r}", path=root)
         return cls(
             root,
             partition_fields=tuple(schema.field(k) for k in schema.partition_keys),
@@ -151,7 +161,9 @@ class TablePaths:
     @property
     def branch_root(self) -> str:
         """Where schemas, snapshots, tags, changelogs and consumers of the branch lie."""
-        return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{self.branch}"
+        if self.branch == MAIN_BRANCH:
+            return self.root
+        return f"{self.root}/branch/branch-{_checked(self.branch, 'branch')}"
 
     @property
     def schema_dir(self) -> str:
@@ -201,11 +213,11 @@ class TablePaths:
     # Metadata files
 
     def schema(self, id: int) -> str:
-        """``schema/schema-<id>``"""
+        """Return ``schema/schema-<id>``."""
         return f"{self.schema_dir}/schema-{id}"
 
     def snapshot(self, id: int) -> str:
-        """``snapshot/snapshot-<id>``"""
+        """Return ``snapshot/snapshot-<id>``."""
         return f"{self.snapshot_dir}/snapshot-{id}"
 
     @property
@@ -219,7 +231,7 @@ class TablePaths:
         return f"{self.snapshot_dir}/{EARLIEST}"
 
     def changelog(self, id: int) -> str:
-        """``changelog/changelog-<id>``"""
+        """Return ``changelog/changelog-<id>``."""
         return f"{self.changelog_dir}/changelog-{id}"
 
     @property
@@ -233,25 +245,25 @@ class TablePaths:
         return f"{self.changelog_dir}/{EARLIEST}"
 
     def tag(self, name: str) -> str:
-        """``tag/tag-<name>``"""
+        """Return ``tag/tag-<name>``."""
         return f"{self.tag_dir}/tag-{_checked(name, 'tag')}"
 
     def consumer(self, id: str) -> str:
-        """``consumer/consumer-<id>``"""
+        """Return ``consumer/consumer-<id>``."""
         return f"{self.consumer_dir}/consumer-{_checked(id, 'consumer')}"
 
     def manifest(self, name: str) -> str:
-        """A manifest, manifest list or index manifest."""
+        """Return the path of a manifest, manifest list or index manifest."""
         return f"{self.manifest_dir}/{name}"
 
     def statistics(self, name: str) -> str:
-        """A statistics file."""
+        """Return the path of a statistics file."""
         return f"{self.statistics_dir}/{name}"
 
     # Data and index files
 
     def partition_dir(self, partition: Mapping[str, Any]) -> str:
-        """The directory of a partition.
+        """Return the directory of a partition.
 
         partition   column name -> internal value
         """
@@ -265,39 +277,39 @@ class TablePaths:
         return f"{base}/{name}" if name else base
 
     def bucket_dir(self, partition: Mapping[str, Any], bucket: int) -> str:
-        """The directory of a (partition, bucket)."""
+        """Return the directory of a (partition, bucket)."""
         return f"{self.partition_dir(partition)}/{bucket_dir_name(bucket)}"
 
     def data_file(
         self, partition: Mapping[str, Any], bucket: int, file_name: str, *, external_path: str | None = None
     ) -> str:
-        """A data or changelog file; `external_path` of its manifest entry is the whole path when set."""
+        """Return the path of a data or changelog file; `external_path` of its manifest entry is the whole path when set."""
         return external_path if external_path is not None else f"{self.bucket_dir(partition, bucket)}/{file_name}"
 
     def extra_file(
         self, partition: Mapping[str, Any], bucket: int, extra_name: str, *, external_path: str | None = None
     ) -> str:
-        """A companion (``.index``, ``.lookup``) of a data file: always in the data file's own directory."""
+        """Return the path of a companion (``.index``, ``.lookup``) of a data file: always in the data file's own directory."""
         if external_path is not None:
             return f"{external_path.rpartition('/')[0]}/{extra_name}"
         return f"{self.bucket_dir(partition, bucket)}/{extra_name}"
 
     def index(self, name: str) -> str:
-        """An index file at the default place."""
+        """Return the path of an index file at the default place."""
         return f"{self.index_dir}/{name}"
 
     def index_file(
         self, partition: Mapping[str, Any], bucket: int, name: str, *, external_path: str | None = None
     ) -> str:
-        """An index file, wherever the options and its index manifest entry put it."""
+        """Return the path of an index file, wherever the options and its index manifest entry put it."""
         if external_path is not None:
             return external_path
         return f"{self.bucket_dir(partition, bucket)}/{name}" if self.index_in_data_dir else self.index(name)
 
     def parse(self, path: str) -> TablePath:
-        """Take the path of a file below `root` apart.
+        """Parse the path of a file below `root`.
 
-        errors   InvalidInputError when it does not lie below
+        errors   InvalidInputError when it is not below
         """
         prefix = self.root.rstrip("/") + "/"
         if not path.startswith(prefix):
@@ -321,6 +333,6 @@ class TablePaths:
 
 
 def _checked(name: str, what: str) -> str:
-    if not name.strip() or "/" in name or name in (".", ".."):
+    if not name.strip() or "/" in name or "\0" in name or name in (".", ".."):
         raise InvalidInputError(f"a {what} name must be text without '/', not {name!r}")
     return name

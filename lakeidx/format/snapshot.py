@@ -1,7 +1,8 @@
 """Snapshot files ``snapshot/snapshot-<id>``: JSON, keys in the order of `Snapshot`'s fields in camelCase, null keys left out.
 
 Version 3 is written. Version 1 files name no ``deltaRecordCount``/``totalRecordCount`` (both read as 0 then). Unknown keys are
-ignored; long-lived changelogs (``changelog/changelog-<id>``) have the same keys.
+kept and written again with the snapshot (in a tag, a long-lived changelog, a snapshot restored from a tag).
+Long-lived changelogs (``changelog/changelog-<id>``) have the same keys.
 
 source   org.apache.paimon.Snapshot, release 1.4.2
 """
@@ -9,11 +10,12 @@ source   org.apache.paimon.Snapshot, release 1.4.2
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
 from lakeidx.errors import UnsupportedError
+from lakeidx.format.file_names import plain_name
 from lakeidx.format.json_text import JsonObject, format_json
 
 SNAPSHOT_VERSION = 3
@@ -38,6 +40,7 @@ class Snapshot:
     time_millis           when it was committed, epoch milliseconds
     total_record_count    physical rows of all data files, deletes and superseded versions included
     delta_record_count    rows added minus rows of deleted files
+    unknown               keys of a later release and their values
     """
 
     version: int = SNAPSHOT_VERSION
@@ -64,10 +67,30 @@ class Snapshot:
     properties: Mapping[str, str] = field(default_factory=dict)
     next_row_id: int | None = None
     operation: str | None = None
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> str:
+        """What tells the snapshot from another one of the same id; ids are used again after a rollback.
+
+        Its uuid; where the writer gave none (Java before 1.0), what no two commits share.
+        """
+        if self.uuid is not None:
+            return self.uuid
+        names = (self.base_manifest_list, self.delta_manifest_list)
+        return " ".join((self.commit_user, str(self.commit_identifier), *names, str(self.time_millis)))
+
+
+# The two keys of a tag are no business of its snapshot.
+_KNOWN = frozenset({"tagCreateTime", "tagTimeRetained"}) | {
+    word + "".join(more.title() for more in rest)
+    for word, *rest in (f.name.split("_") for f in fields(Snapshot))
+    if word != "unknown"
+}
 
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
-    """The snapshot's keys and values in written order, null ones left out."""
+    """Return the snapshot's keys and values in written order, null ones left out."""
     s = snapshot
     pairs: list[tuple[str, Any]] = [
         ("version", s.version),
@@ -95,11 +118,11 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
         ("nextRowId", s.next_row_id),
         ("operation", s.operation),
     ]
-    return {key: value for key, value in pairs if value is not None}
+    return {key: value for key, value in pairs if value is not None} | dict(s.unknown)
 
 
 def snapshot_from_json(o: JsonObject) -> Snapshot:
-    """The snapshot in a parsed file.
+    """Decode the snapshot in a parsed file.
 
     errors   CorruptFileError; UnsupportedError for a version after 3
     """
@@ -114,13 +137,13 @@ def snapshot_from_json(o: JsonObject) -> Snapshot:
         uuid=o.get_text("uuid"),
         id=o.need_int("id"),
         schema_id=o.need_int("schemaId"),
-        base_manifest_list=o.need_text("baseManifestList"),
+        base_manifest_list=_need_name(o, "baseManifestList"),
         base_manifest_list_size=o.get_int("baseManifestListSize"),
-        delta_manifest_list=o.need_text("deltaManifestList"),
+        delta_manifest_list=_need_name(o, "deltaManifestList"),
         delta_manifest_list_size=o.get_int("deltaManifestListSize"),
-        changelog_manifest_list=o.get_text("changelogManifestList"),
+        changelog_manifest_list=_get_name(o, "changelogManifestList"),
         changelog_manifest_list_size=o.get_int("changelogManifestListSize"),
-        index_manifest=o.get_text("indexManifest"),
+        index_manifest=_get_name(o, "indexManifest"),
         commit_user=o.need_text("commitUser"),
         writer_version=o.get_text("writerVersion"),
         commit_identifier=o.need_int("commitIdentifier"),
@@ -130,15 +153,16 @@ def snapshot_from_json(o: JsonObject) -> Snapshot:
         delta_record_count=o.need_int("deltaRecordCount", 0),
         changelog_record_count=o.get_int("changelogRecordCount"),
         watermark=o.get_int("watermark"),
-        statistics=o.get_text("statistics"),
+        statistics=_get_name(o, "statistics"),
         properties=o.string_map("properties"),
         next_row_id=o.get_int("nextRowId"),
         operation=o.get_text("operation"),
+        unknown=o.rest(_KNOWN),
     )
 
 
 def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The snapshot file's bytes."""
+    """Encode the snapshot file."""
     return format_json(snapshot_to_json(snapshot))
 
 
@@ -148,3 +172,19 @@ def decode_snapshot(data: bytes, path: str | None = None) -> Snapshot:
     errors   CorruptFileError; UnsupportedError for a version after 3
     """
     return snapshot_from_json(JsonObject.parse(data, path))
+
+
+def _need_name(o: JsonObject, key: str) -> str:
+    return _checked_name(o, key, o.need_text(key))
+
+
+def _get_name(o: JsonObject, key: str) -> str | None:
+    name = o.get_text(key)
+    return None if name is None else _checked_name(o, key, name)
+
+
+def _checked_name(o: JsonObject, key: str, name: str) -> str:
+    try:
+        return plain_name(name)
+    except ValueError as e:
+        raise o.error(key, "the name of a file in the table's directory") from e

@@ -48,7 +48,7 @@ class TableStatistics:
 
 
 def encode_statistics(stats: TableStatistics) -> bytes:
-    """The file's bytes."""
+    """Encode the file."""
     columns = {
         name: _present(
             colId=c.col_id,

@@ -40,20 +40,20 @@ class Tag:
     time_retained_ns: int | None = None
 
     def is_expired(self, now_local_ns: int) -> bool:
-        """True once `create_time + time_retained` lies before now (local wall clock as nanoseconds, see `now_local_ns`)."""
+        """Return True once `create_time + time_retained` lies before now (local wall clock as nanoseconds, see `now_local_ns`)."""
         if self.create_time_ns is None or self.time_retained_ns is None:
             return False
         return self.create_time_ns + self.time_retained_ns < now_local_ns
 
 
 def now_local_ns() -> int:
-    """The wall clock now, as nanoseconds since 1970 as if it were UTC."""
+    """Return the wall clock now, as nanoseconds since 1970 as if it were UTC."""
     now = time.time_ns()
     return local_ms_of_epoch(now // 1_000_000) * 1_000_000 + now % 1_000_000
 
 
 def tag_to_json(tag: Tag) -> dict[str, Any]:
-    """The tag's keys and values in written order."""
+    """Return the tag's keys and values in written order."""
     out = snapshot_to_json(tag.snapshot)
     if tag.create_time_ns is not None:
         out["tagCreateTime"] = _time_parts(tag.create_time_ns)
@@ -65,7 +65,7 @@ def tag_to_json(tag: Tag) -> dict[str, Any]:
 
 
 def encode_tag(tag: Tag) -> bytes:
-    """The tag file's bytes."""
+    """Encode the tag file."""
     return format_json(tag_to_json(tag))
 
 

@@ -1,12 +1,16 @@
-"""Lookup stores: local files that answer "the value of this key" in about a microsecond, in Paimon's two formats."""
+"""Lookup stores: local files that answer "the value of this key" in about a microsecond, in Paimon's two formats.
 
-from lakeidx.lookup.answers import LookupResult
+Import the names below to build and read single files, and `point.table_lookup` for the rows of keys of a table; `build` makes
+the lookup files of data files, `listing` says which there are.
+The bytes of both formats live in `lakeidx.format.lookup`; keeping a table's lookup files up to date in `lakeidx.maintenance`.
+"""
+
 from lakeidx.lookup.block_cache import BlockCache, CacheStats
 from lakeidx.lookup.factory import LookupStoreFactory
 from lakeidx.lookup.file_cache import LookupFileCache
-from lakeidx.lookup.inspect import inspect_lookup_file
-from lakeidx.lookup.key_order import KeyOrder
-from lakeidx.lookup.point import TableLookup
+from lakeidx.lookup.keys.order import KeyOrder
+from lakeidx.lookup.point.answers import LookupResult
+from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.lookup.scratch_file import is_disk_full
 from lakeidx.lookup.store import (
     Entries,
@@ -18,10 +22,9 @@ from lakeidx.lookup.store import (
     StoreType,
     parse_store_type,
 )
-from lakeidx.lookup.warm_up import warm_up
 
 __all__ = [
     "BlockCache", "CacheStats", "Entries", "Found", "KeyOrder", "LookupFile", "LookupFileCache", "LookupResult",
     "LookupStoreFactory", "LookupStoreOptions", "LookupStoreReader", "LookupStoreWriter", "StoreType", "TableLookup",
-    "inspect_lookup_file", "is_disk_full", "parse_store_type", "warm_up",
+    "is_disk_full", "parse_store_type",
 ]  # fmt: skip

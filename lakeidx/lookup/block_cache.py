@@ -52,7 +52,7 @@ class BlockCache:
         self._used = self._hits = self._loads = self._evictions = 0
 
     def stats(self) -> CacheStats:
-        """The counters."""
+        """Return the counters."""
         with self.lock:
             return CacheStats(
                 max_bytes=self.max_bytes, used_bytes=self._used, blocks=len(self._sizes), hits=self._hits,
@@ -60,7 +60,7 @@ class BlockCache:
             )  # fmt: skip
 
     def attach(self, file: BlockFile) -> int:
-        """Take part in the cache; returns the file's number here."""
+        """Register a file with the cache; returns its number."""
         number = next(_file_numbers)
         self._files[number] = file
         weakref.finalize(file, self._forget, number)
@@ -73,7 +73,7 @@ class BlockCache:
         self._hits += len(blocks)
 
     def admit(self, file: int, numbers: list[int], blocks: list[Block]) -> None:
-        """Keep loaded blocks and drop the least recently used ones that no longer fit."""
+        """Add loaded blocks and evict the least recently used ones that no longer fit."""
         with self.lock:
             for number, block in zip(numbers, blocks, strict=True):
                 self._loads += 1
@@ -101,7 +101,7 @@ class Loaded:
     """Blocks fresh from the file, checked.
 
     copies     the decompressed ones, by block number
-    addresses  int64[n], of the n blocks asked for, copies or in the file
+    addresses  int64[n], of the n blocks requested, copies or in the file
     """
 
     copies: dict[int, Block]
@@ -124,18 +124,18 @@ class BlockFile(ABC):
 
     @abstractmethod
     def load_blocks(self, numbers: npt.NDArray[np.int64]) -> Loaded:
-        """Blocks from the file, checked and decompressed; each number is given once."""
+        """Load blocks from the file, checked and decompressed; numbers are unique."""
 
     @abstractmethod
     def file_range(self, number: int) -> Block:
-        """The bytes that a block has in the file: its contents, when it is not compressed."""
+        """Return the bytes that a block has in the file: its contents, when it is not compressed."""
 
     @abstractmethod
     def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """What each block takes in memory, 0 for a range of the file; unchecked, for planning."""
+        """Return what each block takes in memory, 0 for a range of the file; unchecked, for planning."""
 
     def block(self, number: int) -> Block:
-        """One block, loaded when it is not in memory."""
+        """Return one block, loaded when it is not in memory."""
         if self._resident[number]:
             return self.file_range(number)
         block = self._copies[number]
@@ -146,7 +146,7 @@ class BlockFile(ABC):
         return self.file_range(number) if block is None else block
 
     def in_memory(self, number: int) -> Block | None:
-        """One block if it is in memory; does not count as a use."""
+        """Return one block if it is in memory; does not count as a use."""
         return self.file_range(number) if self._resident[number] else self._copies[number]
 
     def parts(self, wanted: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
@@ -165,7 +165,7 @@ class BlockFile(ABC):
         return [*out, wanted[start:]]
 
     def pin(self, wanted: npt.NDArray[np.int64]) -> Pinned:
-        """Have blocks in memory and keep them, and all others that are there now, while the result is held."""
+        """Load blocks and pin them, and all others that are cached now, while the result is held."""
         if self._all_resident:
             return Pinned(self.addresses, [])
         with self._cache.lock:
@@ -187,7 +187,7 @@ class BlockFile(ABC):
             self._cache.touch(self._number, [i for i in numbers.tolist() if self._copies[i] is not None])
 
     def all_in_memory(self) -> bool:
-        """True when every block is there at this moment."""
+        """Return True when every block is there at this moment."""
         return self._all_resident or bool(self.addresses.all())
 
     @property
@@ -201,12 +201,12 @@ class BlockFile(ABC):
         return self._cache.working_bytes
 
     def keep(self, number: int, block: Block) -> None:
-        """For the cache: the block is kept from now on."""
+        """Record that the cache holds the block."""
         self._copies[number] = block
         self.addresses[number] = block.ctypes.data
 
     def drop(self, number: int) -> None:
-        """For the cache: the block is not kept any more."""
+        """Record that the cache evicted the block."""
         self.addresses[number] = 0
         self._copies[number] = None
 

@@ -17,11 +17,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.hashes.murmur import hash_bytes
 from lakeidx.codec.jit import kernel
-from lakeidx.codec.kernels import mix
+from lakeidx.codec.kernels import finish, mix
 from lakeidx.codec.memory import load_i64, load_u8, load_u32, store_u8
-from lakeidx.codec.murmur import hash_bytes
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.packed import addresses_of, plain
 
@@ -41,7 +41,7 @@ class BloomShape:
 
     @classmethod
     def for_rate(cls, entries: int, fpp: float) -> BloomShape:
-        """The shape Paimon picks for an expected number of entries and a false positive rate.
+        """Return the shape Paimon picks for an expected number of entries and a false positive rate.
 
         errors   InvalidInputError unless entries > 0 and 0 < fpp < 1
         """
@@ -59,7 +59,7 @@ class BloomShape:
 
     @property
     def probes(self) -> int:
-        """k. Java rounds halves up, in double."""
+        """Number of probes k. Java rounds halves up, in double."""
         return max(1, math.floor(self.bits / self.entries * math.log(2) + 0.5))
 
 
@@ -76,19 +76,19 @@ class BloomFilter:
             raise InvalidInputError(f"a filter of this shape has {shape.byte_size} bytes, not {self.bits.shape}")
 
     def add(self, keys: RowBytes) -> None:
-        """Put keys in; one pass."""
+        """Add keys, in one pass."""
         data, offsets = addresses_of(plain(keys))
         _add_many(data, offsets, len(keys), self.bits.ctypes.data, self.shape.bits, self.shape.probes)
 
     def might_contain(self, key: bytes) -> bool:
-        """False only for a key that was never put in. Scalar twin of the kernels."""
+        """Return False only for a key that was never put in. Scalar twin of the kernels."""
         if not self.shape.byte_size:
             return True
         h = hash_bytes(key)
         return all(self.bits[at >> 3] >> (at & 7) & 1 for at in probe_bits(h, self.shape))
 
     def might_contain_many(self, keys: RowBytes) -> npt.NDArray[np.bool_]:
-        """`might_contain` of each key.
+        """Test each key as `might_contain` does.
 
         returns  bool[n]
         """
@@ -99,7 +99,7 @@ class BloomFilter:
 
 
 def probe_bits(h: int, shape: BloomShape) -> list[int]:
-    """The bit numbers that a key of hash `h` (signed 32 bits) sets."""
+    """Return the bit numbers that a key of hash `h` (signed 32 bits) sets."""
     step = (h & 0xFFFFFFFF) >> 16
     out = []
     for i in range(1, shape.probes + 1):
@@ -110,7 +110,7 @@ def probe_bits(h: int, shape: BloomShape) -> list[int]:
 
 @numba.njit(inline="always")
 def hash_at(address: Any, length: Any) -> Any:
-    """uint32 byte-string hash of the bytes at an address, for kernels."""
+    """Return uint32 byte-string hash of the bytes at an address, for kernels."""
     h = np.uint32(42)
     at = 0
     while at + 4 <= length:
@@ -119,10 +119,7 @@ def hash_at(address: Any, length: Any) -> Any:
     while at < length:
         h = mix(h, np.uint32(np.int32(np.int8(load_u8(address + at)))))
         at += 1
-    h = np.uint32(h ^ np.uint32(length))
-    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B))
-    h = np.uint32((h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35))
-    return np.uint32(h ^ (h >> np.uint32(16)))
+    return finish(np.uint32(h ^ np.uint32(length)))
 
 
 @numba.njit(inline="always")
@@ -144,7 +141,7 @@ def bloom_add(h: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
 
 @numba.njit(inline="always")
 def bloom_has(h: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
-    """False when a bit of the hash is not set, for kernels."""
+    """Return False when a bit of the hash is not set, for kernels."""
     for i in range(1, probes + 1):
         bit = _bit(h, i, bits)
         if not load_u8(filter_address + (bit >> 3)) >> (bit & 7) & 1:

@@ -13,16 +13,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from lakeidx.codec.compacted_row_vec import encode_compacted_rows
-from lakeidx.codec.compress import BlockCodec
-from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.data.parquet_read import read_data_file
+from lakeidx.codec.containers.compress import BlockCodec
+from lakeidx.codec.rows.compacted_row_vec import encode_compacted_rows
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.data.read_data_file import read_data_file
+from lakeidx.format.file_names import lookup_name
 from lakeidx.format.manifest import ManifestEntry
-from lakeidx.format.schema import TableSchema
-from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.lookup.factory import LookupStoreFactory
-from lakeidx.lookup.hash_writer import context_path
-from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.hash_store.writer import context_path
+from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
 from lakeidx.lookup.scratch_file import os_errors
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType, parse_store_type
@@ -52,7 +53,7 @@ class LookupBuild:
 
 
 def lookup_processor(schema: TableSchema) -> Processor:
-    """What the values hold, by ``lookup.store.values``: with rows, positions only where deletion vectors need them.
+    """Return what the values hold, by ``lookup.store.values``: with rows, positions only where deletion vectors need them.
 
     source   as org.apache.paimon.mergetree.compact.MergeTreeCompactManagerFactory chooses, but for what the table says it wants
     """
@@ -64,14 +65,14 @@ def lookup_processor(schema: TableSchema) -> Processor:
 
 
 def lookup_store_type(schema: TableSchema) -> StoreType:
-    """``lookup.store.type`` of a table."""
+    """Return ``lookup.store.type`` of a table."""
     return parse_store_type(schema.table_options.lookup_store_type)
 
 
 def lookup_store_options(schema: TableSchema) -> LookupStoreOptions:
-    """How a table's lookup files are made.
+    """Return the options by which a table's lookup files are built.
 
-    Paimon's defaults (zstd, blocks of 64 KB) are for scratch files that a compaction asks in key order. These files are asked for
+    Paimon's defaults (zstd, blocks of 64 KB) are for scratch files that a compaction reads in key order. These files are read
     keys from everywhere, and a key costs the check of a whole block: where the table says nothing, blocks are not compressed
     (they are read in place) and have 16 KB.
     """
@@ -83,7 +84,7 @@ def lookup_store_options(schema: TableSchema) -> LookupStoreOptions:
 
 
 def lookup_keys(table: pa.Table, schema: TableSchema) -> RowBytes:
-    """The trimmed primary keys of rows in the form lookup files have them."""
+    """Encode the trimmed primary keys of rows in the form lookup files have them."""
     columns = [table.column(n) for n in schema.trimmed_primary_keys]
     return encode_compacted_rows(columns, schema.key_types, table.num_rows)
 
@@ -113,14 +114,14 @@ def build_lookup_file(work: LookupBuild) -> StoredLookup:
                 writer.write(lookup_keys(rows, file_schema), _values(rows, file_schema, processor, position))
                 position += rows.num_rows
             made = writer.finish()
-        name = f"{file.file_name}.{made.size}.{processor}.v1.lookup"
+        name = lookup_name(file.file_name, made.size, str(processor))
         return _upload(
             work, made, join(LookupPlaces(metadata.paths).bucket_dir(partition, entry.bucket), name), processor
         )
 
 
 def _values(rows: pa.Table, schema: TableSchema, processor: Processor, first: int) -> RowBytes:
-    """The values of rows that begin at a position of their file."""
+    """Encode the values of rows that begin at a position of their file."""
     n = rows.num_rows
     if processor is Processor.EMPTY:
         return RowBytes(np.zeros(0, np.uint8), np.zeros(n + 1, np.int64))

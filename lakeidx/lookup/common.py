@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.entry_batch import EntryBatch
-from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.packed import plain
 from lakeidx.lookup.store import StoreType
 
@@ -44,7 +44,7 @@ class OpenReader(Generic[File]):
         return self._type
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._open = None
 
     def __enter__(self) -> Self:
@@ -96,7 +96,7 @@ class EntryWriter(ABC):
             self._write(*self._puts.take())
 
     def _checked(self, keys: RowBytes, values: RowBytes) -> tuple[RowBytes, RowBytes]:
-        """The columns as kernels take them, keys and values as many and the keys of the right form."""
+        """Check and convert the columns for kernels: keys and values as many, and the keys of the right form."""
         keys, values = plain(keys), plain(values)
         if len(keys) != len(values):
             raise InvalidInputError(f"{len(keys)} keys but {len(values)} values")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 
 _MAX_ENTRIES = 16384
@@ -21,7 +21,7 @@ class EntryBatch:
         return len(self._keys)
 
     def add(self, key: bytes, value: bytes) -> bool:
-        """Keep one entry; True when the batch should be taken now.
+        """Add one entry; True when the batch is full.
 
         errors   InvalidInputError when one of the two is not bytes
         """
@@ -33,7 +33,7 @@ class EntryBatch:
         return len(self._keys) >= _MAX_ENTRIES or self._bytes >= _MAX_BYTES
 
     def take(self) -> tuple[RowBytes, RowBytes]:
-        """The gathered keys and values; the batch is empty afterwards."""
+        """Return the gathered keys and values and clear the batch."""
         out = RowBytes.from_list(self._keys), RowBytes.from_list(self._values)
         self._keys, self._values, self._bytes = [], [], 0
         return out

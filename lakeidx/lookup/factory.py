@@ -9,14 +9,14 @@ from pathlib import Path
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.hash_file import HashFile
-from lakeidx.lookup.hash_reader import HashLookupStoreReader
-from lakeidx.lookup.hash_writer import HashLookupStoreWriter
-from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.hash_store.file import HashFile
+from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
+from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter
+from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.scratch_file import os_errors
-from lakeidx.lookup.sort_file import SortFile
-from lakeidx.lookup.sort_reader import SortLookupStoreReader
-from lakeidx.lookup.sort_writer import SortLookupStoreWriter
+from lakeidx.lookup.sort_store.file import SortFile
+from lakeidx.lookup.sort_store.reader import SortLookupStoreReader
+from lakeidx.lookup.sort_store.writer import SortLookupStoreWriter
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, LookupStoreReader, LookupStoreWriter, StoreType
 
 _FileKey = tuple[str, StoreType, str, int, int, int, int, int | None, bool]
@@ -47,7 +47,7 @@ class LookupStoreFactory:
         self._lock = threading.Lock()
 
     def create_writer(self, path: str | os.PathLike[str], *, expected_entries: int | None = None) -> LookupStoreWriter:
-        """A writer of one file.
+        """Make a writer of one file.
 
         expected_entries  sizes the filter: the rows of the data file, as Paimon does; None: the entries really put
         """
@@ -64,11 +64,11 @@ class LookupStoreFactory:
         checksum: int | None = None,
         trust_filter: bool = False,
     ) -> LookupStoreReader:
-        """A reader of a finished file. Readers of the same unchanged file share its mapping and its blocks.
+        """Open a reader of a finished file. Readers of the same unchanged file share its mapping and its blocks.
 
         file          what the writer gave, or a path. With a `LookupFile`, size and checksum are compared
         checksum      `LookupFile.checksum`, when only the path is at hand
-        trust_filter  sort files without a checksum: do not compute the filter again (see `lookup.sort_file`)
+        trust_filter  sort files without a checksum: do not compute the filter again (see `lookup.sort_store.file`)
         errors        NotFoundError; CorruptFileError
         """
         size = None

@@ -2,7 +2,7 @@
 
 The directory may be shared by processes (executors of one machine): files appear under their name whole, and one that is removed
 while another process has it mapped stays readable there. Room is made, and reserved by an unfinished file of the full size, by one
-process at a time; copying goes on side by side. The time a file was last used is its time of change.
+process at a time; copying continues side by side. The time a file was last used is its time of change.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import fcntl
 import hashlib
 import logging
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from lakeidx.errors import CorruptFileError, UnavailableError
-from lakeidx.lookup.hash_writer import context_path
+from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
 from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full, os_errors
 from lakeidx.storage import LocalStore
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.local import local_path
+from lakeidx.storage.private_dir import private_cache
 
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 8 << 20
@@ -34,8 +34,8 @@ _UNFINISHED_SECONDS = 3600
 
 
 def default_directory() -> str:
-    """``LAKEIDX_LOOKUP_CACHE``, or a directory of this user among the temporary files."""
-    return os.environ.get("LAKEIDX_LOOKUP_CACHE") or str(Path(tempfile.gettempdir()) / f"lakeidx-lookup-{os.getuid()}")
+    """Return ``LAKEIDX_LOOKUP_CACHE``, or a directory of this user among the temporary files."""
+    return os.environ.get("LAKEIDX_LOOKUP_CACHE") or str(private_cache("lakeidx-lookup"))
 
 
 class LookupFileCache:
@@ -59,7 +59,7 @@ class LookupFileCache:
         self.__init__(*state)  # type: ignore[misc]
 
     def local(self, store: ObjectStore, places: LookupPlaces, file: StoredLookup) -> str | None:
-        """The local path of a lookup file; None when there is no room for it even after all others were removed.
+        """Fetch a lookup file to a local path; None when there is no room for it even after all others were removed.
 
         errors   NotFoundError when the store does not have it; CorruptFileError for another size than listed
         """
@@ -91,14 +91,14 @@ class LookupFileCache:
                     raise CorruptFileError(f"listed with {file.size} bytes", path=full)
                 self.downloads += 1
                 return str(target)
-        _log.warning("the disk of %s is full: %s is answered from its data file", self.directory, file.data_file)
+        _log.warning("the disk of %s is full: reading keys of %s from its data file", self.directory, file.data_file)
         return None
 
     def _copy(
         self, store: ObjectStore, remote: str, target: Path, size: int, mine: Collection[str], *, needed: int
     ) -> None:
         with os_errors(target):
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._alone():
             self._make_room(needed, mine)
             scratch = ScratchFile(target, reserve=size)
@@ -113,7 +113,7 @@ class LookupFileCache:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """One process at a time counts and removes."""
+        """Hold the cache's lock, so that one process at a time counts and evicts."""
         with os_errors(self.directory):
             lock = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -125,7 +125,7 @@ class LookupFileCache:
     def _make_room(self, needed: int, mine: Collection[str]) -> None:
         """Remove the files used longest ago, but none of `mine`, until `needed` more bytes fit.
 
-        Unfinished ones count, too, and go when nobody can be at them.
+        Unfinished ones count, too, and go when no one can be at them.
         """
         found, used = [], 0
         oldest = time.time() - _UNFINISHED_SECONDS

@@ -21,7 +21,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lakeidx.errors import CorruptFileError, NotFoundError
+from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.format.file_names import plain_name
 from lakeidx.format.paths import TablePaths
 from lakeidx.lookup.store import StoreType, parse_store_type
 from lakeidx.lookup.value_rows import Processor
@@ -29,7 +31,7 @@ from lakeidx.storage.base import ObjectStore, join
 
 LOOKUP_DIR = "lookup"
 _VERSION = 1
-_LISTING = re.compile(r"listing-(?P<id>\d+)\.json")
+LISTING_NAME = re.compile(r"listing-(?P<id>\d+)\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,44 +81,45 @@ class LookupPlaces:
         return self._listings
 
     def listing(self, snapshot_id: int) -> str:
-        """The listing of a snapshot."""
+        """Return the listing of a snapshot."""
         return join(self._listings, f"listing-{snapshot_id}.json")
 
     def bucket_dir(self, partition: Mapping[str, Any], bucket: int) -> str:
-        """Below `root`: where the lookup files of a bucket lie."""
+        """Return the below `root`: where the lookup files of a bucket lie."""
         return self._paths.bucket_dir(partition, bucket)[len(self._paths.root.rstrip("/")) + 1 :]
 
     def full(self, relative: str) -> str:
-        """The whole path of a path in a listing."""
+        """Return the whole path of a path in a listing."""
         return join(self.root, relative)
 
 
 def encode_listing(listing: Listing) -> bytes:
-    """A listing as JSON."""
+    """Encode a listing as JSON."""
     files = [asdict(f) for _, f in sorted(listing.files.items())]
-    return json.dumps({"version": _VERSION, "snapshotId": listing.snapshot_id, "files": files}, indent=1).encode()
+    text = json.dumps({"version": _VERSION, "snapshotId": listing.snapshot_id, "files": files}, indent=1)
+    return seal(text.encode())
 
 
 def decode_listing(data: bytes, path: str | None = None) -> Listing:
-    """A listing from its bytes.
+    """Decode a listing.
 
     errors   CorruptFileError for anything else
     """
     try:
-        raw = json.loads(data)
+        raw = json.loads(unseal(data, path))
         if raw["version"] != _VERSION:
             raise CorruptFileError(f"a lookup listing of version {raw['version']}", path=path)
         files = [_stored(f) for f in raw["files"]]
         return Listing(int(raw["snapshotId"]), {f.data_file: f for f in files})
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, InvalidInputError) as error:
         raise CorruptFileError(f"not a lookup listing: {error}", path=path) from error
 
 
 def _stored(raw: Mapping[str, Any]) -> StoredLookup:
     # Paths stay inside the lookup directory whatever a listing says.
     names = [str(raw["path"]), *map(str, raw["side_files"])]
-    if any(n.startswith("/") or ".." in n.split("/") for n in names):
-        raise ValueError("a path leads out of the lookup directory")
+    for part in (p for n in names for p in n.split("/")):
+        plain_name(part)
     return StoredLookup(
         data_file=str(raw["data_file"]),
         path=names[0],
@@ -131,13 +134,13 @@ def _stored(raw: Mapping[str, Any]) -> StoredLookup:
 
 
 def listing_ids(store: ObjectStore, places: LookupPlaces) -> list[int]:
-    """Snapshots that have a listing, ascending."""
-    found = (_LISTING.fullmatch(f.name) for f in store.list(places.listing_dir))
+    """Return the snapshots that have a listing, ascending."""
+    found = (LISTING_NAME.fullmatch(f.name) for f in store.list(places.listing_dir))
     return sorted(int(m["id"]) for m in found if m is not None)
 
 
 def read_listing(store: ObjectStore, places: LookupPlaces, snapshot_id: int) -> Listing | None:
-    """The listing of a snapshot, or else the newest one there is; None without any."""
+    """Load the listing of a snapshot, or else the newest one there is; None without any."""
     wanted = [snapshot_id]
     for _ in range(3):
         for number in wanted:

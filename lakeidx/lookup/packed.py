@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from lakeidx.codec.jit import kernel
 from lakeidx.codec.memory import copy_bytes, load_i64
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 
 
 def kernel_with_lock(function: Callable[..., Any]) -> Any:
-    """Like `codec.jit.kernel`, but the interpreter lock is held: for very short calls, and to read what other threads drop."""
+    """Compile a kernel as `codec.jit.kernel` does, but one that keeps the GIL: for very short calls, and to read what
+    other threads drop.
+    """
     try:
         return numba.njit(cache=True)(function)
     except RuntimeError:
@@ -37,7 +39,7 @@ def _offsets_fit(offsets: Any, n: Any, size: Any) -> Any:
 
 
 def plain(rows: RowBytes) -> RowBytes:
-    """The same strings in contiguous arrays of the promised dtypes, copied only when they are not.
+    """Return the same strings in contiguous arrays of the promised dtypes, copied only when they are not.
 
     errors   InvalidInputError when the argument is no RowBytes or its offsets decrease or leave the data
     """
@@ -54,7 +56,7 @@ def plain(rows: RowBytes) -> RowBytes:
 
 
 def addresses_of(rows: RowBytes) -> tuple[int, int]:
-    """Addresses of the data and of the offsets of a `plain` RowBytes; valid while the caller holds it."""
+    """Return the addresses of the data and of the offsets of a `plain` RowBytes; valid while the caller holds it."""
     return rows.data.ctypes.data, rows.offsets.ctypes.data
 
 
@@ -69,14 +71,14 @@ def _copy_spans(addresses: Any, sizes: Any, target: Any, offsets: Any) -> Any:
 
 
 def take_spans(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> RowBytes:
-    """Copy n byte strings given by address and size; the caller holds the memory they lie in."""
+    """Copy n byte strings given by address and size; the caller holds the memory they are in."""
     data, offsets = np.empty(int(sizes.sum()), np.uint8), np.empty(len(sizes) + 1, np.int64)
     _copy_spans(addresses, sizes, data.ctypes.data, offsets)
     return RowBytes(data, offsets)
 
 
 def joined(parts: list[RowBytes]) -> RowBytes:
-    """All strings of several `plain` columns as one; a single column is not copied."""
+    """Concatenate several `plain` columns; a single column is not copied."""
     if len(parts) == 1:
         return parts[0]
     offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakeidx.codec.checksum import Bytes
+from lakeidx.codec.containers.checksum import Bytes
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """True for the UnavailableError of a full disk (or quota): free space, then try again."""
+    """Return True for the UnavailableError of a full disk (or quota): free space, then try again."""
     return (
         isinstance(error, UnavailableError) and isinstance(error.__cause__, OSError) and error.__cause__.errno in _FULL
     )
@@ -24,7 +24,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 @contextmanager
 def os_errors(path: Path) -> Iterator[None]:
-    """Turn an OSError on a local file into the kind of error the caller can act on."""
+    """Convert an OSError on a local file into the kind of error the caller can act on."""
     try:
         yield
     except FileNotFoundError as e:
@@ -72,7 +72,7 @@ class ScratchFile:
             raise
 
     def commit(self) -> None:
-        """Give the file its name, replacing one that was there."""
+        """Rename the file to its final name, replacing an existing one."""
         try:
             with os_errors(self.path):
                 os.truncate(self._open_fd(), self.size)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.compress import BlockCodec, parse_codec
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.containers.compress import BlockCodec, parse_codec
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.options import TableOptions
+from lakeidx.options.table_options import TableOptions
 
 
 class StoreType(StrEnum):
@@ -25,7 +25,7 @@ class StoreType(StrEnum):
 
 
 def parse_store_type(text: str) -> StoreType:
-    """The store type of an option value.
+    """Parse the store type of an option value.
 
     errors   InvalidInputError for another word
     """
@@ -62,7 +62,7 @@ class LookupStoreOptions:
 
     @classmethod
     def from_table_options(cls, options: TableOptions) -> LookupStoreOptions:
-        """As the table's options say."""
+        """Make options from the table's options."""
         return cls(
             block_size=options.cache_page_size,
             compression=parse_codec(options.lookup_cache_spill_compression),
@@ -74,7 +74,7 @@ class LookupStoreOptions:
 
     @classmethod
     def of(cls, *, compression: str = "zstd", **rest: Any) -> LookupStoreOptions:
-        """Like the constructor, with the codec by its option name."""
+        """Make options with the codec given by its option name."""
         return cls(compression=parse_codec(compression), **rest)
 
 
@@ -152,16 +152,16 @@ class LookupStoreReader(Protocol):
         """Which format it has."""
 
     def lookup(self, key: bytes) -> bytes | None:
-        """The value of a key, or None.
+        """Look up the value of a key, or None.
 
         errors   InvalidInputError for a key of another form, CorruptFileError for damage
         """
 
     def lookup_many(self, keys: RowBytes) -> Found:
-        """The values of n keys (any order, repeats allowed) in one pass that holds no interpreter lock."""
+        """Look up the values of n keys (any order, repeats allowed) in one pass that releases the GIL."""
 
     def scan(self) -> Iterator[Entries]:
-        """All entries, in file order."""
+        """Read all entries, in file order."""
 
     def verify(self) -> int:
         """Read everything and check all that can be checked.
@@ -171,10 +171,10 @@ class LookupStoreReader(Protocol):
         """
 
     def describe(self) -> dict[str, Any]:
-        """What the file says of itself, as JSON values."""
+        """Describe the file as JSON values."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
 
     def __enter__(self) -> Self: ...
 

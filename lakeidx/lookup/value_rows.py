@@ -23,7 +23,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 
 Int64s = npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ class ValueRows:
 
 
 def encode_value_rows(values: ValueRows) -> RowBytes:
-    """Values of n entries; with positions when there are any."""
+    """Encode the values of n entries; with positions when there are any."""
     columns = [values.sequences.astype("<i8").view(np.uint8).reshape(-1, 8), values.kinds.view(np.uint8).reshape(-1, 1)]
     if values.positions is not None:
         columns.insert(0, values.positions.astype("<i8").view(np.uint8).reshape(-1, 8))
@@ -83,7 +83,7 @@ def encode_value_rows(values: ValueRows) -> RowBytes:
 
 
 def decode_value_rows(values: RowBytes, processor: Processor, path: str | None = None) -> ValueRows:
-    """Take values apart.
+    """Decode values.
 
     errors   CorruptFileError for one that is too short or has a row kind that does not exist
     """
@@ -105,7 +105,7 @@ def decode_value_rows(values: RowBytes, processor: Processor, path: str | None =
 
 
 def encode_positions(positions: Int64s) -> RowBytes:
-    """Values that hold only a position, from positions >= 0."""
+    """Encode values that consist only of a position, from positions >= 0."""
     widths = np.ones(len(positions), np.int64)
     for bits in range(7, 63, 7):
         widths += positions >= 1 << bits
@@ -120,7 +120,7 @@ def encode_positions(positions: Int64s) -> RowBytes:
 
 
 def decode_positions(values: RowBytes, rows: int, path: str | None = None) -> Int64s:
-    """int64[n]: positions in a data file of so many rows.
+    """Return int64[n]: positions in a data file of so many rows.
 
     errors   CorruptFileError for a value that is not one varint, or a position behind the last row
     """
@@ -141,7 +141,7 @@ def decode_positions(values: RowBytes, rows: int, path: str | None = None) -> In
 
 
 def _tails(offsets: Int64s, width: int) -> tuple[npt.NDArray[np.bool_], Int64s]:
-    """Which bytes belong to rows, and int64[n, width]: where the bytes of the tails are."""
+    """Return which bytes belong to rows, and int64[n, width]: where the bytes of the tails are."""
     at = (offsets[1:] - width)[:, None] + np.arange(width, dtype=np.int64)
     is_row = np.ones(int(offsets[-1]), np.bool_)
     is_row[at] = False

@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.binary_row_vec import encode_rows
-from lakeidx.codec.order_key import argsort_keys
+from lakeidx.codec.order.key import argsort_keys
+from lakeidx.codec.rows.binary_row_vec import encode_rows
 from lakeidx.data.engines import make_engine
+from lakeidx.data.merge.sort import sequence_columns
 from lakeidx.data.rows import take_rows
-from lakeidx.data.sort import sequence_columns
-from lakeidx.format.schema import TableSchema
-from lakeidx.format.table_schema import VALUE_KIND
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.types import DataType, Root
 
 Int64s = npt.NDArray[np.int64]
@@ -36,15 +36,15 @@ class Versions:
 
 
 def newest_wins(schema: TableSchema) -> bool:
-    """True when the row with the largest sequence number is the answer, so older files need not be asked."""
+    """Return True when the row with the largest sequence number is the answer, so older files need not be asked."""
     options = schema.table_options
     return options.merge_engine == "deduplicate" and not options.sequence_field and not options.ignore_delete
 
 
 def merge_versions(found: Sequence[Versions], schema: TableSchema) -> Versions:
-    """At most one row per key, deletes gone.
+    """Merge versions to at most one row per key, without deletes.
 
-    source   as a merging read (`data.merge`): a key's only version stays as it is, others go through the engine
+    source   as a merging read (`data.merge.merge_runs`): a key's only version stays as it is, others go through the engine
     """
     asked = np.concatenate([v.asked for v in found])
     kv = pa.concat_tables([v.kv for v in found])
@@ -68,7 +68,7 @@ def merge_versions(found: Sequence[Versions], schema: TableSchema) -> Versions:
 
 
 def _places(merged: pa.Table, kv: pa.Table, firsts: Int64s, schema: TableSchema) -> Int64s:
-    """Which groups the merged rows are of: both run through the groups in the same order."""
+    """Return the group of each merged row; both run through the groups in the same order."""
     names, types = list(schema.primary_keys), [schema.field(n).type for n in schema.primary_keys]
 
     def keys(rows: pa.Table) -> pa.Array:

@@ -1,4 +1,8 @@
-"""Predicates: parse, build, evaluate, and prune with them."""
+"""Predicates: parse, build, evaluate, and prune with them.
+
+Import the names below; a predicate is a tree of leaves over columns, bound to a schema before it is used.
+What is pruned with it belongs elsewhere: files in `lakeidx.table.scan`, rows of a file in `lakeidx.data` and `lakeidx.file_index`.
+"""
 
 from lakeidx.predicate.bind import bind as bind
 from lakeidx.predicate.builder import Column as Column

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.predicate.literal import Literal, cast_literal
 from lakeidx.predicate.tree import And, Compare, Constant, In, Leaf, Match, Op, Or, Predicate, and_, or_
 from lakeidx.types import STRING_ROOTS, DataType, Field, Root
 
 
 def bind(pred: Predicate, fields: Sequence[Field], *, strict_float: bool = False) -> Predicate:
-    """The same predicate with every literal an internal value of its column's type.
+    """Rewrite the predicate with every literal an internal value of its column's type.
 
     fields  the table's columns
     errors  InvalidInputError: a column that does not exist (with suggestions), a literal that cannot be compared with
@@ -64,7 +63,7 @@ def _bind_compare(pred: Compare, t: DataType, where: str, strict: bool) -> Predi
 
 
 def _inexact(op: Op, literal: Literal) -> Op | bool:
-    """The operator to use with the value below the literal; or whether the comparison holds for all or for no value."""
+    """Choose the operator to use with the value below the literal; or whether the comparison holds for all or for no value."""
     if op is Op.EQ or op is Op.NE:
         return op is Op.NE
     below = op in (Op.LT, Op.LE)
@@ -80,7 +79,7 @@ def cast_probe(t: DataType, where: str) -> None:
 
 
 def reference_type(leaf: Leaf, by_name: Mapping[str, Field]) -> DataType:
-    """The type of what a leaf tests: the column's, or the value type for an entry of a map column."""
+    """Return the type of what a leaf tests: the column's, or the value type for an entry of a map column."""
     field = by_name.get(leaf.source)
     if field is None:
         raise InvalidInputError(unknown_column(leaf.source, by_name))
@@ -93,11 +92,5 @@ def reference_type(leaf: Leaf, by_name: Mapping[str, Field]) -> DataType:
 
 
 def unknown_column(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    """The message for a column that does not exist, with the nearest names."""
-    names = list(known)
-    folded = [n for n in names if n.lower() == name.lower()]
-    near = folded or difflib.get_close_matches(name, names, n=3)
-    if near:
-        return f"unknown column {name!r}; did you mean {' or '.join(repr(n) for n in near)}?"
-    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-    return f"unknown column {name!r}; the table has: {listed}"
+    """Return the message for a column that does not exist, with the nearest names."""
+    return f"unknown column {name!r}; {did_you_mean(name, known, listing='the table has:')}"

@@ -52,42 +52,42 @@ class Column:
         return Compare(self.name, op, value, self.map_key)
 
     def is_in(self, values: Iterable[Any]) -> Predicate:
-        """``IN (values)``."""
+        """Build ``IN (values)``."""
         return In(self.name, tuple(values), map_key=self.map_key)
 
     def not_in(self, values: Iterable[Any]) -> Predicate:
-        """``NOT IN (values)``."""
+        """Build ``NOT IN (values)``."""
         return In(self.name, tuple(values), negated=True, map_key=self.map_key)
 
     def between(self, low: Any, high: Any) -> Predicate:
-        """``BETWEEN low AND high``, both ends included."""
+        """Build ``BETWEEN low AND high``, both ends included."""
         return between(self.name, low, high, map_key=self.map_key)
 
     def is_null(self) -> Predicate:
-        """``IS NULL``."""
+        """Build ``IS NULL``."""
         return IsNull(self.name, map_key=self.map_key)
 
     def is_not_null(self) -> Predicate:
-        """``IS NOT NULL``."""
+        """Build ``IS NOT NULL``."""
         return IsNull(self.name, negated=True, map_key=self.map_key)
 
     def startswith(self, text: str) -> Predicate:
-        """The string starts with `text`."""
+        """Match strings that start with `text`."""
         return Match(self.name, MatchKind.PREFIX, text, map_key=self.map_key)
 
     def endswith(self, text: str) -> Predicate:
-        """The string ends with `text`."""
+        """Match strings that end with `text`."""
         return Match(self.name, MatchKind.SUFFIX, text, map_key=self.map_key)
 
     def contains(self, text: str) -> Predicate:
-        """`text` occurs in the string."""
+        """Test that `text` occurs in the string."""
         return Match(self.name, MatchKind.CONTAINS, text, map_key=self.map_key)
 
     def like(self, pattern: str, *, escape: str = "\\") -> Predicate:
-        """``LIKE pattern ESCAPE escape``."""
+        """Build ``LIKE pattern ESCAPE escape``."""
         return like_predicate(self.name, pattern, escape=escape, map_key=self.map_key)
 
 
 def col(name: str) -> Column:
-    """A column by name."""
+    """Name a column."""
     return Column(name)

@@ -1,7 +1,7 @@
 """Predicates on a table's present columns, said in the columns that an older data file has.
 
 A file written under an older schema lacks columns added since, and holds others under old names and narrower types. Its
-statistics and indexes speak of those.
+statistics and indexes refer to those.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _WIDTH = {Root.TINYINT: 1, Root.SMALLINT: 2, Root.INT: 4, Root.BIGINT: 8}
 
 
 def devolve(pred: Predicate, table_fields: Sequence[Field], file_fields: Sequence[Field]) -> Predicate:
-    """The strongest predicate over a file's own columns that a selected row of the file must pass.
+    """Return the strongest predicate over a file's own columns that a selected row of the file must pass.
 
     pred          bound to `table_fields`
-    table_fields  the columns the predicate speaks of
+    table_fields  the columns the predicate refers to
     file_fields   the columns of the schema the file was written with; a column is the same when its id is
     returns       a predicate over the file's names and types. A column the file lacks reads as null: IS NULL is TRUE,
                   all else FALSE. A test of a column whose type changed other than by widening is TRUE, for the cast
@@ -48,7 +48,7 @@ def devolve(pred: Predicate, table_fields: Sequence[Field], file_fields: Sequenc
 
 
 def keeps_values(old: DataType, new: DataType) -> bool:
-    """Whether reading a column of type `old` as `new` leaves every value what it was, in the same internal form."""
+    """Return whether reading a column of type `old` as `new` leaves every value what it was, in the same internal form."""
     if old.with_nullable(True) == new.with_nullable(True):
         return True
     if old.root in INT_ROOTS and new.root in INT_ROOTS:

@@ -48,7 +48,7 @@ class Literal:
 
 
 def cast_literal(value: Any, t: DataType, *, where: str = "literal", strict_float: bool = False) -> Literal:
-    """A literal in a column's type.
+    """Convert a literal to a column's type.
 
     value         a Python or NumPy scalar, an internal value of `t`, or text as SQL writes a value of `t`
                   ('2024-01-31', '1.5'). Aware datetimes and text with a zone are taken as that instant; a LTZ column
@@ -82,7 +82,7 @@ def _refuse(value: Any, t: DataType, where: str, hint: str = "") -> InvalidInput
 
 
 def _to_decimal(value: Any, t: DataType, where: str) -> Decimal | float:
-    """The number, exactly; a float only when it is not finite."""
+    """Return the number, exactly; a float only when it is not finite."""
     if isinstance(value, bool):
         raise _refuse(value, t, where)
     if isinstance(value, int):
@@ -164,7 +164,7 @@ def _to_string(value: Any, t: DataType, where: str) -> Literal:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError:
-            raise _refuse(value, t, where, "it holds a lone surrogate") from None
+            raise _refuse(value, t, where, "it contains a lone surrogate") from None
         return Literal(value)
     raise _refuse(value, t, where, f"write it in quotes: '{value}'" if isinstance(value, (int, Decimal)) else "")
 
@@ -214,7 +214,7 @@ def _to_timestamp(value: Any, t: DataType, where: str) -> Literal:
 
 
 def _instant(value: Any, t: DataType, where: str) -> tuple[int, bool]:
-    """Nanoseconds since 1970-01-01 00:00 (of UTC when a zone is given), and whether one was."""
+    """Return the nanoseconds since 1970-01-01 00:00 (of UTC when a zone is given), and whether one was."""
     if isinstance(value, np.datetime64):
         if np.isnat(value):
             raise _refuse(value, t, where)

@@ -31,7 +31,7 @@ _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def evaluate(pred: Predicate, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray:
-    """Which rows of a table the predicate selects.
+    """Evaluate which rows of a table the predicate selects.
 
     pred     bound (`parse_where`, `bind`): literals are internal values
     table    must hold every column of `columns(pred)`, in the Arrow type of its Paimon type; dictionary-encoded columns
@@ -48,14 +48,14 @@ def evaluate(pred: Predicate, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArr
 
 
 def filter_table(pred: Predicate, table: pa.Table) -> pa.Table:
-    """The rows of a table that the predicate selects, in order."""
+    """Select the rows of a table that match the predicate, in order."""
     if isinstance(pred, Constant):
         return table if pred.value else table.slice(0, 0)
     return table.filter(evaluate(pred, table))
 
 
 def _evaluate(pred: Predicate, table: pa.Table) -> pa.ChunkedArray | None:
-    """The mask, nulls allowed; None stands for every row."""
+    """Return the mask, nulls allowed; None stands for every row."""
     if isinstance(pred, Constant):
         return None if pred.value else pa.chunked_array([pa.repeat(pa.scalar(False), table.num_rows)], pa.bool_())
     if isinstance(pred, (And, Or)):
@@ -80,7 +80,7 @@ def _evaluate(pred: Predicate, table: pa.Table) -> pa.ChunkedArray | None:
 
 
 def to_arrow_expression(pred: Predicate, schema: pa.Schema) -> pc.Expression:
-    """The predicate as an Arrow expression that selects exactly the rows `evaluate` does.
+    """Convert the predicate to an Arrow expression that selects exactly the rows `evaluate` does.
 
     schema   of what the expression will be applied to; columns in the Arrow types of their Paimon types
     errors   InvalidInputError as `evaluate`
@@ -113,7 +113,7 @@ def _fold(join: Callable[[Any, Any], Any], items: list[Any]) -> Any:
 
 
 def leaf_mask(leaf: Leaf, operand: Operand, t: pa.DataType, lift: _Lift) -> Operand:
-    """A leaf's test of a column or an expression; null where the column is (IS NULL: never null).
+    """Test a column or an expression by a leaf; null where the column is (IS NULL: never null).
 
     t     Arrow type of the operand
     lift  turns an Arrow scalar into what goes beside the operand: itself for columns, `pc.scalar` for expressions
@@ -146,7 +146,7 @@ def _compare(op: Op, value: Any, operand: Operand, t: pa.DataType, lift: _Lift) 
 
 
 def _compare_float(op: Op, value: float, operand: Operand, t: pa.DataType, lift: _Lift) -> Operand:
-    """Arrow follows IEEE 754, where NaN is unordered; here NaN equals NaN and is greater than every number."""
+    """Compare floats with NaN equal to NaN and greater than every number (Arrow follows IEEE 754)."""
     if not math.isnan(value):
         mask = _COMPARE[op](operand, lift(pa.scalar(value, t)))
         return pc.or_kleene(mask, pc.is_nan(operand)) if op in (Op.GT, Op.GE) else mask
@@ -182,7 +182,7 @@ def _never(operand: Operand) -> Operand:
 
 
 def to_scalar(value: Any, t: pa.DataType) -> pa.Scalar:
-    """An internal value as an Arrow scalar of its column's Arrow type; InvalidInputError when it does not fit."""
+    """Convert an internal value to an Arrow scalar of its column's Arrow type; InvalidInputError when it does not fit."""
     if isinstance(value, tuple) and pa.types.is_timestamp(t):
         nanos, unit = value[0] * 1_000_000 + value[1], _NANOS[t.unit]
         if nanos % unit:
@@ -198,5 +198,5 @@ def to_scalar(value: Any, t: pa.DataType) -> pa.Scalar:
 
 
 def to_array(values: Iterable[Any], t: pa.DataType) -> pa.Array:
-    """Internal values as an Arrow array; None becomes null."""
+    """Convert internal values to an Arrow array; None becomes null."""
     return pa.array([None if v is None else to_scalar(v, t) for v in values], t)

@@ -1,6 +1,6 @@
 """``WHERE`` text to predicates, through sqlglot.
 
-Strings stand in single quotes (``''`` for a quote inside), names bare or in ``"`` or backticks, bytes as ``X'1F'``, map
+Strings are in single quotes (``''`` for a quote inside), names bare or in ``"`` or backticks, bytes as ``X'1F'``, map
 entries as ``m['key']``. What the text may hold is listed in `parse_where`; anything else is refused by name, never
 guessed.
 """
@@ -43,6 +43,8 @@ class LakeidxWhere(Dialect):
     """Standard SQL quoting plus backticks; sqlglot files the dialect under this class's name."""
 
     class Tokenizer(BaseTokenizer):
+        """Quotes of identifiers and of byte strings."""
+
         IDENTIFIERS: ClassVar = ['"', "`"]
         HEX_STRINGS: ClassVar = [("X'", "'"), ("x'", "'")]
 
@@ -69,7 +71,7 @@ def parse_where(text: str, fields: Sequence[Field]) -> Predicate:
              strings.
     fields   the table's columns; names are case sensitive
     returns  the predicate, NOT pushed down, every literal an internal value of its column's type
-    errors   InvalidInputError: text that does not parse, an unknown column, a literal that does not go with its column,
+    errors   InvalidInputError: text that does not parse, an unknown column, a literal of another type than its column,
              anything else SQL allows here (functions, arithmetic, subqueries, comparisons of two columns)
     """
     if not text.strip():
@@ -139,7 +141,7 @@ class _Reader:
         return self._bare(node)
 
     def _check_parts(self, node: Node) -> None:
-        """Refuse what hangs on a node and is not looked at here: sqlglot keeps modifiers (NOT, SYMMETRIC, …) as extra
+        """Refuse what hangs on a node and is not examined here: sqlglot keeps modifiers (NOT, SYMMETRIC, …) as extra
         parts.
         """
         known = _PARTS | {"negate"} if isinstance(node, exp.Like) else _PARTS
@@ -179,7 +181,7 @@ class _Reader:
             or node.args.get("unnest") is not None
             or node.args.get("field") is not None
         ):
-            raise self._refuse(node, "IN takes a list of literals")
+            raise self._refuse(node, "IN needs a list of literals")
         name, key = self._column(node.this, node)
         return In(name, tuple(self._literal(v, name, key) for v in node.expressions), map_key=key)
 
@@ -199,7 +201,7 @@ class _Reader:
             raise self._refuse(node)
         self._check_parts(like)
         if len(escape) != 1:
-            raise self._refuse(node, "ESCAPE takes one character")
+            raise self._refuse(node, "ESCAPE needs one character")
         name, key = self._column(like.this, node)
         if isinstance(like.expression.unnest(), exp.Null):
             return Compare(name, Op.EQ, None, key)
@@ -207,7 +209,7 @@ class _Reader:
         return ~match if like.args.get("negate") else match
 
     def _column(self, node: Node, whole: Node) -> tuple[str, str | None]:
-        """The leaf's name, and the key when it is an entry of a map."""
+        """Return the leaf's name, and the key when it is an entry of a map."""
         node = node.unnest()
         if isinstance(node, exp.Bracket) and isinstance(node.this, exp.Column) and len(node.expressions) == 1:
             key = node.expressions[0]
@@ -246,14 +248,14 @@ class _Reader:
         return value
 
     def _constant(self, node: Node) -> tuple[Any, bool]:
-        """A literal's Python value, and whether the text calls it a timestamp with zone."""
+        """Return a literal's Python value, and whether the text calls it a timestamp with zone."""
         node = node.unnest()
         if isinstance(node, exp.Literal):
             return (str(node.this) if node.is_string else _number(node.this)), False
         if isinstance(node, exp.Neg):
             value, _ = self._constant(node.this)
             if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
-                return -value, False
+                return _negated(value), False
         elif isinstance(node, exp.Boolean):
             return bool(node.this), False
         elif isinstance(node, exp.Null):
@@ -266,8 +268,8 @@ class _Reader:
         raise self._refuse(node, "a literal is needed here")
 
     def _typed_constant(self, node: exp.Cast) -> tuple[Any, bool]:
-        """DATE '…', TIME '…', TIMESTAMP '…' and their CAST forms; only where the type named changes nothing in the
-        text's value.
+        """Parse DATE '…', TIME '…', TIMESTAMP '…' and their CAST forms; only where the type named changes nothing in
+        the text's value.
         """
         kind = node.to.this.value
         value, _ = self._constant(node.this)
@@ -286,14 +288,19 @@ def _is_reference(node: Node) -> bool:
     return isinstance(node, (exp.Column, exp.Bracket))
 
 
+def _negated(value: int | Decimal) -> int | Decimal:
+    """Negate with every digit: Decimal's own minus rounds to the context's 28. Zero stays without sign, as in SQL."""
+    return value.copy_negate() if isinstance(value, Decimal) and value else -value
+
+
 def _number(text: str) -> int | Decimal:
     number = Decimal(text)
     return int(text) if text.isdigit() else number
 
 
 def like_predicate(column: str, pattern: str, *, escape: str = "\\", map_key: str | None = None) -> Predicate:
-    """``column LIKE pattern`` as the simplest test that means the same: equality, a prefix, suffix or part, or the
-    pattern itself.
+    """Build ``column LIKE pattern`` as the simplest test that means the same: equality, a prefix, suffix or part, or
+    the pattern itself.
 
     errors  InvalidInputError when the pattern ends in the escape character
     """

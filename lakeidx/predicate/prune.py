@@ -38,12 +38,12 @@ class ColumnStats:
 
 
 def all_null_stats(row_count: int) -> ColumnStats:
-    """Statistics of a column that a file does not have (added to the table later): every row is null."""
+    """Return the statistics of a column that a file does not have (added to the table later): every row is null."""
     return ColumnStats(None, None, row_count, row_count)
 
 
 def may_match_stats(pred: Predicate, stats: Mapping[str, ColumnStats], *, nan_blind: bool = False) -> bool:
-    """False when surely no row of the file is selected.
+    """Return False when surely no row of the file is selected.
 
     pred       bound: literals are internal values
     stats      by the leaves' names; a name that is missing is not known (a missing *column* must be given as
@@ -107,7 +107,7 @@ def _match_may_match(leaf: Match, low: str | None, high: str | None) -> bool:
 
 
 def matches(leaf: Match, value: str) -> bool:
-    """Whether a string passes the leaf."""
+    """Return whether a string passes the leaf."""
     if leaf.kind is MatchKind.PREFIX:
         found = value.startswith(leaf.text)
     elif leaf.kind is MatchKind.SUFFIX:
@@ -128,7 +128,7 @@ def _like_pattern(text: str) -> re.Pattern[str]:
 
 
 def known_prefix(leaf: Match) -> tuple[str, bool]:
-    """The literal start of every matching string, and whether having it is all that the match asks for."""
+    """Return the literal start of every matching string, and whether having it is all that the match asks for."""
     if leaf.kind is MatchKind.PREFIX:
         return leaf.text, True
     if leaf.kind is not MatchKind.LIKE:
@@ -143,7 +143,7 @@ def known_prefix(leaf: Match) -> tuple[str, bool]:
 
 
 def is_impossible(leaf: Leaf) -> bool:
-    """True for a leaf that no value passes: a null literal, an empty IN, a NOT IN with a null."""
+    """Return True for a leaf that no value passes: a null literal, an empty IN, a NOT IN with a null."""
     if isinstance(leaf, Compare):
         return leaf.value is None
     if isinstance(leaf, In):
@@ -152,7 +152,7 @@ def is_impossible(leaf: Leaf) -> bool:
 
 
 def passes_nan(leaf: Leaf) -> bool:
-    """Whether a NaN in the column passes the leaf."""
+    """Return whether a NaN in the column passes the leaf."""
     if isinstance(leaf, Compare):
         return leaf.op in ((Op.EQ, Op.GE, Op.LE) if is_nan(leaf.value) else (Op.GT, Op.GE, Op.NE))
     assert isinstance(leaf, In)
@@ -160,12 +160,12 @@ def passes_nan(leaf: Leaf) -> bool:
 
 
 def is_nan(value: Any) -> bool:
-    """True for the float NaN only."""
+    """Return True for the float NaN only."""
     return isinstance(value, float) and math.isnan(value)
 
 
 def order_key(value: Any) -> Any:
-    """A key that orders internal values of one type; only floats need one (NaN equal to itself and above all
+    """Return a key that orders internal values of one type; only floats need one (NaN equal to itself and above all
     numbers).
     """
     if isinstance(value, float):

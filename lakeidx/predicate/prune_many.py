@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.predicate.mask import leaf_mask, to_array, to_scalar
 from lakeidx.predicate.prune import is_impossible, known_prefix, passes_nan
 from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, Op, Or, Predicate
+
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,8 @@ class StatsArrays:
     row_counts: pa.Array
 
 
-def may_match_many(
-    pred: Predicate, stats: Mapping[str, StatsArrays], count: int, *, nan_blind: bool = False
-) -> np.ndarray:
-    """For each of `count` files: False when surely no row of it is selected.
+def may_match_many(pred: Predicate, stats: Mapping[str, StatsArrays], count: int, *, nan_blind: bool = False) -> Bools:
+    """Test each of `count` files: False when surely no row of it is selected.
 
     pred, nan_blind  as `may_match_stats`
     stats            by the leaves' names, each of `count` files in the same order; a name that is missing is not known
@@ -61,7 +62,7 @@ def may_match_many(
     return np.ones(count, bool) if known is None else _leaf(pred, known, count, nan_blind)
 
 
-def _leaf(leaf: Leaf, stats: StatsArrays, count: int, nan_blind: bool) -> np.ndarray:
+def _leaf(leaf: Leaf, stats: StatsArrays, count: int, nan_blind: bool) -> Bools:
     has_rows = _known_or(pc.not_equal(stats.row_counts, 0), True)
     if isinstance(leaf, IsNull):
         if leaf.negated:
@@ -82,7 +83,7 @@ def _leaf(leaf: Leaf, stats: StatsArrays, count: int, nan_blind: bool) -> np.nda
     return has_values & (bounds.may_not_in(leaf.values) if leaf.negated else bounds.may_in(leaf.values))
 
 
-def _known_or(mask: pa.Array, default: bool) -> np.ndarray:
+def _known_or(mask: pa.Array, default: bool) -> Bools:
     return np.asarray(mask.fill_null(default))
 
 
@@ -95,7 +96,7 @@ class _Bounds:
     def literal(self, value: Any) -> pa.Scalar:
         return to_scalar(value, self.low.type)
 
-    def may_match(self, op: Op, value: Any) -> np.ndarray:
+    def may_match(self, op: Op, value: Any) -> Bools:
         x = self.literal(value)
         if op is Op.NE:
             return ~(_known_or(pc.equal(self.low, x), False) & _known_or(pc.equal(self.high, x), False))
@@ -108,14 +109,14 @@ class _Bounds:
             result &= _known_or(test(self.high, x), True)
         return result
 
-    def may_in(self, values: tuple[Any, ...]) -> np.ndarray:
-        """Some value lies inside the bounds: with the values sorted, the first one not below `low` is not above
+    def may_in(self, values: tuple[Any, ...]) -> Bools:
+        """Return True where some value is inside the bounds: with the values sorted, the first one not below `low` is not above
         `high`.
         """
         wanted = to_array([v for v in values if v is not None], self.low.type)
         return self._any_inside(wanted.take(pc.array_sort_indices(wanted)))
 
-    def _any_inside(self, wanted: pa.Array) -> np.ndarray:
+    def _any_inside(self, wanted: pa.Array) -> Bools:
         if len(wanted) == 0:
             return np.zeros(len(self.low), bool)
         # Arrow has no search of one array in another for all types: rank both together instead.
@@ -130,14 +131,15 @@ class _Bounds:
         inside[inside] = rank[:n][first[inside]] <= high[inside]
         return inside
 
-    def may_not_in(self, values: tuple[Any, ...]) -> np.ndarray:
+    def may_not_in(self, values: tuple[Any, ...]) -> Bools:
         wanted = to_array(values, self.low.type)
         one_value = _known_or(pc.equal(self.low, self.high), False)
-        return ~(one_value & np.asarray(pc.is_in(self.low, value_set=wanted)))
+        named: Bools = np.asarray(pc.is_in(self.low, value_set=wanted))
+        return ~(one_value & named)
 
 
 def _float_bounds(stats: StatsArrays) -> _Bounds:
-    """Bounds mapped to integers in the order of `lakeidx.predicate.tree`: -0.0 with 0.0, NaN above infinity."""
+    """Return the bounds mapped to integers in the order of `lakeidx.predicate.tree`: -0.0 with 0.0, NaN above infinity."""
     low, high = np.asarray(stats.min.fill_null(0), np.float64), np.asarray(stats.max.fill_null(0), np.float64)
     no_low = np.asarray(stats.min.is_null()) | np.isnan(low)
     no_high = np.asarray(stats.max.is_null())
@@ -148,34 +150,34 @@ class _FloatBounds(_Bounds):
     def literal(self, value: Any) -> pa.Scalar:
         return pa.scalar(int(float_keys(np.array([value], np.float64))[0]), pa.int64())
 
-    def may_in(self, values: tuple[Any, ...]) -> np.ndarray:
+    def may_in(self, values: tuple[Any, ...]) -> Bools:
         keys = float_keys(np.array([v for v in values if v is not None], np.float64))
         return self._any_inside(pa.array(np.sort(keys)))
 
-    def may_not_in(self, values: tuple[Any, ...]) -> np.ndarray:
+    def may_not_in(self, values: tuple[Any, ...]) -> Bools:
         return super().may_not_in(tuple(float_keys(np.array(values, np.float64)).tolist()))
 
 
-def float_keys(values: np.ndarray) -> np.ndarray:
-    """int64 keys that order doubles as predicates do: the two zeros equal, all NaN equal and greatest."""
+def float_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return int64 keys that order doubles as predicates do: the two zeros equal, all NaN equal and greatest."""
     bits = (values + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
     keys = np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
     keys[np.isnan(values)] = np.iinfo(np.int64).max
     return keys
 
 
-def _match(leaf: Match, stats: StatsArrays) -> np.ndarray:
+def _match(leaf: Match, stats: StatsArrays) -> Bools:
     one_value = _known_or(pc.equal(stats.min, stats.max), False)
     exact = _known_or(leaf_mask(leaf, stats.min, stats.min.type, lambda s: s), True)
     return np.where(one_value, exact, _match_range(leaf, stats))
 
 
-def _match_range(leaf: Match, stats: StatsArrays) -> np.ndarray:
+def _match_range(leaf: Match, stats: StatsArrays) -> Bools:
     prefix, whole = known_prefix(leaf)
     if leaf.negated:
         if not whole:
             return np.ones(len(stats.min), bool)
-        inside: list[np.ndarray] = [_known_or(pc.starts_with(bound, prefix), False) for bound in (stats.min, stats.max)]
+        inside: list[Bools] = [_known_or(pc.starts_with(bound, prefix), False) for bound in (stats.min, stats.max)]
         return ~(inside[0] & inside[1])
     length = len(prefix)
     low = pc.utf8_slice_codeunits(stats.min, 0, length)

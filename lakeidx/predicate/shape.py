@@ -26,7 +26,7 @@ from lakeidx.predicate.tree import (
 
 
 def leaves(pred: Predicate) -> list[Leaf]:
-    """All leaves, left to right."""
+    """Return all leaves, left to right."""
     if isinstance(pred, Leaf):
         return [pred]
     if isinstance(pred, (And, Or)):
@@ -35,19 +35,19 @@ def leaves(pred: Predicate) -> list[Leaf]:
 
 
 def columns(pred: Predicate) -> tuple[str, ...]:
-    """The table columns that must be read to evaluate the predicate, in order of first use."""
+    """List the table columns that must be read to evaluate the predicate, in order of first use."""
     return tuple(dict.fromkeys(leaf.source for leaf in leaves(pred)))
 
 
 def split_and(pred: Predicate) -> tuple[Predicate, ...]:
-    """The conjuncts: all must hold. TRUE has none."""
+    """Split into the conjuncts: all must hold. TRUE has none."""
     if isinstance(pred, And):
         return pred.children
     return () if pred == TRUE else (pred,)
 
 
 def project(pred: Predicate, keep: Collection[str]) -> Predicate:
-    """The strongest predicate over some columns that `pred` implies (TRUE when it implies nothing about them).
+    """Return the strongest predicate over some columns that `pred` implies (TRUE when it implies nothing about them).
 
     keep  table columns; a partition or a file that fails the result holds no selected row
     """
@@ -61,7 +61,7 @@ def project(pred: Predicate, keep: Collection[str]) -> Predicate:
 
 
 def rename(pred: Predicate, mapping: Mapping[str, str]) -> Predicate:
-    """The same predicate over other column names; columns that are not in `mapping` keep theirs."""
+    """Rename the columns of a predicate; columns that are not in `mapping` keep theirs."""
     if isinstance(pred, And):
         return and_(rename(c, mapping) for c in pred.children)
     if isinstance(pred, Or):
@@ -73,7 +73,7 @@ def rename(pred: Predicate, mapping: Mapping[str, str]) -> Predicate:
 
 
 def substitute(pred: Predicate, holds: Mapping[str, bool]) -> Predicate:
-    """The predicate with every leaf of some columns replaced by TRUE or FALSE, e.g. an absent column's by what null
+    """Replace every leaf of some columns by TRUE or FALSE, e.g. an absent column's by what null
     gives.
     """
     if isinstance(pred, And):
@@ -86,7 +86,7 @@ def substitute(pred: Predicate, holds: Mapping[str, bool]) -> Predicate:
 
 
 def equality_values(pred: Predicate, names: Sequence[str], *, limit: int = 1000) -> list[tuple[Any, ...]] | None:
-    """All value combinations of some columns that a selected row can have, when = and IN say so for every one of them.
+    """Return all value combinations of some columns that a selected row can have, when = and IN say so for every one of them.
 
     pred     bound: literals are internal values
     names    columns, e.g. the bucket keys
@@ -105,7 +105,7 @@ def equality_values(pred: Predicate, names: Sequence[str], *, limit: int = 1000)
 
 
 def _domain(pred: Predicate, name: str) -> dict[Any, None] | None:
-    """The values that `pred` allows for a column, as the keys of a dict (which keeps their order); None = any."""
+    """Return the values that `pred` allows for a column, as the keys of a dict (which keeps their order); None = any."""
     if isinstance(pred, Constant):
         return None if pred.value else {}
     if isinstance(pred, And):

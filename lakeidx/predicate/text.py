@@ -20,7 +20,7 @@ _MAX_SHOWN = 20
 
 
 def format_predicate(pred: Predicate, fields: Sequence[Field] = (), *, shorten: bool = False) -> str:
-    """The predicate as SQL.
+    """Format the predicate as SQL.
 
     fields   the table's columns: with them dates, times and timestamps are written as such instead of as internal
              values

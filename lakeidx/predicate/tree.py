@@ -88,7 +88,7 @@ FALSE = Constant(False)
 class Leaf(Predicate):
     """A test of one column; a row whose column is null passes only an IS NULL.
 
-    column   the name the test speaks of: a column, or ``col[key]`` for one entry of a map column (null when the key is
+    column   the name the test refers to: a column, or ``col[key]`` for one entry of a map column (null when the key is
              absent). It is the name that statistics and file indexes are filed under.
     map_key  the key, when `column` names a map entry
     """
@@ -97,6 +97,7 @@ class Leaf(Predicate):
 
     @property
     def map_key(self) -> str | None:
+        """The key when `column` names a map entry, else None."""
         return None
 
     @property
@@ -159,12 +160,12 @@ class Or(Predicate):
 
 
 def and_(children: Iterable[Predicate]) -> Predicate:
-    """The conjunction, flattened, without TRUE and repeated children; TRUE for none, FALSE as soon as one is FALSE."""
+    """Build the conjunction, flattened, without TRUE and repeated children; TRUE for none, FALSE as soon as one is FALSE."""
     return _join(children, And, TRUE, FALSE)
 
 
 def or_(children: Iterable[Predicate]) -> Predicate:
-    """The disjunction, flattened, without FALSE and repeated children; FALSE for none, TRUE as soon as one is TRUE."""
+    """Build the disjunction, flattened, without FALSE and repeated children; FALSE for none, TRUE as soon as one is TRUE."""
     return _join(children, Or, FALSE, TRUE)
 
 
@@ -185,14 +186,12 @@ def _join(
 
 
 def between(column: str, low: Any, high: Any, *, map_key: str | None = None) -> Predicate:
-    """``column BETWEEN low AND high``, both ends included."""
+    """Build ``column BETWEEN low AND high``, both ends included."""
     return and_((Compare(column, Op.GE, low, map_key), Compare(column, Op.LE, high, map_key)))
 
 
 def negate(pred: Predicate) -> Predicate:
-    """SQL's NOT, pushed down to the leaves: selects the rows for which `pred` is false, not those for which it is
-    NULL.
-    """
+    """Negate as SQL NOT, pushed down to the leaves: selects rows for which `pred` is false, not those for which it is NULL."""
     if isinstance(pred, Constant):
         return FALSE if pred.value else TRUE
     if isinstance(pred, And):
@@ -206,10 +205,10 @@ def negate(pred: Predicate) -> Predicate:
 
 
 def map_reference(column: str, key: str) -> str:
-    """The name of one entry of a map column, as file indexes spell it: ``col[key]``."""
+    """Return the name of one entry of a map column, as file indexes spell it: ``col[key]``."""
     return f"{column}[{key}]"
 
 
 def source_column(reference: str, map_key: str | None) -> str:
-    """The table column behind a leaf's name."""
+    """Return the table column behind a leaf's name."""
     return reference if map_key is None else reference[: -len(map_key) - 2]

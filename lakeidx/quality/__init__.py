@@ -1,4 +1,8 @@
-"""Integrity rules over what a caller has read of a table: pure functions, each with a small typed answer."""
+"""Integrity rules over what a caller has read of a table: pure functions, each with a small typed answer.
+
+Import the rules below, `load.load_evidence` to read what they need and `verify.verify` to run all that suit a table.
+When checks run and what a failure blocks belongs to `dagster_project`.
+"""
 
 from __future__ import annotations
 

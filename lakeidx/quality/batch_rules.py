@@ -33,7 +33,7 @@ class BatchCounts:
 
 
 def check_rows_accounted(batches: Iterable[BatchCounts]) -> RuleResult:
-    """Ingested = inserted + updated + deleted + rejected, in every batch, and none of them negative."""
+    """Check that ingested = inserted + updated + deleted + rejected, in every batch, and none of them negative."""
     checked = list(batches)
     offenders = []
     for b in checked:
@@ -44,7 +44,7 @@ def check_rows_accounted(batches: Iterable[BatchCounts]) -> RuleResult:
         name="batch_rows_accounted",
         passed=not offenders,
         severity=Severity.ERROR,
-        figures={
+        metrics={
             "batches": len(checked),
             **{
                 n: sum(getattr(b, n) for b in checked)
@@ -76,14 +76,14 @@ class CommittedRows:
 def check_staged_rows_committed(
     rows: Iterable[CommittedRows], *, partition_name: PartitionName = bytes.hex
 ) -> RuleResult:
-    """Staged rows = committed rows + rows superseded inside the batch, bucket by bucket."""
+    """Check that staged rows = committed rows + rows superseded inside the batch, bucket by bucket."""
     checked = list(rows)
     offenders = [r for r in checked if r.staged != r.committed + r.superseded]
     return RuleResult(
         name="staged_rows_committed",
         passed=not offenders,
         severity=Severity.ERROR,
-        figures={
+        metrics={
             "staged": sum(r.staged for r in checked),
             "superseded": sum(r.superseded for r in checked),
             "committed": sum(r.committed for r in checked),

@@ -1,15 +1,14 @@
-"""The rule that file indexes never deny what their file holds: values are taken from data files and asked of every index.
+"""Check that file indexes have no false negatives: sample values of each data file and query its indexes.
 
-An index may let a file through for nothing; it may never leave a row out. Each index of a file is asked by itself, for
+An index may have false positives, never false negatives. Each index of a file is queried by itself, for
 ``= v``, ``<= v`` and ``>= v`` of values that some row has, and IS NULL where a row is null; the row's position must be in
-the answer. Rows that deletion vectors hide are asked, too, for indexes speak of the file as it was written.
+the answer. Rows that deletion vectors hide are asked, too, for indexes refer to the file as it was written.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,22 +18,23 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lakeidx.codec.values import arrow_to_internal
-from lakeidx.data.parquet_read import read_data_file
+from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, UnavailableError, UnsupportedError
 from lakeidx.file_index import INDEX_SUFFIX
+from lakeidx.file_index.container import FileIndexContainer, IndexAt
 from lakeidx.file_index.evaluate import both_zeros
+from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, Verdict
 from lakeidx.file_index.options import split_reference
 from lakeidx.file_index.registry import find_file_index
-from lakeidx.format.file_index import FileIndexContainer, IndexAt
-from lakeidx.format.file_index_types import FileIndexReader, FileIndexResult, Verdict
 from lakeidx.format.manifest import ManifestEntry
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate.bind import reference_type
 from lakeidx.predicate.tree import Compare, IsNull, Leaf, Op
 from lakeidx.quality.result import PartitionName, RuleResult, Severity, bounded
 from lakeidx.storage.base import join
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import Root
 
 #: Values of a file that are asked at least, however many files there are.
@@ -63,13 +63,13 @@ def check_file_indexes(
     partition_name: PartitionName = bytes.hex,
     threads: int | None = None,
 ) -> RuleResult:
-    """No index of these data files denies a value that its file holds.
+    """Check that file indexes have no false negatives on these data files.
 
     entries       live data files; those without file indexes cost nothing
     sample_rows   rows that are asked, of all files together; of each file `LEAST_VALUES` at least
     seed          of the sample
-    returns       figures: files, indexes, values_asked, false_negatives, indexes_unreadable, and files_skipped, whose own
-                  bytes could not be read (other rules speak of those)
+    returns       metrics: files, indexes, values_asked, false_negatives, indexes_unreadable, and files_skipped, whose own
+                  bytes could not be read (other rules refer to those)
     errors        UnavailableError
     cost          the sampled pages of the indexed columns, and the indexes
     """
@@ -83,14 +83,13 @@ def check_file_indexes(
         chosen = np.sort(rng.choice(count, min(rows, count), replace=False))
         return _look(metadata, entry, chosen, partition_name)
 
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="file-index") as pool:
-        found = list(pool.map(look, enumerate(indexed)))
+    found = LocalRunner(threads or os.cpu_count() or 1).map(look, list(enumerate(indexed)), label="file-index")
     denied, unreadable = sum(f.denied for f in found), sum(f.unreadable for f in found)
     return RuleResult(
         name="file_indexes_answer",
         passed=denied + unreadable == 0,
         severity=Severity.ERROR,
-        figures={
+        metrics={
             "files": len(indexed),
             "indexes": sum(f.indexes for f in found),
             "values_asked": sum(f.asked for f in found),
@@ -99,7 +98,7 @@ def check_file_indexes(
             "files_skipped": sum(f.skipped for f in found),
         },
         sample=bounded(offender for f in found for offender in f.offenders),
-        description="No file index denies a value that its file holds.",
+        description="File indexes have no false negatives.",
     )
 
 
@@ -149,8 +148,8 @@ def _look(metadata: TableMetadata, entry: ManifestEntry, chosen: np.ndarray, par
                 answer = reader.select(both_zeros(leaf, reference_type(leaf, schema.fields_by_name)))
                 if _denies(answer, position):
                     out.denied += 1
-                    value = None if isinstance(leaf, IsNull) else leaf.value
-                    test = "IS NULL" if isinstance(leaf, IsNull) else f"{leaf.op.value}"
+                    value = leaf.value if isinstance(leaf, Compare) else None
+                    test = leaf.op.value if isinstance(leaf, Compare) else "IS NULL"
                     offender = {"column": index.column, "index": index.type, "test": test, "value": value}
                     out.offenders.append({**said, **offender, "row": position, "fault": "denied"})
         except (CorruptFileError, UnsupportedError) as error:
@@ -168,7 +167,7 @@ def _container(metadata: TableMetadata, entry: ManifestEntry, path: str) -> File
 
 
 def _reader(container: FileIndexContainer, index: IndexAt, schema: TableSchema, rows: int) -> FileIndexReader | None:
-    """None for a type that is not installed, or not for this column: scans pass over it, too."""
+    """Make a reader; None for a type that is not installed or does not support the column: scans ignore it, too."""
     column_type = reference_type(_leaf(index, None), schema.fields_by_name)
     try:
         indexer = find_file_index(index.type)
@@ -188,7 +187,7 @@ def _rows(
     columns: Sequence[str],
     chosen: np.ndarray,
 ) -> pa.Table:
-    """The chosen rows of a data file, as it was written."""
+    """Read the chosen rows of a data file, as it was written."""
     batches = list(
         read_data_file(metadata.store, path, entry.file, schema, schema, columns, selection=BitMap(chosen.tolist()))
     )
@@ -200,7 +199,7 @@ def _leaf(index: IndexAt, value: Any, op: Op = Op.EQ) -> Leaf:
 
 
 def _leaves(index: IndexAt, schema: TableSchema, rows: pa.Table, chosen: np.ndarray) -> Iterator[tuple[int, Leaf]]:
-    """Tests that a row passes, with its position; each distinct value once."""
+    """Build tests that a row passes, with its position; each distinct value once."""
     source, map_key = split_reference(index.column)
     column = rows.column(source)
     t = reference_type(_leaf(index, None), schema.fields_by_name)

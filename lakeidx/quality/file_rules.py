@@ -8,7 +8,7 @@ from lakeidx.quality.result import RuleResult, Severity, bounded
 
 
 def check_referenced_files(expected: Mapping[str, int | None], found: Mapping[str, int]) -> RuleResult:
-    """Every file that a snapshot refers to exists with its size.
+    """Check that every file that a snapshot refers to exists with its size.
 
     expected   path -> size in bytes, None where the metadata does not say
     found      path -> size in bytes, from listing the store
@@ -19,7 +19,7 @@ def check_referenced_files(expected: Mapping[str, int | None], found: Mapping[st
         name="referenced_files_exist",
         passed=not missing and not resized,
         severity=Severity.ERROR,
-        figures={
+        metrics={
             "files": len(expected),
             "bytes": sum(size or 0 for size in expected.values()),
             "files_missing": len(missing),
@@ -34,7 +34,7 @@ def check_referenced_files(expected: Mapping[str, int | None], found: Mapping[st
 
 
 def check_orphans(orphans: Mapping[str, int], *, max_files: int, max_bytes: int | None = None) -> RuleResult:
-    """Files that nothing refers to stay below a limit.
+    """Check that unreferenced files stay below a limit.
 
     orphans    path -> bytes of files old enough not to belong to a running commit
     max_files  files up to which the rule passes; max_bytes: bytes, None for no limit
@@ -46,7 +46,7 @@ def check_orphans(orphans: Mapping[str, int], *, max_files: int, max_bytes: int 
         name="orphans_below_limit",
         passed=passed,
         severity=Severity.WARN,
-        figures={"orphan_files": len(orphans), "orphan_bytes": total},
+        metrics={"orphan_files": len(orphans), "orphan_bytes": total},
         sample=() if passed else bounded({"file": path, "bytes": size} for path, size in largest_first),
         description="Files that nothing refers to are fewer than the limit.",
     )

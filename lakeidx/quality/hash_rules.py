@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.index.duplicates import find_duplicate_hashes
-from lakeidx.index.hash_set import missing_from, sorted_set
+from lakeidx.bucket_assignment.duplicates import find_duplicate_hashes
+from lakeidx.bucket_assignment.hash_set import missing_from, sorted_set
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, PartitionName, RuleResult, Severity, bounded
 
 Hashes = NDArray[np.int32]
@@ -19,7 +19,7 @@ _NONE: Hashes = np.empty(0, np.int32)
 def check_one_bucket_per_hash(
     index: Mapping[BucketId, Hashes], *, partition_name: PartitionName = bytes.hex
 ) -> RuleResult:
-    """Every hash is in the index of exactly one bucket of its partition.
+    """Check that every hash is in the index of exactly one bucket of its partition.
 
     index    (partition, bucket) -> int32[m], hashes of the bucket's HASH file
     cost     sorting the hashes, partition by partition
@@ -33,7 +33,7 @@ def check_one_bucket_per_hash(
         name="hash_in_one_bucket",
         passed=shared == 0,
         severity=Severity.ERROR,
-        figures={
+        metrics={
             "partitions": len(partitions),
             "buckets": len(index),
             "hashes": sum(len(hashes) for hashes in index.values()),
@@ -51,7 +51,7 @@ def check_one_bucket_per_hash(
 def check_live_keys_indexed(
     live: Mapping[BucketId, Hashes], index: Mapping[BucketId, Hashes], *, partition_name: PartitionName = bytes.hex
 ) -> RuleResult:
-    """Every live key's hash is in the index of the bucket that holds the key; else the next upsert may place it again.
+    """Check that every live key's hash is in the index of the key's bucket; else the next upsert may place it again.
 
     live     (partition, bucket) -> int32[n], hashes of the keys alive after merge, in any order
     index    (partition, bucket) -> int32[m], hashes of the bucket's HASH file; a bucket without one is left out
@@ -66,7 +66,7 @@ def check_live_keys_indexed(
         name="live_keys_indexed",
         passed=not missing,
         severity=Severity.ERROR,
-        figures={
+        metrics={
             "buckets": len(live),
             "live_keys": sum(len(hashes) for hashes in live.values()),
             "hashes_not_indexed": sum(len(lost) for lost in missing.values()),
@@ -100,7 +100,7 @@ def check_stale_hashes(
     max_stale_share: float = 0.0,
     partition_name: PartitionName = bytes.hex,
 ) -> RuleResult:
-    """Hashes of the index that no live key has: left by deletes, harmless but for room (no writer ever removes one).
+    """Count index hashes without a live key: left by deletes, harmless except for space (no writer removes them).
 
     live, index      as for `check_live_keys_indexed`
     max_stale_share  share of stale hashes, 0 to 1, up to which the rule passes
@@ -117,7 +117,7 @@ def check_stale_hashes(
         name="stale_hashes",
         passed=count <= max_stale_share * hashes,
         severity=Severity.WARN,
-        figures={"hashes": hashes, "stale_hashes": count, "buckets_with_stale_hashes": len(stale)},
+        metrics={"hashes": hashes, "stale_hashes": count, "buckets_with_stale_hashes": len(stale)},
         sample=bounded(
             {
                 "partition": partition_name(partition),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakeidx.bucket_assignment.hash_set import sorted_set
 from lakeidx.format.index_manifest import IndexEntry
-from lakeidx.index.hash_set import sorted_set
 from lakeidx.quality.result import BucketId, PartitionName, RuleResult, Severity, bounded
 
 
@@ -29,7 +29,7 @@ class IndexFile:
 
 
 def check_index_files(files: Iterable[IndexFile], *, partition_name: PartitionName = bytes.hex) -> RuleResult:
-    """Every HASH file is 4 bytes per hash, as long as the index manifest says, and holds no hash twice.
+    """Check that every HASH file has 4 bytes per hash, the manifest's size, and no duplicate hash.
 
     files    HASH entries of one index manifest; two of them for one bucket are a fault, too
     cost     sorting the hashes of each file
@@ -41,7 +41,7 @@ def check_index_files(files: Iterable[IndexFile], *, partition_name: PartitionNa
         name="index_files_agree",
         passed=not faults,
         severity=Severity.ERROR,
-        figures={
+        metrics={
             "files": len(checked),
             "bytes": sum(file.size or 0 for file in checked),
             "hashes": sum(len(file.hashes) for file in checked if file.hashes is not None),
@@ -92,7 +92,7 @@ def check_bucket_rows(
     severity: Severity = Severity.ERROR,
     partition_name: PartitionName = bytes.hex,
 ) -> RuleResult:
-    """No bucket holds more than target rows, and no partition has more buckets than allowed.
+    """Check that no bucket has more than target rows, and no partition has more buckets than allowed.
 
     rows         (partition, bucket) -> hashes in its index (what the assigner counts)
     target_rows  dynamic-bucket.target-row-num
@@ -118,7 +118,7 @@ def check_bucket_rows(
         name="bucket_rows_within_target",
         passed=not offenders,
         severity=severity,
-        figures={
+        metrics={
             "buckets": len(rows),
             "rows": sum(rows.values()),
             "largest_bucket_rows": max(rows.values(), default=0),
@@ -134,7 +134,7 @@ def check_bucket_rows(
 def check_bucket_skew(
     rows: Mapping[BucketId, int], *, max_skew: float = 2.0, partition_name: PartitionName = bytes.hex
 ) -> RuleResult:
-    """The largest bucket of a partition is not out of proportion.
+    """Check that the largest bucket of a partition is not out of proportion.
 
     rows      (partition, bucket) -> keys
     max_skew  largest bucket over the partition's mean, up to which the rule passes. Buckets that are filled one after
@@ -150,7 +150,7 @@ def check_bucket_skew(
         name="bucket_skew",
         passed=not offenders,
         severity=Severity.WARN,
-        figures={
+        metrics={
             "partitions": len(skews),
             "partitions_skewed": len(offenders),
             "largest_skew": round(max((s[0] for s in skews), default=0.0), 3),

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.quality.result import SAMPLE_LIMIT, PartitionName, RuleResult, Severity, bounded
 
@@ -46,7 +46,7 @@ def check_keys_unique(
     key_name: Callable[[bytes], Any] = bytes.hex,
     across_partitions: bool = False,
 ) -> RuleResult:
-    """No primary key is in two buckets of its partition, and none comes twice out of a bucket's merge.
+    """Check that no primary key is in two buckets of its partition, and none occurs twice after a bucket's merge.
 
     key_name           how a sample shows a key
     across_partitions  a key may live in one partition only: the primary key leaves partition columns out
@@ -71,7 +71,7 @@ def check_keys_unique(
         name="primary_key_once",
         passed=several + twice == 0,
         severity=Severity.ERROR,
-        figures={
+        metrics={
             "keys": sum(len(part.hashes) for parts in partitions.values() for part in parts),
             "buckets": sum(len(parts) for parts in partitions.values()),
             "keys_in_several_buckets": several,
@@ -88,7 +88,7 @@ def check_keys_unique(
             for p, f in found.items()
             for offender in f.sample
         ),
-        description="No primary key is in two buckets, and none comes twice out of a merge.",
+        description="No primary key is in two buckets, and none occurs twice after a merge.",
     )
 
 
@@ -126,7 +126,7 @@ def _repeated_keys(parts: list[BucketKeys], key_name: Callable[[bytes], Any]) ->
 
 
 def _rows_with_equal_hashes(hashes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Rows whose hash another row has, too, ascending."""
+    """Return the rows whose hash another row has, too, ascending."""
     ordered = np.sort((hashes.astype(np.int64) << 32) | np.arange(len(hashes), dtype=np.int64))
     same = (ordered[1:] >> 32) == (ordered[:-1] >> 32)
     shared = np.zeros(len(hashes), np.bool_)

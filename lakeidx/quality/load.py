@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,18 +15,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.codec.binary_row_vec import encode_rows, hash_columns
+from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.format.hash_index import decode_hash_index
-from lakeidx.format.schema import BucketMode, TableSchema
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.quality.decode_files import decode_files
 from lakeidx.quality.index_file_rules import IndexFile
 from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
+from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan import TableScan
-from lakeidx.table.scan_plan import BucketFiles, plan_scan
+from lakeidx.table.scan.plan import BucketFiles, plan_scan
+from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
+from lakeidx.tasks.runner import LocalRunner
 
 Hashes = NDArray[np.int32]
 
@@ -39,7 +41,7 @@ RECENT_SNAPSHOTS = 10
 class TableEvidence:
     """What was read of one state of a table.
 
-    scope         buckets that were looked at
+    scope         buckets that were examined
     index_files   HASH files of the partitions in scope, as named and as found
     index         (partition, bucket) -> int32 hashes of each HASH file of those partitions that could be read
     live          (partition, bucket) -> int32 hashes of the keys alive after merge, for buckets in scope that could be read
@@ -47,6 +49,7 @@ class TableEvidence:
     expected      path -> size of every file the state needs, None where no size is written down
     found         path -> size of those that are there
     snapshots     the number in the file's name -> snapshot
+    decoded       data files that were decoded to the last page, and their bytes
     unreadable    files whose bytes could not be read, as plain values
     """
 
@@ -62,10 +65,11 @@ class TableEvidence:
     found: dict[str, int] = field(default_factory=dict)
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     latest_hint: int | None = None
+    decoded: tuple[int, int] = (0, 0)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
 
     def partition_name(self, partition: bytes) -> str:
-        """``month=1/day=2``; ``-`` for a table without partitions."""
+        """Return ``month=1/day=2``; ``-`` for a table without partitions."""
         values = decode_partition_dict(partition, self.schema)
         return "/".join(f"{k}={v}" for k, v in values.items()) or "-"
 
@@ -74,13 +78,16 @@ def load_evidence(
     metadata: TableMetadata,
     *,
     buckets: Collection[BucketId] | None = None,
+    decode: Collection[str] | None = None,
     threads: int | None = None,
 ) -> TableEvidence:
     """Read what the rules need of the newest state.
 
     buckets   only these, and the hash indexes of their partitions; None = the whole table
+    decode    names of the data files to decode to the last page; None = all of the scope
     errors    CorruptFileError when the newest snapshot or its manifests cannot be read, UnavailableError
-    memory    hashes of the partitions in scope, 4 bytes each, and the key columns of one bucket per thread
+    memory    hashes of the partitions in scope, 4 bytes each, and the key columns of one bucket per thread; a row group of
+              a data file per thread
     """
     snapshot = metadata.latest_snapshot()
     partitions = None if buckets is None else {p for p, _ in buckets}
@@ -89,17 +96,18 @@ def load_evidence(
     present = sorted({(e.partition, e.bucket) for e in view.entries})
     scope = tuple(present if buckets is None else [b for b in present if b in set(buckets)])
     evidence = TableEvidence(schema, snapshot, view, scope)
-    with ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="quality") as pool:
-        _load_sizes(metadata, evidence, pool)
-        _load_index(metadata, evidence, pool)
-        if schema.primary_keys:
-            _load_keys(metadata, evidence, pool)
-        _load_snapshots(metadata, evidence, pool, last=None if buckets is None else RECENT_SNAPSHOTS)
+    pool = LocalRunner(threads or os.cpu_count() or 1)
+    _load_sizes(metadata, evidence, pool)
+    _load_index(metadata, evidence, pool)
+    _decode_data_files(metadata, evidence, pool, decode)
+    if schema.primary_keys:
+        _load_keys(metadata, evidence, pool)
+    _load_snapshots(metadata, evidence, pool, last=None if buckets is None else RECENT_SNAPSHOTS)
     return evidence
 
 
-def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoolExecutor) -> None:
-    """Expected and found sizes of data files in scope, of the hash index files, and of the snapshot's metadata files."""
+def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner) -> None:
+    """Load expected and found sizes of data files in scope, of the hash index files, and of the snapshot's metadata files."""
     paths, snapshot = metadata.paths, evidence.snapshot
     if snapshot is None:
         return
@@ -128,14 +136,9 @@ def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPo
             evidence.found[path] = info.size
 
 
-def _load_index(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoolExecutor) -> None:
+def _load_index(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner) -> None:
     entries = [e for e in evidence.view.index if e.index_type == HASH_INDEX]
-    paths = [
-        metadata.paths.index_file(
-            decode_partition_dict(e.partition, evidence.schema), e.bucket, e.file_name, external_path=e.external_path
-        )
-        for e in entries
-    ]
+    paths = [index_file_path(metadata, evidence.schema, e) for e in entries]
 
     def read(path: str) -> tuple[int | None, Hashes | None]:
         try:
@@ -154,6 +157,27 @@ def _load_index(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPo
             evidence.index[entry.partition, entry.bucket] = hashes
 
 
+def _broken(evidence: TableEvidence) -> set[str]:
+    """Return files that are missing or of another size, which other rules report."""
+    return {
+        p for p, size in evidence.expected.items() if p not in evidence.found or size not in (None, evidence.found[p])
+    }
+
+
+def _decode_data_files(
+    metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner, names: Collection[str] | None
+) -> None:
+    scope, broken = set(evidence.scope), _broken(evidence)
+    chosen = [
+        e
+        for e in evidence.view.entries
+        if (e.partition, e.bucket) in scope and (names is None or e.file.file_name in names)
+    ]
+    results = decode_files(metadata, chosen, pool, skip=broken)
+    evidence.decoded = (len(results), sum(d.bytes for d in results))
+    evidence.unreadable += [d.fault for d in results if d.fault is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
     """Keys of one bucket and their hashes (in row order, and sorted), or why they could not be read."""
@@ -165,14 +189,12 @@ class _Read:
     fault: dict[str, Any] | None = None
 
 
-def _load_keys(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoolExecutor) -> None:
+def _load_keys(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner) -> None:
     schema = evidence.schema
     names = list(schema.identity_columns)
     types = list(schema.types_of(names))
     wanted = set(evidence.scope)
-    broken = {
-        p for p, size in evidence.expected.items() if p not in evidence.found or size not in (None, evidence.found[p])
-    }
+    broken = _broken(evidence) | {fault["file"] for fault in evidence.unreadable}
     try:
         plan = plan_scan(metadata, evidence.snapshot, schema)
     except LakeIdxError as error:
@@ -216,7 +238,7 @@ def _load_keys(metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoo
 
 
 def _suspects(reads: list[_Read], names: list[str], schema: TableSchema) -> Iterator[BucketKeys]:
-    """Keys whose hash comes more than once in the partition; nothing else can be a key that is there twice."""
+    """Return the keys whose hash comes more than once in the partition; nothing else can be a key that is there twice."""
     columns = [r.ordered for r in reads if r.ordered is not None]
     ordered = np.sort(np.concatenate(columns)) if columns else np.empty(0, np.int32)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
@@ -235,9 +257,7 @@ def _suspects(reads: list[_Read], names: list[str], schema: TableSchema) -> Iter
             yield BucketKeys(partition=partition, bucket=bucket, keys=encoded, hashes=found.hashes[rows])
 
 
-def _load_snapshots(
-    metadata: TableMetadata, evidence: TableEvidence, pool: ThreadPoolExecutor, *, last: int | None
-) -> None:
+def _load_snapshots(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner, *, last: int | None) -> None:
     ids = metadata.snapshot_ids()
 
     def read(number: int) -> Snapshot | CorruptFileError | None:

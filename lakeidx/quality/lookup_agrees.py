@@ -12,15 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.binary_row_vec import encode_rows
+from lakeidx.codec.rows.binary_row_vec import encode_rows
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 from lakeidx.lookup.file_cache import LookupFileCache
-from lakeidx.lookup.point import TableLookup
+from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, RuleResult, Severity, bounded
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.intervals import Section
-from lakeidx.table.scan import ScanUnit, TableScan
-from lakeidx.table.scan_plan import BucketFiles
+from lakeidx.table.scan.plan import BucketFiles
+from lakeidx.table.scan.table_scan import ScanUnit, TableScan
 
 
 @dataclass(slots=True)
@@ -45,17 +45,17 @@ def check_lookup_agrees(
     buckets: Collection[BucketId] | None = None,
     max_rows: int | None = None,
 ) -> RuleResult:
-    """The lookup of some keys gives the rows a scan of the same snapshot gives, and nothing for keys that are not there.
+    """Check that a lookup of some keys gives the rows a scan of the same snapshot gives, and nothing for keys that are not there.
 
-    sample_rows    present keys asked, the same number of every section that is looked at, and as many made of their
-                   columns mixed anew, the last one moved away: few of those exist (a scan says which)
+    sample_rows    present keys asked, the same number of every section that is examined, and as many made of their
+                   columns mixed again, the last one moved away: few of those exist (a scan says which)
     seed           of the sample
     lookup         None: one that trusts no local copy of a lookup file
     buckets        only these; None = the whole table
     max_rows       read sections of so many rows together at most, but one at least, chosen by `seed`; None = all
-    errors         UnavailableError. A lookup file that cannot be read is a finding; data files that cannot are passed over,
-                   other rules speak of them
-    cost           a scan of the sections that are looked at, one after another
+    errors         UnavailableError. A lookup file that cannot be read is a finding; data files that cannot are skipped,
+                   other rules refer to them
+    cost           a scan of the sections that are examined, one after another
     """
     if lookup is None:
         with tempfile.TemporaryDirectory(prefix="lakeidx-lookup-check-") as folder:
@@ -93,7 +93,7 @@ def _check(
         except CorruptFileError as error:
             found.unreadable += 1
             found.offenders.append({"file": error.path, "offset": error.offset, "fault": error.message})
-    figures = {
+    metrics = {
         "sections": len(units),
         "sections_skipped": found.skipped,
         "keys_asked": found.asked,
@@ -101,21 +101,21 @@ def _check(
         "keys_too_many": found.too_many,
         "rows_different": found.different,
         "lookup_files_unreadable": found.unreadable,
-        "lookup_files_asked": lookup.figures.lookup_files,
-        "data_files_asked": lookup.figures.data_files,
+        "lookup_files_asked": lookup.metrics.lookup_files,
+        "data_files_asked": lookup.metrics.data_files,
     }
     return RuleResult(
         name="lookup_store_agrees",
         passed=found.missing + found.too_many + found.different + found.unreadable == 0,
         severity=Severity.ERROR,
-        figures=figures,
+        metrics=metrics,
         sample=bounded({k: str(v) for k, v in row.items()} for row in found.offenders),
-        description="The lookup store gives the rows that a scan gives.",
+        description="The lookup store and a scan return the same rows.",
     )
 
 
 def _within(units: list[ScanUnit], max_rows: int, rng: np.random.Generator) -> list[ScanUnit]:
-    """Some units, each as likely as the others, whose files have so many rows together; one at least."""
+    """Draw some units, each as likely as the others, whose files have so many rows together; one at least."""
     chosen: list[int] = []
     rows = 0
     for i in rng.permutation(len(units)).tolist():
@@ -127,7 +127,7 @@ def _within(units: list[ScanUnit], max_rows: int, rng: np.random.Generator) -> l
 
 
 def _sample(scan: TableScan, bucket: BucketFiles, section: Section, size: int, rng: np.random.Generator) -> pa.Table:
-    """Rows of a section, as many of each part of it as its share."""
+    """Return the rows of a section, as many of each part of it as its share."""
     parts = []
     rows = 0
     for part in scan.read_section(bucket, section):
@@ -169,7 +169,7 @@ def _no_keys(table: TableHandle) -> pa.Table:
 
 
 def _different_rows(got: pa.Table, expected: pa.Table, found: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """bool[n]: found, but with another value in some column."""
+    """Return bool[n]: found, but with another value in some column."""
     out = np.zeros(expected.num_rows, np.bool_)
     for name in expected.column_names:
         a, b = got.column(name), expected.column(name)
@@ -181,7 +181,7 @@ def _different_rows(got: pa.Table, expected: pa.Table, found: npt.NDArray[np.boo
 
 
 def _absent_keys(keys: pa.Table, rng: np.random.Generator) -> pa.Table:
-    """Keys of the right types that are likely not there: numbers far away, texts with something behind."""
+    """Return the keys of the right types that are likely not there: numbers far away, texts with something behind."""
     columns = []
     for i, column in enumerate(keys.columns):
         mixed = column.take(pa.array(rng.permutation(len(column))))
@@ -203,7 +203,7 @@ def _moved(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_present(asked: pa.Table, table: TableHandle, snapshot_id: int | None) -> npt.NDArray[np.bool_]:
-    """bool[n]: a scan that no index takes part in has the key."""
+    """Return bool[n]: whether a scan without indexes finds the key."""
     types = [table.schema.field(n).type for n in asked.column_names]
     mine = encode_rows(asked.columns, types).to_arrow()
     out = np.zeros(asked.num_rows, np.bool_)

@@ -16,7 +16,7 @@ from typing import Any
 from lakeidx.errors import InvalidInputError
 
 SAMPLE_LIMIT = 20
-"""Offenders a result shows; `figures` count all of them."""
+"""Offenders a result shows; `metrics` count all of them."""
 
 BucketId = tuple[bytes, int]
 """Partition bytes (prefixed BinaryRow) and bucket, as manifests name a bucket."""
@@ -41,7 +41,7 @@ class RuleResult:
     name         of the rule, snake_case, stable: checks and dashboards go by it
     passed       nothing was found
     severity     what a failure would mean; set whether passed or not
-    figures      counts by name. Names that start with ``largest_`` or ``smallest_`` are extremes, all others are sums
+    metrics      counts by name. Names that start with ``largest_`` or ``smallest_`` are extremes, all others are sums
     sample       up to `SAMPLE_LIMIT` offenders, plain values only
     description  one sentence: what holds when the rule passes
     """
@@ -49,57 +49,52 @@ class RuleResult:
     name: str
     passed: bool
     severity: Severity
-    figures: Mapping[str, int | float]
+    metrics: Mapping[str, int | float]
     sample: Sequence[Mapping[str, Any]] = ()
     description: str
 
-    @property
-    def failed_badly(self) -> bool:
-        """Whether this is a reason to stop."""
-        return not self.passed and self.severity is Severity.ERROR
-
     def to_json(self) -> dict[str, Any]:
-        """The result as plain JSON values."""
+        """Return the result as plain JSON values."""
         return {
             "name": self.name,
             "passed": self.passed,
             "severity": self.severity.value,
-            "figures": dict(self.figures),
+            "metrics": dict(self.metrics),
             "sample": [dict(offender) for offender in self.sample],
             "description": self.description,
         }
 
 
 def bounded(offenders: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """The first offenders, as many as a result may show."""
+    """Return the first offenders, as many as a result may show."""
     return tuple(islice(offenders, SAMPLE_LIMIT))
 
 
 def combine(results: Iterable[RuleResult]) -> RuleResult:
-    """One result of several runs of the same rule over different pieces of a table.
+    """Combine the results of one rule over different pieces of a table.
 
-    returns  passed when all passed; figures added up (extremes stay extremes); the first offenders
+    returns  passed when all passed; metrics added up (extremes stay extremes); the first offenders
     errors   InvalidInputError for no result, or results of different rules
     """
     found = list(results)
     if len({r.name for r in found}) != 1:
         raise InvalidInputError(f"results of one rule can be combined, not of {sorted({r.name for r in found})}")
-    figures: dict[str, int | float] = {}
+    metrics: dict[str, int | float] = {}
     for result in found:
-        for name, value in result.figures.items():
-            if name not in figures:
-                figures[name] = value
+        for name, value in result.metrics.items():
+            if name not in metrics:
+                metrics[name] = value
             elif name.startswith("largest_"):
-                figures[name] = max(figures[name], value)
+                metrics[name] = max(metrics[name], value)
             elif name.startswith("smallest_"):
-                figures[name] = min(figures[name], value)
+                metrics[name] = min(metrics[name], value)
             else:
-                figures[name] += value
+                metrics[name] += value
     return RuleResult(
         name=found[0].name,
         passed=all(r.passed for r in found),
         severity=Severity.ERROR if any(r.severity is Severity.ERROR for r in found) else Severity.WARN,
-        figures=figures,
+        metrics=metrics,
         sample=bounded(offender for r in found for offender in r.sample),
         description=found[0].description,
     )

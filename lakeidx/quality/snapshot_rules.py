@@ -1,4 +1,4 @@
-"""The snapshots of a table follow each other without a hole, and each goes on from the one before.
+"""The snapshots of a table follow each other without a hole, and each continues from the one before.
 
 source   org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2: id = previous + 1; total = previous total +
          delta
@@ -17,7 +17,7 @@ _FAULTS = ("hole", "other_id", "total_does_not_add_up", "committed_twice", "behi
 
 
 def check_snapshot_chain(snapshots: Mapping[int, Snapshot], *, latest_hint: int | None = None) -> RuleResult:
-    """No snapshot is missing between the first and the last, and each one's figures go on from the one before.
+    """Check that snapshot ids are contiguous and totals add up from one to the next.
 
     snapshots    the number in a file's name -> what the file says; all snapshots there are, or those from some id on
     latest_hint  what the LATEST file says, None when there is none. It may lag behind, never point beyond
@@ -28,7 +28,7 @@ def check_snapshot_chain(snapshots: Mapping[int, Snapshot], *, latest_hint: int 
         name="snapshot_chain",
         passed=not faults,
         severity=Severity.ERROR,
-        figures={
+        metrics={
             "snapshots": len(snapshots),
             "smallest_snapshot_id": min(snapshots, default=0),
             "largest_snapshot_id": max(snapshots, default=0),
@@ -36,7 +36,7 @@ def check_snapshot_chain(snapshots: Mapping[int, Snapshot], *, latest_hint: int 
             **{f"faults_{kind}": kinds.count(kind) for kind in _FAULTS},
         },
         sample=bounded(faults),
-        description="Snapshots follow each other without a hole, each with totals that go on from the one before.",
+        description="Snapshot ids are contiguous, and totals add up from one to the next.",
     )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lakeidx.format.schema import BucketMode
-from lakeidx.option_text import INT_MAX
+from lakeidx.format.schema.schema_file import BucketMode
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.registry import find_type
+from lakeidx.options.descriptors import INT_MAX
 from lakeidx.quality.file_rules import check_referenced_files
 from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
 from lakeidx.quality.index_file_rules import check_bucket_rows, check_bucket_skew, check_index_files
 from lakeidx.quality.key_rules import check_keys_unique
 from lakeidx.quality.load import TableEvidence
+from lakeidx.quality.option_rules import check_options_followed
 from lakeidx.quality.result import BucketId, RuleResult, Severity, bounded
 from lakeidx.quality.snapshot_rules import check_snapshot_chain
 
@@ -28,19 +31,26 @@ class Limits:
 
 
 def check_files_readable(evidence: TableEvidence) -> RuleResult:
-    """Every file of the scope that is there in its size could be read; what could not is not judged by other rules."""
+    """Check that every existing file of the scope could be read, data files to their last page; other rules ignore
+    unreadable files.
+    """
     return RuleResult(
         name="files_readable",
         passed=not evidence.unreadable,
         severity=Severity.ERROR,
-        figures={"buckets_read": len(evidence.live), "files_unreadable": len(evidence.unreadable)},
+        metrics={
+            "buckets_read": len(evidence.live),
+            "files_decoded": evidence.decoded[0],
+            "bytes_decoded": evidence.decoded[1],
+            "files_unreadable": len(evidence.unreadable),
+        },
         sample=bounded(evidence.unreadable),
-        description="Every data file and snapshot that was looked at could be decoded.",
+        description="Every page of every data file, and every examined snapshot, could be decoded.",
     )
 
 
 def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleResult]:
-    """All rules that suit the table, in a fixed order; see `rule_names`."""
+    """Run all rules that apply to the table, in a fixed order; see `rule_names`."""
     limits = limits or Limits()
     name = evidence.partition_name
     live, index = evidence.live, evidence.index
@@ -48,6 +58,7 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
         check_files_readable(evidence),
         check_referenced_files(evidence.expected, evidence.found),
         check_snapshot_chain(evidence.snapshots, latest_hint=evidence.latest_hint),
+        check_options_followed(evidence.schema),
     ]
     if not evidence.schema.primary_keys:
         return results
@@ -58,9 +69,9 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
         key_name=bytes.hex,
         across_partitions=mode is BucketMode.KEY_DYNAMIC,
     )
-    # Only keys whose hash is there twice were handed over; the figures speak of all that were read.
+    # Only keys whose hash is there twice were handed over; the metrics refer to all that were read.
     total = sum(len(h) for h in live.values())
-    results.append(replace(keys, figures={**keys.figures, "keys": total, "buckets": len(live)}))
+    results.append(replace(keys, metrics={**keys.metrics, "keys": total, "buckets": len(live)}))
     if mode is not BucketMode.HASH_DYNAMIC:
         return results
     touched = {place: hashes for place, hashes in index.items() if place in live}
@@ -74,7 +85,7 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
         check_bucket_rows(
             rows,
             # With index.type = bucket the key says its bucket, however many are there already.
-            target_rows=INT_MAX if options.raw.get("index.type") == "bucket" else options.dynamic_bucket_target_row_num,
+            target_rows=options.dynamic_bucket_target_row_num if _fills_buckets(evidence) else INT_MAX,
             max_buckets=options.dynamic_bucket_max_buckets,
             partition_name=name,
         ),
@@ -82,9 +93,13 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
     ]
 
 
+def _fills_buckets(evidence: TableEvidence) -> bool:
+    return find_type(IndexOptions(evidence.schema.options)).fills_buckets
+
+
 def rule_names(mode: BucketMode, *, keyed: bool) -> tuple[str, ...]:
-    """Names of the rules `verify` gives for a table of that bucket mode, in its order."""
-    names: tuple[str, ...] = ("files_readable", "referenced_files_exist", "snapshot_chain")
+    """Return the names of the rules `verify` gives for a table of that bucket mode, in its order."""
+    names: tuple[str, ...] = ("files_readable", "referenced_files_exist", "snapshot_chain", "options_followed")
     if keyed:
         names += ("primary_key_once",)
     if keyed and mode is BucketMode.HASH_DYNAMIC:

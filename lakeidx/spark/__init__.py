@@ -2,7 +2,7 @@
 
     from lakeidx.spark import lookup_join, read_table, register
 
-Names are loaded when they are asked for: a worker that only reads starts without the rest.
+Names are loaded when they are requested: a worker that only reads starts without the rest.
 """
 
 from __future__ import annotations

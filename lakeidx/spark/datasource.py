@@ -43,28 +43,28 @@ class LakeIdxDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format``."""
+        """Return the name for ``format``."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The columns that are read, in Spark's types."""
+        """Return the columns that are read, in Spark's types."""
         options = ReadOptions.parse(self.options)
         found = read_schema(options.open(), options)
         names = found.field_names if options.columns is None else options.columns
         return spark_schema(pa.schema([found.arrow_schema.field(found.field(n).name) for n in names]))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the columns in `schema`."""
+        """Make a reader of the columns in `schema`."""
         options = ReadOptions.parse(self.options)
         made = PushingTableReader if options.filter_pushdown else TableReader
         return made(options, schema.names, to_arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A reader that follows the snapshots."""
+        """Make a reader that follows the snapshots."""
         return TableStreamReader(ReadOptions.parse(self.options), schema.names, to_arrow_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of one batch."""
+        """Make a writer of one batch."""
         made: DataSourceWriter = resolve_name(_WRITER)(ReadOptions.parse(self.options), overwrite=overwrite)
         return made
 
@@ -83,7 +83,7 @@ def read_table(
     where: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """A table as a data frame that reads only some columns and rows."""
+    """Read a table as a data frame that holds only some columns and rows."""
     register(spark)
     reader = spark.read.format(FORMAT).options(**(options or {}))
     if columns is not None:
@@ -94,7 +94,7 @@ def read_table(
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Arrow columns in Spark's types.
+    """Convert Arrow columns to Spark's types.
 
     errors   UnsupportedError for a type that Spark does not have (TIME)
     """

@@ -1,27 +1,30 @@
 """Joins a Spark frame, batch or streaming, with the rows of a table by its primary key, looked up on the executors.
 
 Every Python worker keeps one `TableLookup` per table: open lookup files, hash indexes, decompressed blocks. Copies of lookup files
-from an object store lie in one directory per machine with a byte bound, which its workers share. Before each Arrow batch the worker
-looks whether there is a newer snapshot; a batch is answered from one snapshot.
+from an object store are in one directory per machine with a byte bound, which its workers share. Before each Arrow batch the worker
+looks whether there is a newer snapshot; a batch is answered from one snapshot. When the table was dropped and created again, the
+worker opens the new one; columns that it lacks stop the join.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, TableReplacedError
 from lakeidx.lookup.file_cache import LookupFileCache
-from lakeidx.lookup.point import TableLookup
+from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.spark.datasource import spark_schema
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.types import to_arrow
+
+T = TypeVar("T")
 
 _SHARD = "__lakeidx_shard"
 #: Of this worker process, by table.
@@ -55,7 +58,7 @@ def lookup_join(
     cache_dir: str | None = None,
     cache_bytes: int | None = None,
 ) -> DataFrame:
-    """The frame's rows, each with columns of the table's row of its key.
+    """Join the frame's rows, each with columns of the table's row of its key.
 
     on            the table's primary key columns, or frame column -> key column; all of the key, each once
     columns       the table's columns to add, or column -> name in the result; default all but the key
@@ -90,14 +93,30 @@ def lookup_join(
     return df.mapInArrow(_Joining(join), result)
 
 
-def _lookup_of(join: _Join) -> TableLookup:
-    """This worker's lookup of the table."""
+def _ask(join: _Join, question: Callable[[TableLookup], T]) -> T:
+    """Look up keys in this worker's lookup of the table; of the new table when it was dropped and created again."""
     key = (join.metadata.paths.root, join.metadata.paths.branch, join.cache_bytes)
-    found = _LOOKUPS.get(key)
-    if found is None:
-        disk = join.cache_bytes or join.metadata.latest_schema().table_options.lookup_cache_max_disk_size
-        found = _LOOKUPS[key] = TableLookup(join.metadata, files=LookupFileCache(join.cache_dir, disk))
-    return found
+    try:
+        if key not in _LOOKUPS:
+            _LOOKUPS[key] = _open_lookup(join, join.metadata)
+        return question(_LOOKUPS[key])
+    except TableReplacedError:
+        _LOOKUPS.pop(key, None)
+        _LOOKUPS[key] = _open_lookup(join, join.metadata.reopened())
+        return question(_LOOKUPS[key])
+
+
+def _open_lookup(join: _Join, metadata: TableMetadata) -> TableLookup:
+    schema = metadata.latest_schema()
+    asked = {k for _, k in join.keys} | {c for c, _ in join.columns}
+    missing = sorted(asked - set(schema.field_names))
+    if missing or sorted(schema.primary_keys) != sorted(k for _, k in join.keys):
+        why = f"no column {missing[0]!r}" if missing else f"the primary key {', '.join(schema.primary_keys)}"
+        raise InvalidInputError(
+            f"the table was created again and has {why}: start the join again", path=metadata.paths.root
+        )
+    disk = join.cache_bytes or schema.table_options.lookup_cache_max_disk_size
+    return TableLookup(metadata, files=LookupFileCache(join.cache_dir, disk))
 
 
 def _keys_of(join: _Join, batch: pa.RecordBatch) -> pa.Table:
@@ -112,7 +131,8 @@ class _Sharding:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            shards = _lookup_of(self._join).shards(_keys_of(self._join, batch))
+            keys = _keys_of(self._join, batch)
+            shards = _ask(self._join, lambda lookup, keys=keys: lookup.shards(keys))  # type: ignore[misc]
             yield pa.RecordBatch.from_arrays(
                 [*batch.columns, pa.array(shards, pa.int32())], names=[*batch.schema.names, _SHARD]
             )
@@ -126,7 +146,8 @@ class _Joining:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            answer = _lookup_of(self._join).lookup(_keys_of(self._join, batch))
+            keys = _keys_of(self._join, batch)
+            answer = _ask(self._join, lambda lookup, keys=keys: lookup.lookup(keys))  # type: ignore[misc]
             names = [n for n in batch.schema.names if n != _SHARD]
             arrays = [batch.column(batch.schema.get_field_index(n)) for n in names]
             for column, name in self._join.columns:

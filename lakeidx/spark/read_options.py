@@ -19,7 +19,9 @@
 ``batch-id``                               writes: a batch of the same name is committed once
 =========================================  ======================================================================================
 
-Other options that begin with ``scan.`` or ``incremental-`` are refused: a read that passed over one would give other rows.
+``versionAsOf`` is taken as ``scan.version``. Other options that begin with ``scan.`` or ``incremental-`` are refused, and so
+are the names under which other sources choose rows or states (``timestampAsOf``, ``snapshot-id``, ``branch`` …): a read that
+skipped one would give other rows.
 """
 
 from __future__ import annotations
@@ -27,17 +29,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.option_text import parse_size
+from lakeidx.options.descriptors import parse_size
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.incremental import IncrementalMode, snapshot_range
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.incremental import IncrementalMode, snapshot_range
 
 #: Bytes of a task when neither the read nor the table says: small tables still fill a few cores.
 DEFAULT_SPLIT_BYTES = 32 << 20
 _STORAGE = "storage."
 _CHOOSES_ROWS = ("scan.", "incremental-")
+_VERSION = ("scan.version", "versionasof")
+_STATE = "scan.snapshot-id, scan.tag-name or scan.timestamp-millis"
+_RANGE = "incremental-between or incremental-between-timestamp"
+#: Names by which Delta, Iceberg, Hudi and JDBC sources choose rows, in lower case, and what to write here.
+_OF_OTHER_SOURCES = {
+    **dict.fromkeys(
+        ("timestampasof", "as-of-timestamp", "as.of.instant", "snapshot-id", "snapshot", "timestamp", "tag", "version"), _STATE
+    ),
+    **dict.fromkeys(
+        ("startingversion", "startingtimestamp", "endingversion", "endingtimestamp", "readchangefeed", "readchangedata",
+         "start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp", "stream-from-timestamp",
+         "hoodie.datasource.query.type", "hoodie.datasource.read.begin.instanttime",
+         "hoodie.datasource.read.end.instanttime"),
+        _RANGE,
+    ),
+    **dict.fromkeys(("filter", "query", "predicates", "limit", "partition", "partitions"), "where, or filter the data frame"),
+    "branch": "the path of the table; branches are not read by Spark",
+    "consumer-id": "a checkpoint of the stream",
+}  # fmt: skip
 _KNOWN = frozenset({
     "scan.mode", "scan.snapshot-id", "scan.version", "scan.tag-name", "scan.timestamp-millis", "incremental-between",
     "incremental-between-timestamp", "incremental-between-scan-mode", "incremental-between-tag-to-snapshot",
@@ -72,14 +93,16 @@ class ReadOptions:
         given = {k.lower(): v for k, v in options.items()}
         path = given.get("path")
         if not path:
-            raise InvalidInputError('say which table: .load("/lake/db.db/flights") or .option("path", ...)')
+            raise InvalidInputError('name the table: .load("/lake/db.db/flights") or .option("path", ...)')
         columns = given.get("columns")
         mode = given.get("incremental-between-scan-mode", "auto")
         if mode not in {str(m.value) for m in IncrementalMode}:
             raise InvalidInputError(f"incremental-between-scan-mode: {mode!r} is not auto, delta, changelog or diff")
         for key in given:
             if key.startswith(_CHOOSES_ROWS) and key not in _KNOWN:
-                raise InvalidInputError(f"{key}: lakeidx does not have this option")
+                raise InvalidInputError(f"{key}: lakeidx does not have this option{_nearest(key)}")
+            if key in _OF_OTHER_SOURCES:
+                raise InvalidInputError(f"{key}: lakeidx does not have this option; write {_OF_OTHER_SOURCES[key]}")
         scan_mode = given.get("scan.mode", "default")
         if scan_mode not in ("default", "latest-full", "full", "latest", "from-snapshot"):
             raise InvalidInputError(f"scan.mode: {scan_mode!r} is not latest-full, latest or from-snapshot")
@@ -98,18 +121,18 @@ class ReadOptions:
             batch_id=given.get("batch-id"),
             between=between,
             between_times=None if times is None else (_int(times[0]), _int(times[1])),
-            version=given.get("scan.version"),
+            version=_one_of(given, _VERSION),
             filter_pushdown=_flag(given, "filter-pushdown"),
             tag_to_snapshot=_flag(given, "incremental-between-tag-to-snapshot"),
             storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},
         )
 
     def open(self) -> TableHandle:
-        """The table."""
+        """Open the table."""
         return TableHandle.open(self.path, self.storage or None)
 
     def state(self, metadata: TableMetadata) -> dict[str, int | str | None]:
-        """Arguments of `TableHandle.scan` for the state asked for."""
+        """Return the arguments of `TableHandle.scan` for the state requested."""
         snapshot, tag = self.snapshot, self.tag
         if self.version is not None:
             if self.version in metadata.tag_names():
@@ -119,7 +142,7 @@ class ReadOptions:
         return {"snapshot": snapshot, "tag": tag, "timestamp_ms": self.timestamp_ms}
 
     def diff(self, metadata: TableMetadata) -> tuple[Snapshot, Snapshot] | None:
-        """The earlier and the later state to compare; None for any other read."""
+        """Return the earlier and the later state to compare; None for any other read."""
         if self.between is None and self.between_times is None:
             return None
         tags = set(metadata.tag_names())
@@ -136,7 +159,7 @@ class ReadOptions:
         return before, after
 
     def incremental(self, metadata: TableMetadata) -> tuple[int, int] | None:
-        """(after, upto) of an incremental read; None for a read of one state."""
+        """Return (after, upto) of an incremental read; None for a read of one state."""
         if self.between_times is not None:
             return snapshot_range(metadata, *self.between_times)
         if self.between is None:
@@ -144,6 +167,17 @@ class ReadOptions:
         tags = set(metadata.tag_names())
         after, upto = (metadata.tag(t).id if t in tags else _int(t) for t in self.between)
         return after, upto
+
+
+def _nearest(key: str) -> str:
+    return f"; {did_you_mean(key, sorted(_KNOWN))}"
+
+
+def _one_of(given: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
+    values = {given[k] for k in keys if k in given}
+    if len(values) > 1:
+        raise InvalidInputError(f"{' and '.join(keys)} name different states")
+    return values.pop() if values else None
 
 
 def _pair(given: Mapping[str, str], key: str) -> tuple[str, str] | None:

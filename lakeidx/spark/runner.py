@@ -1,7 +1,10 @@
-"""Runs stage functions as Spark tasks. Rows cross Spark's shuffle as compressed Arrow blocks, never as rows.
+"""Run stage functions as Spark tasks. Rows cross Spark's shuffle as compressed Arrow blocks, never as rows.
 
-A map task yields its blocks as a binary column; Spark moves the few binary rows to the task that owns the block's target and
-sorts them there by (target, order); the reduce task reads them back as Arrow. There is one exchange.
+A map task yields one block per group of targets as a binary column; Spark moves the few binary rows to the task that owns the
+group and sorts them there by (group, order); the reduce task reads them back as Arrow and cuts them by target. There is one
+exchange.
+
+Items of a map travel as rows when they are many, each to its own task: inside the function every task would read them all.
 
 Errors of lakeidx inside a task come back as values and are raised in the driver as they are; anything else fails the Spark
 task, so that Spark's own retries and messages apply.
@@ -14,16 +17,17 @@ import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakeidx.errors import InternalError, LakeIdxError
-from lakeidx.pipeline.runner import Block, pack_targets
+from lakeidx.tasks.routed_rows import Block, GroupBlock, RoutedRows, TargetGroups, by_target, cut_rows, group_targets
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,12 +42,22 @@ TASKS_PER_SLOT = 4
 TASK_WEIGHT = 400_000
 
 _RESULT_SCHEMA = "number long, ok boolean, result binary"
-_BLOCK_SCHEMA = "task int, target int, ord int, piece int, payload binary"
-_ERROR_TARGET = -1
+_BLOCK_SCHEMA = "task int, group int, ord int, piece int, payload binary"
+_ITEM_SCHEMA = pa.schema([("task", pa.int32()), ("number", pa.int64()), ("item", pa.binary())])
+_ERROR_GROUP = -1
+
+#: Bytes of pickled items that a function may carry; every task reads them all.
+CLOSURE_BYTES = 128 << 10
+
+#: Tasks of a map per slot of the cluster; more items than that share tasks, heaviest first as they come.
+MAP_TASKS_PER_SLOT = 64
+
+# Keys of a block's Arrow schema: which targets its rows go to, and whether a target is alone in its group.
+_TARGETS, _LENGTHS, _ALONE = b"lakeidx.targets", b"lakeidx.lengths", b"lakeidx.alone"
 
 
 class SparkRunner:
-    """A `lakeidx.pipeline.runner.Runner` on a Spark session (classic or Connect).
+    """A `lakeidx.tasks.runner.Runner` on a Spark session (classic or Connect).
 
     session       the session; never its sparkContext
     parallelism   slots of the cluster; None = asked of the session's configuration
@@ -59,22 +73,26 @@ class SparkRunner:
         return self._parallelism
 
     def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
-        """See `lakeidx.pipeline.runner.Runner.map`."""
+        """See `lakeidx.tasks.runner.Runner.map`."""
         if not items:
             return []
-        frame = self._numbers(len(items)).mapInArrow(_settling(_map_function(task, list(items))), _RESULT_SCHEMA)
-        return _collect(frame, len(items))
+        payloads = [_pickled(item) for item in items]
+        if sum(map(len, payloads)) <= CLOSURE_BYTES:
+            numbers = self._numbers(len(items))
+            return _collect(numbers.mapInArrow(_settling(_map_function(task, payloads)), _RESULT_SCHEMA), len(items))
+        rows = self._item_rows(payloads)
+        return _collect(rows.mapInArrow(_settling(_map_function(task, None)), _RESULT_SCHEMA), len(items))
 
     def shuffle(
         self,
-        split: Callable[[T], Iterable[Block]],
+        split: Callable[[T], Iterable[RoutedRows]],
         items: Sequence[T],
         combine: Callable[[int, Iterator[Block]], R],
         *,
         weights: Sequence[int],
         label: str,
     ) -> list[R]:
-        """See `lakeidx.pipeline.runner.Runner.shuffle`."""
+        """See `lakeidx.tasks.runner.Runner.shuffle`."""
         if not weights:
             return []
         frame = self.shuffle_frame(split, items, combine, weights=weights)
@@ -83,31 +101,38 @@ class SparkRunner:
 
     def shuffle_frame(
         self,
-        split: Callable[[T], Iterable[Block]],
+        split: Callable[[T], Iterable[RoutedRows]],
         items: Sequence[T],
         combine: Callable[[int, Iterator[Block]], R],
         *,
         weights: Sequence[int],
     ) -> DataFrame:
-        """The query of a shuffle, one row per target: its plan holds one exchange, of binary blocks."""
-        tasks = pack_targets(weights, task_count(sum(weights), self._parallelism))
-        count = max(tasks) + 1
-        split_blocks = _settling(_split_function(split, list(items), tasks))
+        """Build the query of a shuffle, one row per target: its plan holds one exchange, of binary blocks."""
+        groups = group_targets(weights, task_count(sum(weights), self._parallelism))
+        split_blocks = _settling(_split_function(split, list(items), groups))
         blocks = self._numbers(len(items)).mapInArrow(split_blocks, _BLOCK_SCHEMA)
-        moved = _to_tasks(blocks, count).sortWithinPartitions("target", "ord", "piece")
+        moved = _to_tasks(blocks, groups.tasks).sortWithinPartitions("group", "ord", "piece")
         return moved.mapInArrow(_settling(_combine_function(combine)), _RESULT_SCHEMA)
 
     def _numbers(self, count: int) -> DataFrame:
         return self.session.range(0, count, 1, numPartitions=count)
 
+    def _item_rows(self, payloads: Sequence[bytes]) -> DataFrame:
+        """Make one row per item, spread over tasks in turn."""
+        count = min(len(payloads), self._parallelism * MAP_TASKS_PER_SLOT)
+        numbers = range(len(payloads))
+        columns = [[n % count for n in numbers], list(numbers), payloads]
+        table = pa.table([pa.array(c, f.type) for c, f in zip(columns, _ITEM_SCHEMA, strict=True)], schema=_ITEM_SCHEMA)
+        return _to_tasks(self.session.createDataFrame(table), count).select("number", "item")
+
 
 def task_count(weight: int, slots: int) -> int:
-    """How many reduce tasks a shuffle of that weight gets: as many as its weight is worth, 1 to TASKS_PER_SLOT per slot."""
+    """Return the number of reduce tasks for a shuffle of that weight, 1 to TASKS_PER_SLOT per slot."""
     return max(slots, min(slots * TASKS_PER_SLOT, weight // TASK_WEIGHT))
 
 
 def session_slots(session: SparkSession) -> int:
-    """How many tasks the session runs at a time, as far as its configuration tells."""
+    """Return the number of tasks the session runs at a time, if its configuration shows it."""
     master = str(session.conf.get("spark.master", "") or "")
     if master.startswith("local["):
         inside = master[len("local[") : -1].split(",")[0]
@@ -134,7 +159,7 @@ def _to_tasks(blocks: DataFrame, count: int) -> DataFrame:
 
 @contextmanager
 def _small_batches(session: SparkSession) -> Iterator[None]:
-    """Blocks are large values: few of them may stand in one Arrow batch between Spark and Python."""
+    """Limit the rows of Arrow batches between Spark and Python, since blocks are large values."""
     key = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = str(session.conf.get(key, "10000"))
     session.conf.set(key, "8")
@@ -150,7 +175,7 @@ def _collect(frame: DataFrame, count: int) -> list[Any]:
     seen = 0
     failures: list[LakeIdxError] = []
     for number, ok, payload in zip(*(table.column(c).to_pylist() for c in ("number", "ok", "result")), strict=True):
-        value = pickle.loads(payload)
+        value = pickle.loads(payload)  # noqa: S301 - pickled by this job, sent by Spark
         if not ok:
             failures.append(value)
             continue
@@ -159,7 +184,7 @@ def _collect(frame: DataFrame, count: int) -> list[Any]:
     if failures:
         raise failures[0]
     if seen != count:
-        raise InternalError(f"{count} tasks were to give a result, {seen} did")
+        raise InternalError(f"{count} tasks should have returned a result, {seen} did")
     return out
 
 
@@ -171,7 +196,7 @@ _settled = False
 
 
 def _settle() -> None:
-    """Spare the collector what a worker has loaded: Spark collects garbage after every task, and modules are a lot of it."""
+    """Freeze the garbage collector after imports: Spark runs gc.collect() after each task and would scan all loaded modules."""
     global _settled
     if not _settled:
         gc.collect()
@@ -200,13 +225,20 @@ def _result(number: int, ok: bool, value: Any) -> pa.RecordBatch:
 
 
 def _map_function(
-    task: Callable[[T], R], items: list[T]
+    task: Callable[[T], R], payloads: list[bytes] | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Run the task on items.
+
+    payloads   the pickled items by number; None when each item is in a column of its own row
+    """
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
+            numbers = batch.column(0).to_pylist()
+            found = [payloads[n] for n in numbers] if payloads is not None else batch.column(1).to_pylist()
+            for number, payload in zip(numbers, found, strict=True):
                 try:
-                    yield _result(number, True, task(items[number]))
+                    yield _result(number, True, task(pickle.loads(payload)))  # noqa: S301 - pickled by this job, sent by Spark
                 except LakeIdxError as error:
                     yield _result(number, False, error)
 
@@ -214,70 +246,102 @@ def _map_function(
 
 
 def _split_function(
-    split: Callable[[T], Iterable[Block]], items: list[T], tasks: list[int]
+    split: Callable[[T], Iterable[RoutedRows]], items: list[T], groups: TargetGroups
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 try:
-                    for block in split(items[number]):
-                        yield from _encode(block, tasks[block.target])
+                    for routed in split(items[number]):
+                        for block in cut_rows(routed, groups):
+                            yield from _encode(block, groups)
                 except LakeIdxError as error:
                     # Every reduce task would do; the first one raises it.
-                    yield _row(0, _ERROR_TARGET, number, 0, _pickled(error))
+                    yield _row(0, _ERROR_GROUP, number, 0, _pickled(error))
 
     return run
 
 
-def _encode(block: Block, task: int) -> Iterator[pa.RecordBatch]:
+def _encode(block: GroupBlock, groups: TargetGroups) -> Iterator[pa.RecordBatch]:
     rows = block.rows
-    pieces = max(1, -(-rows.nbytes // BLOCK_BYTES))
+    alone = groups.sizes[block.group] == 1
+    # A group of many targets is small by its making; only a target that is alone comes in pieces.
+    pieces = max(1, -(-rows.nbytes // BLOCK_BYTES)) if alone else 1
     length = max(1, -(-rows.num_rows // pieces))
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
     for piece, start in enumerate(range(0, max(rows.num_rows, 1), length)):
+        cut = rows.slice(start, length)
+        lengths = np.array([cut.num_rows], np.int64) if alone else block.lengths
+        schema = rows.schema.with_metadata(
+            {
+                **(rows.schema.metadata or {}),
+                _TARGETS: block.targets.astype("<i4").tobytes(),
+                _LENGTHS: lengths.astype("<i8").tobytes(),
+                _ALONE: b"1" if alone else b"0",
+            }
+        )
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
-            writer.write_table(rows.slice(start, length))
-        yield _row(task, block.target, block.order, piece, sink.getvalue())
+        with pa.ipc.new_stream(sink, schema, options=options) as writer:
+            writer.write_table(cut)
+        yield _row(int(groups.task_of[block.group]), block.group, block.order, piece, sink.getvalue())
 
 
-def _row(task: int, target: int, order: int, piece: int, payload: pa.Buffer | bytes) -> pa.RecordBatch:
+def _decode(group: int, order: int, payload: pa.Buffer) -> tuple[GroupBlock, bool]:
+    """Decode the block, and whether its target is alone in its group."""
+    rows = pa.ipc.open_stream(payload).read_all()
+    metadata = dict(rows.schema.metadata)
+    targets = np.frombuffer(metadata.pop(_TARGETS), "<i4")
+    lengths = np.frombuffer(metadata.pop(_LENGTHS), "<i8")
+    alone = metadata.pop(_ALONE) == b"1"
+    return GroupBlock(group, order, rows.replace_schema_metadata(metadata or None), targets, lengths), alone
+
+
+def _row(task: int, group: int, order: int, piece: int, payload: pa.Buffer | bytes) -> pa.RecordBatch:
     buffer = pa.py_buffer(payload) if isinstance(payload, bytes) else payload
     offsets = pa.py_buffer(pa.array([0, buffer.size], pa.int32()).buffers()[1])
     binary = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, buffer])
-    numbers = [pa.array([v], pa.int32()) for v in (task, target, order, piece)]
-    return pa.record_batch([*numbers, binary], names=["task", "target", "ord", "piece", "payload"])
+    numbers = [pa.array([v], pa.int32()) for v in (task, group, order, piece)]
+    return pa.record_batch([*numbers, binary], names=["task", "group", "ord", "piece", "payload"])
 
 
 def _combine_function(
     combine: Callable[[int, Iterator[Block]], R],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Buffer]]:
-        for batch in batches:
-            targets, orders = batch.column("target").to_pylist(), batch.column("ord").to_pylist()
-            payloads = batch.column("payload")
-            for i, (target, order) in enumerate(zip(targets, orders, strict=True)):
-                yield target, order, payloads[i].as_buffer()
-
-    def blocks(group: Iterator[tuple[int, int, pa.Buffer]]) -> Iterator[Block]:
-        for target, order, payload in group:
-            yield Block(target, order, pa.ipc.open_stream(payload).read_all())
-
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         failed = False
-        for target, group in groupby(rows(batches), key=lambda row: row[0]):
-            if target == _ERROR_TARGET:
+        for group, received in groupby(_received(batches), key=lambda row: row[0]):
+            if group == _ERROR_GROUP:
                 failed = True
-                for _, number, payload in group:
-                    yield _result(number, False, pickle.loads(payload))
+                for _, number, payload in received:
+                    yield _result(number, False, pickle.loads(payload))  # noqa: S301 - pickled by this job, sent by Spark
             elif failed:
-                # The stage has failed; what this task would write, nobody would use.
-                for _ in group:
+                # The stage has failed; what this task would write, no one would use.
+                for _ in received:
                     pass
             else:
-                try:
-                    yield _result(target, True, combine(target, blocks(group)))
-                except LakeIdxError as error:
-                    yield _result(target, False, error)
+                for target, blocks in _by_target(received):
+                    try:
+                        yield _result(target, True, combine(target, blocks))
+                    except LakeIdxError as error:
+                        yield _result(target, False, error)
 
     return run
+
+
+def _received(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.Buffer]]:
+    """Return (group, order, payload) of every block of a reduce task."""
+    for batch in batches:
+        groups, orders = batch.column("group").to_pylist(), batch.column("ord").to_pylist()
+        payloads = batch.column("payload")
+        for i, (group, order) in enumerate(zip(groups, orders, strict=True)):
+            yield group, order, payloads[i].as_buffer()
+
+
+def _by_target(received: Iterator[tuple[int, int, pa.Buffer]]) -> Iterator[tuple[int, Iterator[Block]]]:
+    """Yield the blocks of one group, target by target; those of a target that is alone are read one after another."""
+    decoded = (_decode(*row) for row in received)
+    first, alone = next(decoded)
+    blocks = chain([first], (block for block, _ in decoded))
+    if not alone:
+        return by_target(blocks)
+    return iter([(int(first.targets[0]), (b for block in blocks for b in block.blocks()))])

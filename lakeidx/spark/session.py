@@ -37,7 +37,7 @@ def get_session(
     app_name: str = "lakeidx",
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A Spark session.
+    """Get or start a Spark session.
 
     master    ``local[*]``, ``spark://host:7077``, ...; None = what spark-submit or the environment says, else local[*]
     remote    Spark Connect address ``sc://host:15002``; None = SPARK_REMOTE when set

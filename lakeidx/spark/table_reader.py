@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
-from lakeidx.errors import InvalidInputError
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import TRUE, Predicate, and_
 from lakeidx.spark.filters import push
 from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
 from lakeidx.table.handle import TableHandle, bind_where
-from lakeidx.table.incremental import plan_incremental
-from lakeidx.table.incremental_diff import DiffPlan, DiffUnit, plan_diff, read_diff
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan import ScanUnit, TableScan
-from lakeidx.table.scan_plan import ScanPlan
+from lakeidx.table.scan.incremental import plan_incremental
+from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit, plan_diff, read_diff
+from lakeidx.table.scan.plan import ScanPlan
+from lakeidx.table.scan.table_scan import ScanUnit, TableScan
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class DiffSplit(InputPartition):
 
 
 def make_splits(scan: TableScan, *, target_bytes: int, open_cost: int) -> list[Split]:
-    """Sections packed into splits of about the same size: largest first, each to the lightest split.
+    """Pack sections into splits of about the same size: largest first, each to the lightest split.
 
     A section stays whole, for its files are merged. A table without rows to read gives no split.
     """
@@ -63,7 +63,7 @@ def make_splits(scan: TableScan, *, target_bytes: int, open_cost: int) -> list[S
 
 
 def _packed(sized: Sequence[tuple[int, int, T]], target_bytes: int) -> list[list[T]]:
-    """(size, number, unit) in lists of about the same size, by number within each."""
+    """Pack (size, number, unit) into lists of about the same size, by number within each."""
     count = min(len(sized), max(1, -(-sum(s for s, _, _ in sized) // target_bytes))) if sized else 0
     loads: list[tuple[int, int, list[tuple[int, T]]]] = [(0, i, []) for i in range(count)]
     for size, number, unit in sorted(sized, key=lambda s: (-s[0], s[1])):
@@ -83,7 +83,7 @@ class TableReader(DataSourceReader):
         self.pushed: Predicate = TRUE
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One split per task."""
+        """Return one split per task."""
         table, schema = self._table_and_schema()
         states = self.options.diff(table.metadata)
         if states is None:
@@ -96,7 +96,7 @@ class TableReader(DataSourceReader):
         return [DiffSplit(alone, units) for units in _packed(sized, target)]
 
     def scan(self) -> TableScan:
-        """The planned scan."""
+        """Plan the scan."""
         table, schema = self._table_and_schema()
         where = and_((bind_where(self.options.where, schema), self.pushed))
         between = self.options.incremental(table.metadata)
@@ -106,7 +106,7 @@ class TableReader(DataSourceReader):
         return table.scan(where=where, columns=self.columns, **self.options.state(table.metadata))  # type: ignore[arg-type]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of one split."""
+        """Read the rows of one split."""
         return read_split(self.options, self.columns, self.arrow_schema, partition)
 
     def _table_and_schema(self) -> tuple[TableHandle, Any]:
@@ -118,13 +118,17 @@ class PushingTableReader(TableReader):
     """Takes Spark's filters as well; on request only, see `lakeidx.spark.datasource`."""
 
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Take the filters that lakeidx applies exactly; Spark applies the rest."""
+        """Accept the filters that lakeidx applies exactly; Spark applies the rest."""
         self.pushed, left = push(filters, self._table_and_schema()[1].fields)
         yield from left
 
 
 class TableStreamReader(DataSourceStreamReader):
-    """Follows the snapshots of a table: the whole state first (unless `scan.mode` says otherwise), then what each adds."""
+    """Follows the snapshots of a table: the whole state first (unless `scan.mode` says otherwise), then what each adds.
+
+    An offset holds the id and the identity of the snapshot the stream has read; a stream whose snapshot was rolled back or
+    replaced stops, for the rows it has given are not in the table any more.
+    """
 
     def __init__(self, options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema) -> None:
         self.options = options
@@ -132,10 +136,10 @@ class TableStreamReader(DataSourceStreamReader):
         self.arrow_schema = arrow_schema
         self._table: TableHandle | None = None
 
-    def initialOffset(self) -> dict[str, int]:
-        """Snapshot 0: nothing was read; the first range then begins with a whole state."""
+    def initialOffset(self) -> dict[str, Any]:
+        """Return snapshot 0: nothing was read; the first range then begins with a whole state."""
         if self.options.scan_mode == "latest":
-            return {"snapshot": self._latest()}
+            return self._newest()
         if self.options.scan_mode == "from-snapshot":
             if self.options.snapshot is None:
                 raise InvalidInputError("scan.mode from-snapshot needs scan.snapshot-id")
@@ -144,18 +148,24 @@ class TableStreamReader(DataSourceStreamReader):
             return {"snapshot": max(self.options.snapshot, earliest) - 1, "incremental": 1}
         return {"snapshot": 0}
 
-    def latestOffset(self, start: dict[str, int] | None = None, limit: object = None) -> dict[str, int]:
-        """The newest snapshot."""
-        latest = self._latest()
-        if start is not None and start["snapshot"] >= latest:
-            return start
-        return {"snapshot": latest}
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: object = None) -> dict[str, Any]:
+        """Return the newest snapshot.
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Splits of the snapshots in (start, end]."""
+        errors   InvalidInputError when the snapshot at `start` was rolled back or replaced
+        """
+        newest = self._newest()
+        if start is None:
+            return newest
+        self._check_history(start)
+        return start if start["snapshot"] >= newest["snapshot"] else newest
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Plan splits of the snapshots in (start, end]."""
         first, last = start["snapshot"], end["snapshot"]
+        self._check_history(start)
         if first >= last:
             return []
+        self._check_history(end)
         table = self._open()
         if first == 0 and not start.get("incremental"):
             scan = table.scan(where=self.options.where, columns=self.columns, snapshot=last)
@@ -166,14 +176,14 @@ class TableStreamReader(DataSourceStreamReader):
         return splits_of(scan, self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of one split."""
+        """Read the rows of one split."""
         return read_split(self.options, self.columns, self.arrow_schema, partition)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Nothing to do: offsets lie in Spark's checkpoint."""
+        """Do nothing: offsets are in Spark's checkpoint."""
 
     def stop(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def _open(self) -> TableHandle:
         if self._table is None:
@@ -183,12 +193,33 @@ class TableStreamReader(DataSourceStreamReader):
     def _metadata(self) -> TableMetadata:
         return self._open().metadata
 
-    def _latest(self) -> int:
-        return self._metadata().latest_snapshot_id() or 0
+    def _newest(self) -> dict[str, Any]:
+        latest = self._metadata().latest_snapshot()
+        return {"snapshot": 0} if latest is None else {"snapshot": latest.id, "identity": latest.identity}
+
+    def _check_history(self, offset: dict[str, Any]) -> None:
+        """Raise InvalidInputError when the snapshot of an offset is not in the table's history any more.
+
+        One that has expired cannot be compared; offsets of older checkpoints have no identity.
+        """
+        if "identity" not in offset:
+            return
+        metadata, number = self._metadata(), offset["snapshot"]
+        try:
+            if metadata.snapshot(number).identity == offset["identity"]:
+                return
+        except NotFoundError:
+            if (metadata.earliest_snapshot_id() or 0) > number:
+                return
+        raise InvalidInputError(
+            f"the stream has read up to snapshot {number}, which was rolled back or replaced since: start a new stream, with a "
+            "new checkpoint",
+            path=metadata.paths.snapshot(number),
+        )
 
 
 def read_schema(table: TableHandle, options: ReadOptions) -> Any:
-    """The schema a read has: the newest, or that of the state it travels to."""
+    """Return the schema a read has: the newest, or that of the state it travels to."""
     if options.between is not None or options.between_times is not None:
         return table.schema
     state = options.state(table.metadata)
@@ -198,13 +229,13 @@ def read_schema(table: TableHandle, options: ReadOptions) -> Any:
 
 
 def splits_of(scan: TableScan, options: ReadOptions) -> list[Split]:
-    """The splits of a scan."""
+    """Return the splits of a scan."""
     target, cost = split_sizes(scan.plan.schema, options)
     return make_splits(scan, target_bytes=target, open_cost=cost)
 
 
 def split_sizes(schema: TableSchema, options: ReadOptions) -> tuple[int, int]:
-    """(bytes of a split, least bytes a file counts) by the options of the read, then those of the table."""
+    """Return (bytes of a split, least bytes a file counts) by the options of the read, then those of the table."""
     table = schema.table_options
     said = "source.split.target-size" in schema.options
     target = options.split_bytes or (table.source_split_target_size if said else DEFAULT_SPLIT_BYTES)
@@ -215,7 +246,7 @@ def split_sizes(schema: TableSchema, options: ReadOptions) -> tuple[int, int]:
 def read_split(
     options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema, split: InputPartition | None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of one split in the Arrow types that Spark expects."""
+    """Read the rows of one split in the Arrow types that Spark expects."""
     metadata = options.open().metadata
     if isinstance(split, DiffSplit):
         found = (rows for unit in split.units for rows in read_diff(metadata, split.plan, unit, columns))

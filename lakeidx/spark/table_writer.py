@@ -11,15 +11,18 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from lakeidx.batch.artifacts import IngestReport, StagedPart
+from lakeidx.batch.parts import PART_ROWS, write_part
+from lakeidx.batch.row_content import content_of, join_contents
+from lakeidx.batch.stages.rerun import begin_run, check_rows
+from lakeidx.batch.upsert import finish_batch, make_context, new_batch_id
 from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline.artifacts import IngestReport, StagedPart
-from lakeidx.pipeline.ingest import cast_piece
-from lakeidx.pipeline.landing import LandingOptions, Piece, check_columns
-from lakeidx.pipeline.parts import PART_ROWS, write_part
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import finish_batch, make_context, new_batch_id
+from lakeidx.landing.cast_rows import cast_piece
+from lakeidx.landing.read import LandingOptions, Piece, check_columns
+from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.table.ordered_threads import available_cores
+from lakeidx.tasks.ordered_threads import available_cores
+from lakeidx.tasks.runner import LocalRunner
 
 
 @dataclass
@@ -28,6 +31,7 @@ class StagedRows(WriterCommitMessage):
 
     parts: tuple[StagedPart, ...]
     rows: int
+    content: int
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -54,17 +58,20 @@ class TableWriter(DataSourceArrowWriter):
         attempt = context.taskAttemptId() if context is not None else 0
         parts: list[StagedPart] = []
         waiting: list[pa.RecordBatch] = []
-        rows = staged = 0
+        rows = staged = content = 0
 
         def flush() -> None:
-            nonlocal staged
+            nonlocal staged, content
             piece = Piece(pa.Table.from_batches(waiting), rows - sum(b.num_rows for b in waiting) + 1)
             check_columns(piece.rows.column_names, schema.fields, LandingOptions(), "the data frame")
-            kept, rejected = cast_piece(piece, schema.fields, "the data frame")
+            kept, rejected = cast_piece(
+                piece, schema.fields, "the data frame", keys=(*schema.primary_keys, *schema.partition_keys)
+            )
             if rejected.num_rows:
                 first = rejected.slice(0, 1).to_pylist()[0]
                 raise InvalidInputError(f"row {first['line']} of task {number}: {first['reason']}")
             parts.append(write_part(table.store, f"{self.directory}-{attempt}", number, len(parts), kept))
+            content += content_of(kept, schema)
             staged += sum(b.num_rows for b in waiting)
             waiting.clear()
 
@@ -77,10 +84,10 @@ class TableWriter(DataSourceArrowWriter):
                 flush()
         if waiting:
             flush()
-        return StagedRows(tuple(parts), rows)
+        return StagedRows(tuple(parts), rows, content)
 
     def commit(self, messages: list[Any]) -> None:
-        """Take all staged rows through assignment, write and commit."""
+        """Run all staged rows through assignment, write and commit."""
         started = time.monotonic()
         table = self.options.open()
         staged = [m for m in messages if m is not None]
@@ -88,21 +95,30 @@ class TableWriter(DataSourceArrowWriter):
         context = make_context(
             table.metadata, self.batch_id, runner=LocalRunner(available_cores()), overwrite=self.mode
         )
+        begin_run(table.metadata, context.files)
+        rows, content = sum(m.rows for m in staged), join_contents([m.content for m in staged])
+        done = context.files.read(IngestReport)
+        if done is not None:
+            # Rows that were cast to other columns than then cannot be compared, only their number.
+            check_rows(done, None, rows, content=content if done.schema_id == self.schema_id else None)
         report = IngestReport(
             batch_id=self.batch_id,
             schema_id=self.schema_id,
             sources=(),
             parts=tuple(parts),
-            rows_in=sum(m.rows for m in staged),
+            rows_in=rows,
             rows_rejected=0,
             rejected_path=None,
             reject_reasons={},
             seconds=time.monotonic() - started,
+            table_id=table.metadata.table_id,
+            content=content,
         )
         context.files.close(report)
         finish_batch(context, lambda stage: None)
+        compact_after_commit(table.metadata, context.runner)
 
     def abort(self, messages: list[Any]) -> None:
-        """Nothing was published; remove what was staged."""
+        """Remove the staged files; nothing was published."""
         table = self.options.open()
         table.store.delete_many(p.path for m in messages if m is not None for p in m.parts)

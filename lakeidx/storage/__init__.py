@@ -1,4 +1,8 @@
-"""Where tables lie: a small port over local disks and S3-compatible object stores."""
+"""Where tables lie: a small port over local disks and S3-compatible object stores.
+
+Import `open_store`, the port `ObjectStore` and the path functions; this is the only package that imports fsspec or s3fs.
+Stores that fail or count on purpose live in `lakeidx.testing`; paths of a table's files in `lakeidx.format.paths`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile, join, name_of, parent_of
 from lakeidx.storage.local import LocalStore
-from lakeidx.storage.s3 import S3Store
+from lakeidx.storage.s3.store import S3Store
 
 __all__ = [
     "FileInfo",
@@ -26,10 +30,10 @@ _S3_SCHEMES = ("s3", "s3a", "s3n")
 
 
 def open_store(uri: str, storage_options: Mapping[str, Any] | None = None) -> ObjectStore:
-    """The store a path or URI lies in.
+    """Return the store a path or URI is in.
 
     uri              a local path, ``file:`` URI, or ``s3://bucket/...`` (also s3a, s3n); any path of the store will do
-    storage_options  for S3 see `lakeidx.storage.s3.S3Store`; none for local paths
+    storage_options  for S3 see `lakeidx.storage.s3.store.S3Store`; none for local paths
     errors           InvalidInputError for an option that is not known; UnsupportedError for another scheme
     """
     if not isinstance(uri, str) or not uri:

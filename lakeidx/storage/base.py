@@ -1,7 +1,7 @@
 """The object store port: everything lakeidx asks of a place where tables lie.
 
 Paths are full strings in the caller's spelling (``/lake/db.db/t/snapshot/LATEST``, ``file:///lake/...``,
-``s3://bucket/lake/...``); paths given back start with the directory that was asked for. A directory exists as soon as a file lies
+``s3://bucket/lake/...``); paths given back start with the directory that was requested. A directory exists as soon as a file lies
 below it; a missing one lists as empty.
 
 Errors of every method: NotFoundError for a missing file, InvalidInputError where access is denied, UnavailableError when the
@@ -47,11 +47,11 @@ class OutputFile(Protocol):
         ...
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Return the bytes written so far."""
         ...
 
     def flush(self) -> None:
-        """Hand on what is buffered; gives no promise of durability."""
+        """Flush the buffer; does not guarantee durability."""
         ...
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class OutputFile(Protocol):
         ...
 
     def abort(self) -> None:
-        """Give the file up; nothing stays behind."""
+        """Abort the file; nothing is left behind."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -73,15 +73,15 @@ class WriteOnly:
     """What Arrow asks of a file it writes to, and the ``with`` block of an `OutputFile`: close when all went well, else abort."""
 
     def readable(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class WriteOnly:
         raise NotImplementedError
 
     def abort(self) -> None:
-        """Give the file up; the class below says how."""
+        """Abort the file; the subclass defines how."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -119,39 +119,39 @@ class ObjectStore(Protocol):
         ...
 
     def fresh_session(self) -> ObjectStore:
-        """The same store with connections of its own."""
+        """Return the same store with connections of its own."""
         ...
 
     def get(self, path: str) -> bytes:
-        """The whole file."""
+        """Read the whole file."""
         ...
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes offset .. offset + length; fewer when the file ends before."""
+        """Read bytes offset .. offset + length; fewer when the file ends before."""
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several (offset, length) of one file, fetched side by side where that helps."""
+        """Read several (offset, length) of one file, fetched side by side where that helps."""
         ...
 
     def size(self, path: str) -> int:
-        """Bytes of a file."""
+        """Return the bytes of a file."""
         ...
 
     def info(self, path: str) -> FileInfo | None:
-        """What is known of one file, None when there is no file of that name."""
+        """Return what is known of one file, None when there is no file of that name."""
         ...
 
     def exists(self, path: str) -> bool:
-        """True when a file or a directory has that name."""
+        """Return True when a file or a directory has that name."""
         ...
 
     def list(self, dir: str) -> list[FileInfo]:
-        """Files and directories directly below, sorted by name; empty when the directory is missing. Never stale."""
+        """List the files and directories directly below, sorted by name; empty when the directory is missing. Never stale."""
         ...
 
     def walk(self, dir: str) -> Iterator[FileInfo]:
-        """All files below, at any depth, without directories; order not defined."""
+        """List all files below, at any depth, without directories; order not defined."""
         ...
 
     def put(self, path: str, data: bytes) -> None:
@@ -162,7 +162,7 @@ class ObjectStore(Protocol):
         """Write a file that must not exist: True when this call made it, False when it was there (then nothing changed).
 
         Of any number of callers racing for one path exactly one gets True, and readers never see a part of the content.
-        errors   CommitUnknownError when the store did not say whether it took the file: read it back; UnavailableError when it
+        errors   CommitUnknownError when the store did not confirm the write of the file: read it back; UnavailableError when it
                  certainly did not
         """
         ...
@@ -180,7 +180,7 @@ class ObjectStore(Protocol):
         ...
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
-        """Random access for Arrow's readers; `size`, when the caller knows it, saves a request."""
+        """Open a file for random access by Arrow's readers; `size`, when the caller knows it, saves a request."""
         ...
 
     def open_output(self, path: str) -> OutputFile:
@@ -189,15 +189,15 @@ class ObjectStore(Protocol):
 
 
 def join(dir: str, *names: str) -> str:
-    """A path below a directory."""
+    """Join a path below a directory."""
     return "/".join((dir.rstrip("/") or "", *names))
 
 
 def name_of(path: str) -> str:
-    """The last part of a path."""
+    """Return the last part of a path."""
     return path.rstrip("/").rpartition("/")[2]
 
 
 def parent_of(path: str) -> str:
-    """The directory a path lies in."""
+    """Return the directory a path is in."""
     return path.rstrip("/").rpartition("/")[0] or "/"

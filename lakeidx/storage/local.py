@@ -27,7 +27,7 @@ _MISSING = (FileNotFoundError, NotADirectoryError)
 
 
 def local_path(path: str) -> str:
-    """The operating system's path of a plain path or a ``file:`` URI.
+    """Return the operating system's path of a plain path or a ``file:`` URI.
 
     Nothing is unescaped: a ``%2F`` in a partition directory is part of its name, in a URI too (as Hadoop's Path has it).
     """
@@ -45,7 +45,7 @@ def local_path(path: str) -> str:
 
 
 def translate(e: OSError, path: str) -> LakeIdxError:
-    """The lakeidx error of an operating system error."""
+    """Convert an operating system error to lakeidx's."""
     if isinstance(e, _MISSING):
         return NotFoundError("no such file", path=path)
     if isinstance(e, IsADirectoryError):
@@ -54,7 +54,7 @@ def translate(e: OSError, path: str) -> LakeIdxError:
         return InvalidInputError(f"access denied: {e.strerror}", path=path)
     if e.errno in (errno.ENAMETOOLONG, errno.EINVAL):
         return InvalidInputError(f"not a usable path: {e.strerror}", path=path)
-    return UnavailableError(f"the disk said: {e.strerror or e}", path=path)
+    return UnavailableError(f"the file system reported: {e.strerror or e}", path=path)
 
 
 class LocalStore:
@@ -81,14 +81,14 @@ class LocalStore:
         return f"local:{os.stat(path).st_dev}"
 
     def fresh_session(self) -> LocalStore:
-        """The same store: a disk has no sessions."""
+        """Return the same store: a disk has no sessions."""
         return LocalStore(self._uri, sync=self._sync)
 
     def __repr__(self) -> str:
         return f"LocalStore({self._uri!r})"
 
     def get(self, path: str) -> bytes:
-        """The whole file."""
+        """Read the whole file."""
         try:
             with open(local_path(path), "rb") as f:
                 return f.read()
@@ -96,11 +96,11 @@ class LocalStore:
             raise translate(e, path) from e
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes offset .. offset + length; fewer when the file ends before."""
+        """Read bytes offset .. offset + length; fewer when the file ends before."""
         return self.get_ranges(path, [(offset, length)])[0]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several (offset, length) of one file."""
+        """Read several (offset, length) of one file."""
         try:
             with open(local_path(path), "rb", buffering=0) as f:
                 fd = f.fileno()
@@ -109,11 +109,11 @@ class LocalStore:
             raise translate(e, path) from e
 
     def size(self, path: str) -> int:
-        """Bytes of a file."""
+        """Return the bytes of a file."""
         return self._stat_file(path).st_size
 
     def info(self, path: str) -> FileInfo | None:
-        """What is known of one file, None when there is no file of that name."""
+        """Return what is known of one file, None when there is no file of that name."""
         try:
             stat = self._stat_file(path)
         except NotFoundError:
@@ -121,20 +121,20 @@ class LocalStore:
         return FileInfo(path, os.path.basename(local_path(path)), stat.st_size, stat.st_mtime_ns // 1_000_000, False)
 
     def exists(self, path: str) -> bool:
-        """True when a file or a directory has that name."""
+        """Return True when a file or a directory has that name."""
         return os.path.exists(local_path(path))
 
     def list(self, dir: str) -> list[FileInfo]:
-        """Files and directories directly below, sorted by name; empty when the directory is missing."""
+        """List the files and directories directly below, sorted by name; empty when the directory is missing."""
         return sorted(self._scan(dir), key=lambda info: info.name)
 
     def walk(self, dir: str) -> Iterator[FileInfo]:
-        """All files below, at any depth."""
+        """List all files below, at any depth; directories that are links are not entered, since they lead elsewhere."""
         for info in self._scan(dir):
-            if info.is_dir:
-                yield from self.walk(info.path)
-            else:
+            if not info.is_dir:
                 yield info
+            elif not os.path.islink(local_path(info.path)):
+                yield from self.walk(info.path)
 
     def put(self, path: str, data: bytes) -> None:
         """Write or replace a file."""
@@ -200,7 +200,7 @@ class LocalStore:
         return True
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
-        """Random access for Arrow's readers."""
+        """Open a file for random access by Arrow's readers."""
         try:
             return pa.OSFile(local_path(path), "rb")
         except OSError as e:
@@ -233,7 +233,7 @@ class LocalStore:
                         is_dir = entry.is_dir()
                         stat = entry.stat()
                     except FileNotFoundError:
-                        continue  # deleted by someone else meanwhile
+                        continue  # deleted by someone else in the meantime
                     yield FileInfo(
                         f"{prefix}/{entry.name}",
                         entry.name,
@@ -315,11 +315,11 @@ class LocalOutput(WriteOnly):
             raise translate(e, self._path) from e
 
     def tell(self) -> int:
-        """Bytes written so far."""
+        """Return the bytes written so far."""
         return self._file.tell()
 
     def flush(self) -> None:
-        """Hand on what is buffered."""
+        """Flush the buffer."""
         self._file.flush()
 
     def close(self) -> None:
@@ -339,7 +339,7 @@ class LocalOutput(WriteOnly):
             raise translate(e, self._path) from e
 
     def abort(self) -> None:
-        """Give the file up."""
+        """Abort the file."""
         if not self._file.closed:
             with contextlib.suppress(OSError):
                 self._file.close()

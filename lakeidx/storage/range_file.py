@@ -29,19 +29,19 @@ class RangeFile(io.RawIOBase):
         self._tail: bytes | None = None
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Where the next read begins."""
+        """Return where the next read begins."""
         return self._pos
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a position."""
+        """Seek to a position."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._pos, io.SEEK_END: self._size}[whence]
         if base + offset < 0:
             raise ValueError("seek before the start of the file")
@@ -49,11 +49,11 @@ class RangeFile(io.RawIOBase):
         return self._pos
 
     def size(self) -> int:
-        """Bytes of the file."""
+        """Return the bytes of the file."""
         return self._size
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The next bytes; all that are left for -1 or None."""
+        """Read the next bytes; all that are left for -1 or None."""
         left = max(0, self._size - self._pos)
         length = left if size is None or size < 0 else min(size, left)
         if length == 0:
@@ -70,12 +70,12 @@ class RangeFile(io.RawIOBase):
         return data
 
     def readall(self) -> bytes:
-        """All bytes that are left."""
+        """Read all remaining bytes."""
         return self.read(-1)
 
 
 def open_ranges(fetch: FetchRange, size: int) -> pa.NativeFile:
-    """Random access for Arrow over ranged reads.
+    """Open a file for random access by Arrow, over ranged reads.
 
     size   bytes of the file
     """

@@ -9,16 +9,17 @@ from lakeidx.data.engines import validate_merge_options
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index import validate_file_index_options
 from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema import TableSchema, encode_schema, new_schema
+from lakeidx.format.schema.feature_gate import warn_once
+from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_schema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import TRUE, Predicate, bind, parse_where
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.bucket_finder import make_bucket_finder
-from lakeidx.table.file_index_scan import FileIndexTest
 from lakeidx.table.metadata import TableMetadata, time_travel
-from lakeidx.table.scan import TableScan
-from lakeidx.table.scan_plan import PlanOptions, plan_scan
+from lakeidx.table.scan.bucket_finder import make_bucket_finder
+from lakeidx.table.scan.file_indexes import FileIndexTest
+from lakeidx.table.scan.plan import PlanOptions, plan_scan
+from lakeidx.table.scan.table_scan import TableScan
 
 
 class TableHandle:
@@ -33,12 +34,17 @@ class TableHandle:
     def open(cls, uri: str, storage_options: Mapping[str, Any] | None = None) -> Self:
         """Open the table in a directory.
 
+        What the table's options request and lakeidx does not do is logged once; uses that would go wrong are refused when
+        they are tried.
+
         uri      ``/lake/db.db/flights`` or ``s3://bucket/lake/db.db/flights``
         errors   NotFoundError when the directory is not a table
         """
         store = open_store(uri, storage_options)
-        schema = TableMetadata(store, TablePaths(uri)).latest_schema()
-        return cls(store, TablePaths.of(uri, schema))
+        metadata = TableMetadata.open(store, uri)
+        table = cls(store, metadata.paths)
+        table.metadata = metadata
+        return table
 
     @classmethod
     def create(
@@ -61,6 +67,7 @@ class TableHandle:
         table = cls(open_store(uri, storage_options), TablePaths.of(uri, schema))
         path = table.paths.schema(0)
         if not table.metadata.schema_ids() and table.store.put_if_absent(path, encode_schema(schema)):
+            warn_once(schema, uri)
             return table
         if not exist_ok:
             raise InvalidInputError("the table exists already", path=table.paths.root)
@@ -93,16 +100,17 @@ class TableHandle:
         limit: int | None = None,
         layers: PlanOptions | None = None,
     ) -> TableScan:
-        """Plan a scan of one state of the table; reading starts when its batches are asked for.
+        """Plan a scan of one state of the table; reading starts when its batches are requested.
 
         where    SQL text (``"carrier = 'UA' AND month >= 6"``) or a predicate
         state    newest unless one of `snapshot`, `tag`, `timestamp_ms` is given; time travel reads with the schema of
                  that time, the newest state with the newest schema
         layers   pruning layers that take part (for tests and comparisons)
         """
+        newest = self.schema
         found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
         travels = snapshot is not None or tag is not None or timestamp_ms is not None
-        schema = self.metadata.schema(found.schema_id) if travels and found is not None else self.schema
+        schema = self.metadata.schema(found.schema_id) if travels and found is not None else newest
         predicate = bind_where(where, schema)
         plan = plan_scan(
             self.metadata,
@@ -117,7 +125,7 @@ class TableHandle:
 
 
 def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:
-    """A filter as text or tree, bound to the schema's columns and types."""
+    """Bind a filter, text or tree, to the schema's columns and types."""
     if where is None:
         return TRUE
     if isinstance(where, str):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.codec.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.types import STRING_ROOTS, DataType, Root
@@ -34,7 +34,7 @@ class RankedFile:
 
 
 def key_order(value: Any, t: DataType) -> tuple[Any, ...]:
-    """What an internal value sorts by, in the order of key comparison: null first, else the type's order."""
+    """Return the key an internal value sorts by, in the order of key comparison: null first, else the type's order."""
     if value is None:
         return ()
     if t.root in STRING_ROOTS:
@@ -45,7 +45,7 @@ def key_order(value: Any, t: DataType) -> tuple[Any, ...]:
 
 
 def _float_order(value: float) -> int:
-    """A float as an integer in the order of Java's Double.compare: -0.0 below 0.0, NaN above all."""
+    """Map a float to an integer in the order of Java's Double.compare: -0.0 below 0.0, NaN above all."""
     if value != value:
         return 1 << 64
     (bits,) = struct.unpack("<q", struct.pack("<d", value))
@@ -81,7 +81,7 @@ def _decode_key(file: DataFileMeta, data: bytes, key_types: Sequence[DataType]) 
 
 
 def partition_intervals(files: Sequence[RankedFile]) -> list[list[list[RankedFile]]]:
-    """Sections in key order; each a list of runs; each run in key order.
+    """Partition files into sections in key order; each a list of runs; each run in key order.
 
     files    any order; ranked together
     order    runs of a section stand as Java's priority queue leaves them (it does not matter which comes first)
@@ -104,7 +104,7 @@ def partition_intervals(files: Sequence[RankedFile]) -> list[list[list[RankedFil
 
 
 def sections_of(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) -> tuple[Section, ...]:
-    """`partition_intervals` of plain files.
+    """Partition plain files into sections; see `partition_intervals`.
 
     errors   CorruptFileError naming the file whose bounds cannot be read
     """
@@ -115,7 +115,7 @@ def sections_of(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) ->
 
 
 def _pack_runs(files: list[RankedFile]) -> list[list[RankedFile]]:
-    """Files ordered by key into as few runs as possible: each goes behind the run that ends first, if that fits."""
+    """Pack the files ordered by key into as few runs as possible: each goes behind the run that ends first, if that fits."""
     heap: list[list[RankedFile]] = [[files[0]]]
     for file in files[1:]:
         top = _poll(heap)

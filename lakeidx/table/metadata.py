@@ -1,139 +1,167 @@
 """Reads a table's small metadata files: hints, snapshots, schemas, manifests, index manifests, tags.
 
-All of these files but the hints are written once under a name that is never used again, so what was decoded is kept:
-schemas and snapshots without bound (they are small), manifests by the bytes of their files.
+Manifests are read by `lakeidx.table.manifest_files`; their names are never used again. The names of snapshots and schemas are:
+after a rollback, after a branch was fast-forwarded, and when the table is dropped and created again. The newest snapshot is
+therefore read each time, and the snapshots before it are kept only while the newest one that was read is still in the table. A
+handle belongs to one table, which its first schema file identifies; when another table has its place, it stops with a
+TableReplacedError.
 
 source   org.apache.paimon.utils.SnapshotManager, HintFileUtils; org.apache.paimon.schema.SchemaManager, release 1.4.2
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+import hashlib
+from collections.abc import Iterator
 
-from lakeidx.errors import InvalidInputError, NotFoundError
-from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest
-from lakeidx.format.manifest import ManifestEntry, decode_manifest
-from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list
-from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema import TableSchema, decode_schema
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, TableReplacedError
+from lakeidx.format.paths import MAIN_BRANCH, TablePaths
+from lakeidx.format.schema.feature_gate import warn_once
+from lakeidx.format.schema.schema_file import TableSchema, decode_schema
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
-from lakeidx.storage.base import ObjectStore
-
-T = TypeVar("T")
-
-#: Bytes of encoded manifests whose decoded entries are kept.
-MANIFEST_CACHE_BYTES = 64 << 20
+from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.table.manifest_files import ManifestFiles
 
 #: How often a reader looks again when the snapshot it was told of has just been expired.
 _VANISHED_STEPS = 300
 
 
-class TableMetadata:
+class TableMetadata(ManifestFiles):
     """The metadata files of one table directory.
 
-    store   where the table lies
-    paths   names of its files
+    store      where the table lies
+    paths      names of its files
+    table_id   identity of the table (`table_id`); None: that of the table found at first use
     """
 
-    def __init__(self, store: ObjectStore, paths: TablePaths) -> None:
-        self.store = store
-        self.paths = paths
+    def __init__(self, store: ObjectStore, paths: TablePaths, *, table_id: str | None = None) -> None:
+        super().__init__(store, paths)
+        self._table_id = table_id
         self._schemas: dict[int, TableSchema] = {}
-        self._snapshots: dict[int, Snapshot] = {}
-        self._cache: OrderedDict[str, tuple[int, Any]] = OrderedDict()
-        self._cached_bytes = 0
-        self._lock = threading.Lock()
+        # By schema id: size and time of the file as listed when it was read, or seen to be the same.
+        self._schema_marks: dict[int, tuple[int, int]] = {}
+        self._head: Snapshot | None = None
+        self._looked = False
+        self._chain: dict[int, Snapshot] = {}
 
-    def __getstate__(self) -> tuple[ObjectStore, TablePaths]:
+    def __getstate__(self) -> tuple[ObjectStore, TablePaths, str | None]:
         # Spark tasks get a fresh cache: what the driver has decoded is not worth its bytes.
-        return self.store, self.paths
+        return self.store, self.paths, self._table_id
 
-    def __setstate__(self, state: tuple[ObjectStore, TablePaths]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def __setstate__(self, state: tuple[ObjectStore, TablePaths, str | None]) -> None:
+        self.__init__(*state[:2], table_id=state[2])  # type: ignore[misc]
+
+    @classmethod
+    def open(cls, store: ObjectStore, root: str, *, branch: str = MAIN_BRANCH) -> TableMetadata:
+        """Open the table that is in a directory now; NotFoundError when there is none."""
+        opened = cls(store, TablePaths(root, branch=branch))
+        schema = opened.latest_schema()
+        warn_once(schema, root)
+        opened.paths = TablePaths.of(root, schema, branch=branch)
+        return opened
+
+    def reopened(self) -> TableMetadata:
+        """Return the table that lies here now, whatever table this handle was opened on."""
+        return TableMetadata.open(self.store, self.paths.root, branch=self.paths.branch)
 
     # -- snapshots ---------------------------------------------------------------------------------------------
 
     def snapshot_ids(self) -> list[int]:
-        """Ids of all snapshots that are there now, ascending (one listing)."""
+        """Return the ids of all snapshots that are there now, ascending (one listing)."""
         return self._ids_in(self.paths.snapshot_dir, "snapshot-")
 
-    def latest_snapshot_id(self) -> int | None:
-        """Id of the newest snapshot, None for a table without one.
-
-        The hint is believed only if the next id does not exist; otherwise the directory is listed.
-        """
-        hint = self._hint(self.paths.latest)
-        if hint and not self.has_snapshot(hint + 1) and self.has_snapshot(hint):
-            return hint
-        ids = self.snapshot_ids()
-        return ids[-1] if ids else None
-
     def earliest_snapshot_id(self) -> int | None:
-        """Id of the oldest snapshot that is still there."""
-        hint = self._hint(self.paths.earliest)
+        """Return the id of the oldest snapshot that is still there."""
+        hint = self.earliest_hint()
         if hint is not None and self.store.exists(self.paths.snapshot(hint)):
             return hint
         ids = self.snapshot_ids()
         return ids[0] if ids else None
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
-        """One snapshot; NotFoundError names the ids that exist."""
-        found = self._snapshots.get(snapshot_id)
-        if found is not None:
-            return found
-        path = self.paths.snapshot(snapshot_id)
+        """Read one snapshot as it is now; NotFoundError names the ids that exist."""
         try:
-            data = self.store.get(path)
-        except NotFoundError:
+            snapshot = self._read_snapshot(snapshot_id)
+        except NotFoundError as error:
+            self._chain.pop(snapshot_id, None)
             ids = self.snapshot_ids()
             have = f"snapshots {ids[0]} to {ids[-1]} exist" if ids else "the table has no snapshot"
-            raise NotFoundError(f"snapshot {snapshot_id} does not exist; {have}", path=path) from None
-        snapshot = decode_snapshot(data, path)
-        self._snapshots[snapshot_id] = snapshot
+            raise NotFoundError(f"snapshot {snapshot_id} does not exist; {have}", path=error.path) from None
+        known = self._chain.get(snapshot_id)
+        if known is not None and known.identity != snapshot.identity:
+            self._forget_chain()
         return snapshot
 
-    def forget_snapshot(self, snapshot_id: int) -> None:
-        """Drop a snapshot from the cache: it was deleted or replaced."""
-        self._snapshots.pop(snapshot_id, None)
+    def earlier_snapshot(self, snapshot_id: int) -> Snapshot:
+        """Read a snapshot before the one `latest_snapshot` gave last; one that was read before is not read again.
+
+        For loops over a history; it may have expired since.
+        errors   NotFoundError
+        """
+        found = self._chain.get(snapshot_id)
+        if found is None:
+            found = self._chain[snapshot_id] = self.snapshot(snapshot_id)
+        return found
 
     def has_snapshot(self, snapshot_id: int) -> bool:
-        """True when snapshot-N exists now (asked of the store, never of the cache)."""
+        """Return True when snapshot-N exists now (by the store, never by the cache)."""
         return self.store.exists(self.paths.snapshot(snapshot_id))
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest snapshot; steps forward when expiry takes one away between the look and the read."""
+        """Read the newest snapshot now; step forward when expiry takes one away between the look and the read.
+
+        The hint is valid only if the next id does not exist; otherwise the directory is listed.
+        cost     three small requests; one more when there is a newer one than at the last call
+        errors   TableReplacedError
+        """
         for _ in range(_VANISHED_STEPS):
-            snapshot_id = self.latest_snapshot_id()
-            if snapshot_id is None:
-                return None
-            try:
-                return self.snapshot(snapshot_id)
-            except NotFoundError:
-                continue
+            hint = self.latest_hint()
+            if hint and not self.has_snapshot(hint + 1):
+                found = self._snapshot_or_none(hint)
+                if found is not None:
+                    return self._follow(found)
+            ids = self.snapshot_ids()
+            if not ids:
+                return self._follow(None)
+            found = self._snapshot_or_none(ids[-1])
+            if found is not None:
+                return self._follow(found)
         raise NotFoundError(
             "the newest snapshot vanished again and again while it was read", path=self.paths.snapshot_dir
         )
 
+    def latest_hint(self) -> int | None:
+        """Read the id that the hint LATEST names; None when it is missing or cannot be read."""
+        return self._hint(self.paths.latest)
+
+    def earliest_hint(self) -> int | None:
+        """Read the id that the hint EARLIEST names; snapshots before it are being deleted, or are deleted."""
+        return self._hint(self.paths.earliest)
+
+    def latest_snapshot_id(self) -> int | None:
+        """Return the id of the newest snapshot, None for a table without one."""
+        latest = self.latest_snapshot()
+        return None if latest is None else latest.id
+
     def snapshots(self) -> Iterator[Snapshot]:
-        """All snapshots, ascending; those that expire meanwhile are passed over."""
+        """Read all snapshots, ascending; those that expire while reading are skipped."""
+        self.latest_snapshot()
         for snapshot_id in self.snapshot_ids():
             try:
-                yield self.snapshot(snapshot_id)
+                yield self.earlier_snapshot(snapshot_id)
             except NotFoundError:
                 continue
 
     def snapshot_at(self, timestamp_ms: int) -> Snapshot:
-        """The newest snapshot whose time is at or before `timestamp_ms` (epoch ms)."""
+        """Find the newest snapshot whose time is at or before `timestamp_ms` (epoch ms)."""
         best: Snapshot | None = None
+        self.latest_snapshot()
         ids = self.snapshot_ids()
         low, high = 0, len(ids) - 1
         # Commit times do not decrease with the id, so a binary search reads few of a long history.
         while low <= high:
             middle = (low + high) // 2
-            snapshot = self.snapshot(ids[middle])
+            snapshot = self.earlier_snapshot(ids[middle])
             if snapshot.time_millis <= timestamp_ms:
                 best, low = snapshot, middle + 1
             else:
@@ -143,7 +171,7 @@ class TableMetadata:
         return best
 
     def tag(self, name: str) -> Snapshot:
-        """The snapshot a tag keeps; NotFoundError names the tags that exist."""
+        """Read the snapshot a tag keeps; NotFoundError names the tags that exist."""
         path = self.paths.tag(name)
         try:
             data = self.store.get(path)
@@ -153,18 +181,19 @@ class TableMetadata:
         return decode_snapshot(data, path)
 
     def tag_names(self) -> list[str]:
-        """Names of all tags, sorted."""
+        """List the names of all tags, sorted."""
         prefix = "tag-"
-        return sorted(f.name[len(prefix) :] for f in self.store.list(self.paths.tag_dir) if f.name.startswith(prefix))
+        found = (f for f in self.store.list(self.paths.tag_dir) if f.name.startswith(prefix) and not f.is_dir)
+        return sorted(f.name[len(prefix) :] for f in found)
 
     # -- schemas -----------------------------------------------------------------------------------------------
 
     def schema_ids(self) -> list[int]:
-        """Ids of all schemas, ascending."""
-        return self._ids_in(self.paths.schema_dir, "schema-")
+        """Return the ids of all schemas, ascending."""
+        return sorted(self._list_schemas())
 
     def schema(self, schema_id: int) -> TableSchema:
-        """One schema version."""
+        """Read one schema version."""
         found = self._schemas.get(schema_id)
         if found is None:
             path = self.paths.schema(schema_id)
@@ -172,51 +201,107 @@ class TableMetadata:
         return found
 
     def latest_schema(self) -> TableSchema:
-        """The newest schema; InvalidInputError when the directory is not a table."""
-        ids = self.schema_ids()
-        if not ids:
+        """Read the newest schema; NotFoundError when the directory is not a table.
+
+        errors   TableReplacedError
+        """
+        listed = self._list_schemas()
+        if not listed:
+            if self._table_id is not None:
+                raise TableReplacedError("the table was dropped; it has no schema any more", path=self.paths.root)
             raise NotFoundError(
                 "not a Paimon table: it has no schema/schema-0; create it with `lakeidx table create`",
                 path=self.paths.root,
             )
-        return self.schema(ids[-1])
+        self._check_schemas(listed)
+        return self.schema(max(listed))
 
-    # -- manifests ---------------------------------------------------------------------------------------------
+    @property
+    def table_id(self) -> str:
+        """What tells the table from another one that is created in its place: SHA-256 of its first schema file.
 
-    def manifest_list(self, name: str) -> list[ManifestFileMeta]:
-        """Entries of one manifest list."""
-        return self._cached(self.paths.manifest(name), decode_manifest_list)
+        That file holds the time the table was created, and never changes.
+        """
+        if self._table_id is None:
+            self.latest_schema()
+        assert self._table_id is not None
+        return self._table_id
 
-    def manifest(self, name: str) -> list[ManifestEntry]:
-        """Entries of one manifest; callers must not change the list."""
-        return self._cached(self.paths.manifest(name), decode_manifest)
-
-    def index_manifest(self, name: str | None) -> list[IndexEntry]:
-        """Entries of one index manifest; none for a snapshot without."""
-        return [] if name is None else self._cached(self.paths.manifest(name), decode_index_manifest)
-
-    def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
-        """All data manifests of a snapshot: base list, then delta list."""
-        return [*self.manifest_list(snapshot.base_manifest_list), *self.manifest_list(snapshot.delta_manifest_list)]
+    def all_schemas(self) -> list[TableSchema]:
+        """Return every schema the table has had."""
+        return [self.schema(i) for i in self.schema_ids()]
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def _cached(self, path: str, decode: Callable[[bytes, str], list[T]]) -> list[T]:
-        with self._lock:
-            hit = self._cache.get(path)
-            if hit is not None:
-                self._cache.move_to_end(path)
-                return hit[1]
-        data = self.store.get(path)
-        value = decode(data, path)
-        with self._lock:
-            if path not in self._cache:
-                self._cache[path] = (len(data), value)
-                self._cached_bytes += len(data)
-            while self._cached_bytes > MANIFEST_CACHE_BYTES and len(self._cache) > 1:
-                _, (size, _dropped) = self._cache.popitem(last=False)
-                self._cached_bytes -= size
-        return value
+    def _read_snapshot(self, snapshot_id: int) -> Snapshot:
+        path = self.paths.snapshot(snapshot_id)
+        snapshot = decode_snapshot(self.store.get(path), path)
+        if snapshot.id != snapshot_id:
+            raise CorruptFileError(f"by its name snapshot {snapshot_id}, but it says {snapshot.id}", path=path)
+        return snapshot
+
+    def _snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:
+        try:
+            return self._read_snapshot(snapshot_id)
+        except NotFoundError:
+            return None
+
+    def _follow(self, head: Snapshot | None) -> Snapshot | None:
+        """Set the newest snapshot; drop cached metadata when it does not continue the last one."""
+        before = self._head
+        if before is None:
+            if self._looked and head is not None:
+                # There was none when we looked before: the first one, or another table's.
+                self._forget_chain()
+        elif not self._continues(before, head):
+            self._forget_chain()
+        self._head, self._looked = head, True
+        if head is not None:
+            self._chain[head.id] = head
+        return head
+
+    def _continues(self, before: Snapshot, head: Snapshot | None) -> bool:
+        """Return True when `before`, once the newest snapshot, is still part of the history that ends at `head`.
+
+        Then all snapshots before it are, too: a rollback takes the newest first.
+        """
+        if head is None or head.id < before.id:
+            return False
+        there = head if head.id == before.id else self._snapshot_or_none(before.id)
+        return there is not None and there.identity == before.identity
+
+    def _forget_chain(self) -> None:
+        """Handle another history, or one that expired behind us: it may be that of another table, too."""
+        self._head = None
+        self._chain.clear()
+        self._schemas.clear()
+        self._schema_marks.clear()
+        if self._table_id is not None:
+            self.latest_schema()
+
+    def _list_schemas(self) -> dict[int, FileInfo]:
+        prefix = "schema-"
+        listed = (f for f in self.store.list(self.paths.schema_dir) if f.name.startswith(prefix))
+        return {int(f.name[len(prefix) :]): f for f in listed if f.name[len(prefix) :].isdigit()}
+
+    def _check_schemas(self, listed: dict[int, FileInfo]) -> None:
+        """Drop cached schemas whose files were replaced; TableReplacedError when the first one is another table's."""
+        first = min(listed)
+        marks = {i: (f.size, f.mtime_ms) for i, f in listed.items()}
+        self._schemas = {i: s for i, s in self._schemas.items() if self._schema_marks.get(i, ()) == marks.get(i)}
+        if self._schema_marks.get(first) != marks[first]:
+            path = self.paths.schema(first)
+            data = self.store.get(path)
+            found = hashlib.sha256(data).hexdigest()
+            if self._table_id is None:
+                self._table_id = found
+            elif self._table_id != found:
+                raise TableReplacedError(
+                    "the table was dropped and created again since it was opened; open it again", path=self.paths.root
+                )
+            if first == max(listed):
+                self._schemas[first] = decode_schema(data, path)
+        self._schema_marks = marks
 
     def _hint(self, path: str) -> int | None:
         try:
@@ -236,7 +321,7 @@ class TableMetadata:
 def time_travel(
     metadata: TableMetadata, *, snapshot_id: int | None = None, tag: str | None = None, timestamp_ms: int | None = None
 ) -> Snapshot | None:
-    """The snapshot a read asks for: one of id, tag or timestamp, or the newest; None for a table without snapshots."""
+    """Find the snapshot a read asks for: one of id, tag or timestamp, or the newest; None for a table without snapshots."""
     asked = [n for n, v in (("snapshot", snapshot_id), ("tag", tag), ("timestamp", timestamp_ms)) if v is not None]
     if len(asked) > 1:
         raise InvalidInputError(f"a scan reads one state: give only one of {', '.join(asked)}")

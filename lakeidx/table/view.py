@@ -1,6 +1,6 @@
 """A snapshot's state: which data files and index files are live in it.
 
-Folding manifest entries is pure; loading filters manifests by the partitions asked for before it reads them, so the cost
+Folding manifest entries is pure; loading filters manifests by the partitions requested before it reads them, so the cost
 follows the partitions a batch touches.
 
 source   org.apache.paimon.manifest.FileEntry#mergeEntries, org.apache.paimon.operation.AbstractFileStoreScan, release 1.4.2
@@ -12,14 +12,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.codec.binary_row import decode_row, split_arity
+import numpy as np
+
+from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.manifest_list import ManifestFileMeta
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.entries import NO_ENTRIES, Entries, KeepPartitions, live_files, of_partitions
+from lakeidx.table.intervals import key_order
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.types import DataType
 
@@ -39,18 +43,18 @@ class SnapshotView:
 
     snapshot: Snapshot | None
     schema: TableSchema
-    entries: tuple[ManifestEntry, ...]
+    entries: Entries
     index: tuple[IndexEntry, ...]
 
     def by_bucket(self) -> dict[tuple[bytes, int], list[DataFileMeta]]:
-        """Live data files per (partition bytes, bucket)."""
+        """Return the live data files per (partition bytes, bucket)."""
         out: dict[tuple[bytes, int], list[DataFileMeta]] = {}
         for entry in self.entries:
             out.setdefault((entry.partition, entry.bucket), []).append(entry.file)
         return out
 
     def hash_index(self) -> dict[bytes, dict[int, IndexEntry]]:
-        """HASH index files: partition bytes -> bucket -> entry."""
+        """Return the HASH index files: partition bytes -> bucket -> entry."""
         out: dict[bytes, dict[int, IndexEntry]] = {}
         for entry in self.index:
             if entry.index_type == HASH_INDEX:
@@ -58,16 +62,15 @@ class SnapshotView:
         return out
 
     def max_sequence_numbers(self) -> dict[tuple[bytes, int], int]:
-        """Largest sequence number of each bucket's live files."""
-        out: dict[tuple[bytes, int], int] = {}
-        for entry in self.entries:
-            key = (entry.partition, entry.bucket)
-            out[key] = max(out.get(key, -1), entry.file.max_sequence_number)
-        return out
+        """Return the largest sequence number of each bucket's live files."""
+        numbers, places = self.entries.places()
+        top = np.full(len(places), -1, np.int64)
+        np.maximum.at(top, numbers, self.entries.column("max_sequence"))
+        return dict(zip(places, top.tolist(), strict=True))
 
 
 def fold_entries(entries: Iterable[ManifestEntry], *, where: str) -> list[ManifestEntry]:
-    """Merge ADD and DELETE entries, in list order, into the live ADD entries.
+    """Merge ADD and DELETE entries, in list order, into the live ADD entries; the scalar twin of `live_files`.
 
     where    what the error message names (the snapshot's manifest list)
     errors   CorruptFileError for a file added twice
@@ -101,24 +104,25 @@ def decode_partition_dict(partition: bytes, schema: TableSchema) -> dict[str, An
 
 
 def data_file_path(metadata: TableMetadata, entry: ManifestEntry) -> str:
-    """Where the data file of a manifest entry lies."""
-    partition = decode_partition_dict(entry.partition, metadata.latest_schema())
+    """Return where the data file of a manifest entry lies."""
     file = entry.file
+    # The partition columns are those of every schema of the table.
+    partition = decode_partition_dict(entry.partition, metadata.schema(file.schema_id))
     return metadata.paths.data_file(partition, entry.bucket, file.file_name, external_path=file.external_path)
 
 
 def manifest_may_hold(meta: ManifestFileMeta, partitions: Sequence[tuple[Any, ...]], types: Sequence[DataType]) -> bool:
-    """False only if the manifest's partition statistics rule out every one of the partitions (internal values)."""
+    """Return False only if the manifest's partition statistics rule out every one of the partitions (internal values)."""
     if not types:
         return True
     low = decode_row(split_arity(meta.partition_stats.min_values)[1], types)
     high = decode_row(split_arity(meta.partition_stats.max_values)[1], types)
     for values in partitions:
         inside = True
-        for value, lo, hi in zip(values, low, high, strict=True):
+        for value, lo, hi, t in zip(values, low, high, types, strict=True):
             if value is None or lo is None or hi is None:
                 continue
-            if value < lo or value > hi:
+            if not key_order(lo, t) <= key_order(value, t) <= key_order(hi, t):
                 inside = False
                 break
         if inside:
@@ -134,17 +138,14 @@ def load_view(
     partitions   only these (partition bytes); None = all
     """
     if snapshot is None:
-        return SnapshotView(None, metadata.latest_schema(), (), ())
+        return SnapshotView(None, metadata.latest_schema(), NO_ENTRIES, ())
     schema = metadata.schema(snapshot.schema_id)
-    wanted = None if partitions is None else set(partitions)
-    decoded = None if wanted is None else [decode_partition(p, schema) for p in wanted]
-    entries: list[ManifestEntry] = []
-    for meta in metadata.data_manifests(snapshot):
-        if decoded is not None and not manifest_may_hold(meta, decoded, schema.partition_types):
-            continue
-        read = metadata.manifest(meta.file_name)
-        entries.extend(read if wanted is None else (e for e in read if e.partition in wanted))
-    live = fold_entries(entries, where=metadata.paths.manifest(snapshot.base_manifest_list))
-    index = metadata.index_manifest(snapshot.index_manifest)
-    kept = index if wanted is None else [e for e in index if e.partition in wanted]
-    return SnapshotView(snapshot, schema, tuple(live), tuple(kept))
+    metas = metadata.data_manifests(snapshot)
+    keep: KeepPartitions | None = None
+    if partitions is not None:
+        decoded = [decode_partition(p, schema) for p in partitions]
+        metas = [m for m in metas if manifest_may_hold(m, decoded, schema.partition_types)]
+        keep = of_partitions(partitions)
+    live = live_files(metadata.manifests(metas, keep=keep), where=metadata.paths.manifest(snapshot.base_manifest_list))
+    index = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)
+    return SnapshotView(snapshot, schema, live, tuple(index))

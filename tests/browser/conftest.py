@@ -74,7 +74,7 @@ class DagsterUI:
 @pytest.fixture(scope="session")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
     """`python -m dagster_project.ui` over landing files of flights, ended by Ctrl-C."""
-    from jobs.prepare_flights import read_flights
+    from dagster_project.flights.prepare import read_flights
 
     work = tmp_path_factory.mktemp("ui")
     write_landing_files(work / "landing" / "flights", read_flights())

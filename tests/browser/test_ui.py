@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 LOCATION = "locations/dagster_project.definitions"
 JOB = "nycflights__flights__batch"
 COMMIT = "assets/nycflights/flights/commit"
+TABLE = "assets/nycflights/flights"
 
 
 def picture(ui: DagsterUI, page: Any, name: str, *, settle_ms: int = 1500) -> None:
@@ -61,7 +62,7 @@ def test_one_partition_is_materialized_and_succeeds(ui: DagsterUI, page: Any) ->
 
 
 def test_checks_and_plots_stand_on_the_asset_page(ui: DagsterUI, page: Any) -> None:
-    page.goto(f"{ui.url}/{COMMIT}?view=checks")
+    page.goto(f"{ui.url}/{TABLE}?view=checks")
     for check in ("hash_in_one_bucket", "live_keys_indexed", "primary_key_once", "referenced_files_exist"):
         page.get_by_text(check, exact=True).first.wait_for()
     page.get_by_text("hash_in_one_bucket", exact=True).first.click()

@@ -10,15 +10,15 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from dagster_project.check_assets import batch_results, check_results, table_results
+from dagster_project.assets.checks import batch_results, check_results, table_results
+from lakeidx.batch.upsert import make_context
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
-from lakeidx.format.manifest import ManifestEntry, decode_manifest, encode_manifest
-from lakeidx.format.manifest_list import decode_manifest_list, encode_manifest_list
+from lakeidx.format.manifest import ManifestEntry, decode_manifest
 from lakeidx.format.snapshot import Snapshot, encode_snapshot
-from lakeidx.pipeline.partitions import current_batch
-from lakeidx.pipeline.upsert import make_context
+from lakeidx.pipeline_file.partitions import current_batch
 from lakeidx.table.view import load_view
+from lakeidx.testing.replaced_manifest import replace_manifest
 from tests.dagster.pipelines import Deployment
 
 
@@ -71,15 +71,9 @@ class Damaged:
 
     def edit_delta(self, change: Callable[[list[ManifestEntry]], list[ManifestEntry]]) -> None:
         """Change the newest snapshot's own manifest; sizes in its list and in the snapshot are put right."""
-        snapshot = self.snapshot()
-        list_path = self.root / "manifest" / snapshot.delta_manifest_list
-        metas = decode_manifest_list(list_path.read_bytes(), str(list_path))
-        path = self.root / "manifest" / metas[0].file_name
-        data = encode_manifest(change(decode_manifest(path.read_bytes(), str(path))))
-        path.write_bytes(data)
-        encoded = encode_manifest_list([replace(metas[0], file_size=len(data)), *metas[1:]])
-        list_path.write_bytes(encoded)
-        self.put_snapshot(replace(snapshot, delta_manifest_list_size=len(encoded)))
+        metadata = self.deployment.table.metadata
+        path = self.root / "manifest" / metadata.manifest_list(self.snapshot().delta_manifest_list)[0].file_name
+        replace_manifest(metadata, path.name, change(decode_manifest(path.read_bytes(), str(path))))
 
     def bucket_dir(self, entry: ManifestEntry) -> Path:
         return next(self.root.glob(f"p=*/bucket-*/{entry.file.file_name}")).parent

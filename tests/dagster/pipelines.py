@@ -16,7 +16,7 @@ import yaml
 from dagster_project.definitions import build_definitions
 from dagster_project.names import asset_job_name, batch_job_name, partitions_of, table_id
 from dagster_project.resources import SparkResource
-from lakeidx.pipeline.config import PipelineConfig, load_pipeline
+from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
@@ -136,7 +136,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return out
 
 
-def figures(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:
+def metrics(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:
     """Metadata of an asset's materialization in a run, by the last part of its name."""
     events = [e for e in result.get_asset_materialization_events() if e.asset_key and e.asset_key.path[-1] == asset]
     return {k.split("/")[-1]: v.value for k, v in events[-1].materialization.metadata.items()} if events else {}

@@ -11,11 +11,13 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from dagster_project.check_assets import NOT_BLOCKING, WARNINGS, build_specs, check_results, limits_of
+from dagster_project.assets.checks import NOT_BLOCKING, WARNINGS, build_specs, check_results, limits_of
+from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.manifest import ManifestEntry
-from lakeidx.pipeline.config import PipelineConfig
-from lakeidx.pipeline.partitions import current_batch
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.partitions import current_batch
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from tests.dagster.damage import Damaged, after_commit, red, rows, sample, three_batches, verified
@@ -148,8 +150,8 @@ def test_a_manifest_that_lost_a_file(damaged: Damaged) -> None:
 def test_a_manifest_of_other_size(damaged: Damaged) -> None:
     snapshot = damaged.snapshot()
     damaged.put_snapshot(replace(snapshot, base_manifest_list_size=(snapshot.base_manifest_list_size or 0) + 1))
-    found = verified(damaged.deployment)
-    assert red(found) == {"referenced_files_exist"}
+    with pytest.raises(CorruptFileError, match=r"manifest-list-\S+: the file has \d+ bytes, not \d+"):
+        verified(damaged.deployment)
 
 
 def test_a_data_file_in_two_buckets(damaged: Damaged) -> None:
@@ -231,7 +233,8 @@ def test_rows_that_are_not_accounted_for_stop_the_write(tmp_path: Path) -> None:
     assert d.run("a.parquet", selection=["ingest", "bucket_assignment"]).success
     batch = current_batch(d.table.store, d.table.paths, ["a.parquet"])
     report = tmp_path / "wh" / "_lakeidx" / "d" / "t" / batch.batch_id / "bucket_assignment.json"
-    report.write_text(json.dumps({**json.loads(report.read_text()), "inserts": 19}))
+    said = json.loads(unseal(report.read_bytes()))
+    report.write_bytes(seal(json.dumps({**said, "inserts": 19}).encode()))
     result = d.run("a.parquet", raise_on_error=False)
     assert red_checks(result) == {"batch_rows_accounted"}
     assert {e.asset_key.path[-1] for e in result.get_asset_materialization_events() if e.asset_key} == {

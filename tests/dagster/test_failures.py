@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 
 from dagster_project.failures import ERROR_KIND
@@ -31,6 +32,12 @@ MOMENTS = [
     for name in ("ingest.json", "bucket_assignment.json", "index_write.json", "snapshot-1", "commit.json")
     for when in ("before", "after")
 ] + [("changes.bin", "before")]
+
+
+def told_kind(event: dg.DagsterEvent) -> Any:
+    """The kind of error that a failed step has noted."""
+    assert event.step_failure_data.user_failure_data is not None
+    return event.step_failure_data.user_failure_data.metadata[ERROR_KIND].value
 
 
 def run_and_die(folder: str, name: str, when: str) -> None:
@@ -126,7 +133,7 @@ def test_trouble_that_stays_fails_the_run_with_its_kind_and_a_later_run_mends_it
     failed = d.run("a.parquet", raise_on_error=False)
     assert not failed.success
     events = [e for e in failed.all_events if e.is_step_failure]
-    said = events[0].step_failure_data.user_failure_data.metadata[ERROR_KIND].value
+    said = told_kind(events[0])
     assert diagnose({str(e.step_key): said for e in events}).kind == "disk_full"
     assert len([e for e in failed.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]) == 1
     trouble.left = 0
@@ -190,7 +197,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path, small_disk: Path) -> None:
         if result.success:
             break
         step = next(e for e in result.all_events if e.is_step_failure)
-        assert step.step_failure_data.user_failure_data.metadata[ERROR_KIND].value == "disk_full"
+        assert told_kind(step) == "disk_full"
         failed.append(str(step.step_key).rpartition("__")[2])
     assert result.success
     assert len(set(failed)) >= 3, failed

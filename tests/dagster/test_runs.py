@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 
-from tests.dagster.pipelines import Deployment, figures, red_checks
+from lakeidx.format.snapshot import Snapshot
+from tests.dagster.pipelines import Deployment, metrics, red_checks
 
 pytestmark = pytest.mark.dagster
+
+
+def newest(d: Deployment) -> Snapshot:
+    assert d.table.snapshot is not None
+    return d.table.snapshot
 
 
 def rows(low: int, high: int, text: str, p: int = 1) -> list[tuple[int, int, str | None]]:
@@ -25,15 +32,24 @@ def test_a_batch_goes_through_all_stages_and_its_checks_pass(tmp_path: Path) -> 
     assert red_checks(result) == set()
     evaluated = {e.check_name for e in result.get_asset_check_evaluations()}
     assert {"hash_in_one_bucket", "live_keys_indexed", "batch_rows_accounted", "staged_rows_committed"} <= evaluated
-    commit = figures(result, "commit")
+    commit = metrics(result, "commit")
     assert commit["inserts"] == 25
     assert commit["updates"] == 0
     assert commit["buckets"] == commit["new_buckets"] == 3
     assert commit["snapshot_id"] == 1
     for plot in ("plot_rows_per_bucket", "plot_levels_per_bucket", "plot_batch_history"):
         assert commit[plot].startswith("![") and "data:image/png;base64," in commit[plot]  # noqa: PT018
-    assert figures(result, "index_write")["write_amplification"] > 0
-    assert [c.name for c in figures(result, "commit").get("column_schema", ()) or ()] == []
+    assert metrics(result, "index_write")["write_amplification"] > 0
+    (table,) = [e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(["d", "t"])]
+    materialized = table.step_materialization_data.materialization
+    assert materialized.metadata["lakeidx/snapshot_id"].value == 1
+    assert materialized.metadata["dagster/table_name"].value == "d.t"
+    lineage: Any = materialized.metadata["dagster/column_lineage"].value
+    assert [(d.asset_key.path[-1], d.column_name) for d in lineage.deps_by_column["k"]] == [("landing", "k")]
+    assert materialized.tags["dagster/data_version"] == newest(d).uuid  # type: ignore[index]
+    assert {e.asset_key for e in result.get_asset_check_evaluations()} == {
+        dg.AssetKey(["d", "t"]), dg.AssetKey(["d", "t", "bucket_assignment"]),
+    }  # fmt: skip
 
 
 def test_a_partition_that_is_run_again_changes_nothing_unless_asked_to(tmp_path: Path) -> None:
@@ -46,11 +62,11 @@ def test_a_partition_that_is_run_again_changes_nothing_unless_asked_to(tmp_path:
     again = d.run("a.parquet")
     assert again.success
     assert d.content() == before
-    assert d.table.snapshot.id == 2
+    assert newest(d).id == 2
     asked = d.run("a.parquet", overwrite="partitions")
     assert asked.success
     assert d.content() == {(1, k): f"a{k}" for k in range(5)}
-    assert d.table.snapshot.commit_kind.value == "OVERWRITE"
+    assert newest(d).commit_kind.value == "OVERWRITE"
 
 
 def test_a_range_is_one_batch_and_its_partitions_count_as_committed(tmp_path: Path) -> None:
@@ -60,11 +76,11 @@ def test_a_range_is_one_batch_and_its_partitions_count_as_committed(tmp_path: Pa
     result = d.run("a.parquet", "b.parquet", "c.parquet")
     assert result.success
     assert red_checks(result) == set()
-    assert d.table.snapshot.id == 1
+    assert newest(d).id == 1
     assert d.content() == {(1, k): f"{'a' if k < 2 else 'b' if k < 4 else 'c'}{k}" for k in range(8)}
     # A partition of the range, run alone later, must not bring its older rows back.
     assert d.run("a.parquet").success
-    assert d.table.snapshot.id == 1
+    assert newest(d).id == 1
     assert d.content()[1, 3] == "b3"
 
 
@@ -78,7 +94,7 @@ def test_late_files_of_an_old_partition_are_upserted_without_the_rows_that_came_
     assert d.run("2026-01-01").success
     expected = {(1, k): f"{'first' if k < 2 else 'second' if k < 5 else 'late'}{k}" for k in range(9)}
     assert d.content() == expected
-    assert d.table.snapshot.id == 3
+    assert newest(d).id == 3
 
 
 def test_a_file_that_comes_again_with_other_content_is_a_new_batch(tmp_path: Path) -> None:
@@ -94,7 +110,7 @@ def test_rejected_rows_are_counted_and_shown(tmp_path: Path) -> None:
     d = Deployment(tmp_path)
     d.land("a.parquet", [(1, 1, "x")] * 3, ["+I", "?", "+U"])
     result = d.run("a.parquet")
-    ingest = figures(result, "ingest")
+    ingest = metrics(result, "ingest")
     assert ingest["rows_rejected"] == 1
     assert ingest["rejected_rows"].records[0].data["reason"].startswith("kind:")
     assert ingest["rejected_rows"].records[0].data["line"] == 2
@@ -136,9 +152,9 @@ def test_verification_and_expiry_jobs(tmp_path: Path) -> None:
     verified = d.run_asset("verification")
     assert verified.success
     assert red_checks(verified) == set()
-    assert figures(verified, "verification")["row_count"] == 12
+    assert metrics(verified, "verification")["row_count"] == 12
     dry = d.run_asset("snapshot_expiry", dry_run=True)
-    assert figures(dry, "snapshot_expiry")["snapshots_expired"] == 2
+    assert metrics(dry, "snapshot_expiry")["snapshots_expired"] == 2
     assert d.table.metadata.snapshot_ids() == [1, 2, 3]
     done = d.run_asset("snapshot_expiry")
     assert done.success
@@ -156,8 +172,8 @@ def test_compaction_keeps_rows_and_its_checks_pass(tmp_path: Path) -> None:
     result = d.run_asset("compaction", full=True)
     assert result.success
     assert red_checks(result) == set()
-    assert figures(result, "compaction")["buckets"] == 2
-    assert d.table.snapshot.commit_kind.value == "COMPACT"
+    assert metrics(result, "compaction")["buckets"] == 2
+    assert newest(d).commit_kind.value == "COMPACT"
     assert d.content() == before
 
 

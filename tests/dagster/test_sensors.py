@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 
 from dagster_project.resources import StoreResource
+from dagster_project.sensors.compaction import state_of
 from tests.dagster.pipelines import Deployment
 
 pytestmark = pytest.mark.dagster
@@ -70,7 +71,9 @@ def test_the_compaction_sensor_runs_when_sorted_runs_pile_up(tmp_path: Path) -> 
         d.land(f"{batch}.parquet", [(1, k, batch) for k in range(5)])
         d.run(f"{batch}.parquet")
     found = tick(d, name)
-    assert [r.run_key for r in found.run_requests or ()] == ["compaction-of-snapshot-5"]
+    assert [r.run_key for r in found.run_requests or ()] == [
+        f"compaction-of-snapshot-{state_of(d.table.metadata.snapshot(5))}"
+    ]
     assert d.run_asset("compaction").success
     after = tick(d, name, found.cursor)
     assert not after.run_requests

@@ -11,10 +11,10 @@ import dagster as dg
 import pytest
 
 from dagster_project.definitions import build_definitions
+from dagster_project.flights.prepare_weather import prepare
 from dagster_project.resources import SparkResource
-from jobs.prepare_weather import prepare
 from lakeidx.table.handle import TableHandle
-from tests.dagster.pipelines import QUIET, figures, red_checks
+from tests.dagster.pipelines import QUIET, metrics, red_checks
 
 pytestmark = pytest.mark.dagster
 ROOT = Path(__file__).parents[2]
@@ -58,8 +58,8 @@ def test_a_year_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     whole = run("2013-01", "2013-12")
     expected = of_the_package()
     second_half = sum(row["month"] in range(7, 13) for row in expected.values())
-    assert figures(whole, "commit")["inserts"] == second_half
-    assert figures(whole, "ingest")["rows_rejected"] == 0
+    assert metrics(whole, "commit")["inserts"] == second_half
+    assert metrics(whole, "ingest")["rows_rejected"] == 0
     table = TableHandle.open(f"{tmp_path}/warehouse/nycflights.db/weather")
     assert table.metadata.snapshot_ids() == [1, 2, 3]
     found = {(r["origin"], r["time_hour"].astimezone(UTC)): r for r in table.scan().to_arrow().to_pylist()}
@@ -71,7 +71,7 @@ def test_a_year_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     )
     assert verified.success
     assert red_checks(verified) == set()
-    assert figures(verified, "verification")["row_count"] == len(expected)
+    assert metrics(verified, "verification")["row_count"] == len(expected)
 
 
 def test_its_schedules_and_partitions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.errors import InternalError, InvalidInputError
-from lakeidx.index import (
-    AssignerSet,
+from lakeidx.bucket_assignment import (
     AssignPlan,
     AssignRules,
     HashBucketAssigner,
@@ -31,6 +29,8 @@ from lakeidx.index import (
     is_my_bucket,
     split_by_assigner,
 )
+from lakeidx.errors import InternalError, InvalidInputError
+from lakeidx.testing.assigner_set import AssignerSet
 from tests.conftest import GOLDEN
 
 pytestmark = pytest.mark.golden
@@ -186,7 +186,8 @@ class Job:
         self.draws.expect(calls)
         got = self.set.assign([self.keys[calls[0]["partition"]]], None, column([c["hash"] for c in calls]))
         self.draws.expect([])
-        return got.buckets.tolist()
+        found: list[int] = got.buckets.tolist()
+        return found
 
     def op(self, call: Mapping[str, Any]) -> None:
         if call["op"] == "wrong-assigner":

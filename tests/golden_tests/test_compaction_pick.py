@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeidx.codec.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.pick import (
     CompactUnit,
@@ -118,7 +118,7 @@ def test_levels(case: dict[str, Any]) -> None:
     levels = build_levels(files, KEY, num_levels=case["num_levels_in"])
     assert levels.num_levels == case["num_levels"]
     assert levels.max_level == case["max_level"]
-    assert levels.number_of_sorted_runs == case["number_of_sorted_runs"]
+    assert len(levels.runs) == case["number_of_sorted_runs"]
     assert levels.non_empty_highest_level == case["non_empty_highest_level"]
     runs = [{"level": r.level, "files": [[f.file_name, f.file_size] for f in r.files]} for r in levels.runs]
     assert runs == case["runs"]

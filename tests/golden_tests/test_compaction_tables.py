@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from lakeidx.codec.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import json_to_internal
 from lakeidx.compaction.plan import Rewrite, Upgrade, plan_compaction
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import Field, parse_type
 from tests.conftest import GOLDEN
 
@@ -108,7 +108,7 @@ def test_plan_is_what_java_did(case: Path, snapshot: int) -> None:
                     "replaced": {f.file_name for s in rewrites for f in s.files},
                     "upgraded": {s.file.file_name: level for s in steps if isinstance(s, Upgrade)},
                     # A rewrite in which every row is deleted leaves no file.
-                    "written": {level} & (done["written"] or set()) if rewrites else set(),
+                    "written": {level} & (done["written"] or set()) if rewrites else set(),  # type: ignore[operator]
                 }
             )
         # Which of the two Java was asked for is not recorded for every commit.

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from lakeidx.errors import NotFoundError
-from lakeidx.table.expire import expire_table
-from lakeidx.table.expire_plan import Retention
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.tags import delete_tag
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.tags import delete_tag
 from lakeidx.table.view import load_view
+from lakeidx.testing.reachable import files_on_disk, reachable, reopened
 from tests.conftest import GOLDEN
-from tests.reachable import files_on_disk, reachable, reopened
 
 pytestmark = pytest.mark.golden
 
@@ -26,7 +26,8 @@ NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)
 
 
 def described(case: Path) -> dict[str, Any]:
-    return json.loads((case / "case.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads((case / "case.json").read_text(encoding="utf-8"))
+    return found
 
 
 def a_copy(case: Path, folder: Path) -> TableHandle:

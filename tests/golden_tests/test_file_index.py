@@ -14,18 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import internal_to_arrow, json_to_internal
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.container import FileIndexContainer, decode_container, encode_container
 from lakeidx.file_index.evaluate import evaluate_container
+from lakeidx.file_index.kinds.bitmap import encode_bitmap
+from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, Verdict, intersect
+from lakeidx.file_index.kinds.value_keys import KeyCollector, read_key
 from lakeidx.file_index.options import indexed_columns, split_reference, validate_file_index_options
 from lakeidx.file_index.registry import file_index_of
 from lakeidx.file_index.write import DataFileIndexWriter
-from lakeidx.format.file_index import FileIndexContainer, decode_container, encode_container
-from lakeidx.format.file_index_bitmap import encode_bitmap
-from lakeidx.format.file_index_key import KeyCollector, RowBytes, read_key
-from lakeidx.format.file_index_types import FileIndexReader, FileIndexResult, Verdict, intersect
-from lakeidx.format.schema import new_schema
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import Predicate, and_, between, evaluate, leaves, or_
 from lakeidx.predicate.prune import is_impossible
 from lakeidx.predicate.tree import And, Compare, In, IsNull, Leaf, Match, MatchKind, Op

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.codec.compress import BlockCodec, parse_codec
-from lakeidx.codec.murmur import hash_bytes
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.containers.compress import BlockCodec, parse_codec
+from lakeidx.codec.hashes.murmur import hash_bytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import UnsupportedError
-from lakeidx.format.hash_store import HashContext, LengthSection, plain_page_sizes, walk_pages
+from lakeidx.format.lookup.hash_store import HashContext, LengthSection, plain_page_sizes, walk_pages
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.hash_file import HashFile
-from lakeidx.lookup.hash_reader import HashLookupStoreReader
-from lakeidx.lookup.hash_writer import HashLookupStoreWriter
-from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.hash_store.file import HashFile
+from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
+from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter
+from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import LookupStoreOptions
 from tests.conftest import GOLDEN
 from tests.unit.lookup.stores import ask

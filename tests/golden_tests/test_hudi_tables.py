@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.codec.hudi_bloom import decode_filter_base64
-from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.format.hudi_footer import parse_footer
+from lakeidx.codec.hudi.bloom import decode_filter_base64
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.format.hudi.footer import parse_footer
+from lakeidx.key_index.hudi_table.table import HudiTagResult, tag_hudi_table
+from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage import open_store
-from lakeidx.tagging.hudi_table import HudiTagResult, tag_hudi_table
-from lakeidx.tagging.options import IndexOptions
 from tests.conftest import GOLDEN
 
 pytestmark = pytest.mark.golden
@@ -59,10 +59,10 @@ def test_every_key_has_its_file_and_absent_keys_have_none(name: str, options: di
         assert line["file"].endswith(f"_{row['instant']}.parquet")
     assert [r["key"] for r in rows[len(expected) :] if r["found"]] == []
     assert result.repeated == 0
-    figures = result.figures
-    assert (figures.keys, figures.found) == (len(keys), len(expected))
-    assert figures.filter_hits == len(expected) + figures.false_positives
-    assert figures.bad_filters == figures.files_without_filter == 0
+    metrics = result.metrics
+    assert (metrics.keys, metrics.found) == (len(keys), len(expected))
+    assert metrics.filter_hits == len(expected) + metrics.false_positives
+    assert metrics.bad_filters == metrics.files_without_filter == 0
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -70,7 +70,7 @@ def test_the_row_is_the_one_that_holds_the_key(name: str) -> None:
     _, expected = _case(name)
     keys = [line["key"] for line in expected]
     result = _tag(name, keys, {})
-    columns = {}
+    columns: dict[str, Any] = {}
     for i, line in enumerate(expected):
         file = result.files[result.file[i]]
         held = columns.setdefault(file.path, pq.read_table(file.path, columns=["_hoodie_record_key", "v"]).to_pylist())
@@ -98,8 +98,8 @@ def test_false_positives_are_those_of_the_filters(name: str) -> None:
             if low <= key.encode("utf-16-be") <= high:
                 assert hit or key not in own
                 wrong += hit and key not in own
-    figures = _tag(name, keys, {}).figures
-    assert figures.false_positives == wrong
+    metrics = _tag(name, keys, {}).metrics
+    assert metrics.false_positives == wrong
     if "undersized" in name:
         assert wrong > 0
 

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeidx.codec.binary_row import decode_row, encode_row, split_arity, with_arity
-from lakeidx.codec.binary_row_vec import encode_rows, hash_columns
 from lakeidx.codec.bucket import FUNCTIONS, buckets_of_hashes, fixed_buckets
-from lakeidx.codec.compacted_row import compare_compacted, decode_compacted, encode_compacted
-from lakeidx.codec.compacted_row_vec import decode_compacted_rows, encode_compacted_rows
-from lakeidx.codec.murmur import hash_bytes, hash_bytes_many, hash_words, hash_words_many
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.hashes.murmur import hash_bytes, hash_bytes_many, hash_words
+from lakeidx.codec.rows.binary_row import decode_row, encode_row, split_arity, with_arity
+from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
+from lakeidx.codec.rows.compacted_row import compare_compacted, decode_compacted, encode_compacted
+from lakeidx.codec.rows.compacted_row_vec import decode_compacted_rows, encode_compacted_rows
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow, internal_to_json, json_to_internal
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, parse_type
@@ -76,7 +76,7 @@ def check_vectorised(line: dict[str, Any]) -> None:
     rows = encode_rows(columns, types, 4)
     assert rows[1] == rows[2] == row
     assert hash_columns(columns, types, 4)[1:3].tolist() == [line["hash"]] * 2
-    assert hash_words_many(rows)[1:3].tolist() == [line["hash"]] * 2
+    assert hash_bytes_many(rows)[1:3].tolist() == [line["hash"]] * 2
     packed = encode_compacted_rows(columns, types, 4)
     assert packed[1] == packed[2] == compacted
     assert hash_bytes_many(packed)[1:3].tolist() == [line["compacted_hash"]] * 2

@@ -11,10 +11,10 @@ import pytest
 
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow, internal_to_json, json_to_internal
 from lakeidx.data.engines import make_engine, validate_merge_options
-from lakeidx.data.engines.kinds import SHORT_NAMES
-from lakeidx.data.engines.reference import Record, make_reference_engine, merge_reduced
+from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.testing.reference_engines import Record, make_reference_engine, merge_reduced
 from lakeidx.types import Field, parse_type
 from tests.conftest import GOLDEN
 

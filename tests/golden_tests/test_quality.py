@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.codec.binary_row import encode_row, with_arity
-from lakeidx.codec.murmur import hash_words
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.hashes.murmur import hash_words
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import json_to_internal
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import HASH_INDEX, IndexEntry, decode_index_manifest
@@ -53,7 +53,7 @@ def test_snapshots_of_java_form_a_chain(table: Path) -> None:
     hint = table / "table" / "snapshot" / "LATEST"
     result = check_snapshot_chain(snapshots, latest_hint=int(hint.read_text()) if hint.exists() else None)
     assert result.passed, result.sample
-    assert result.figures["snapshots"] == len(snapshots)
+    assert result.metrics["snapshots"] == len(snapshots)
 
 
 def hash_entries(table: Path, snapshot: Snapshot) -> list[IndexEntry]:
@@ -118,4 +118,4 @@ def test_index_and_keys_of_java_agree(table: Path, case: dict[str, Any], snapsho
     ):
         assert result.passed, result
     stale = check_stale_hashes(live, index)
-    assert stale.figures["hashes"] - stale.figures["stale_hashes"] == sum(len(set(h.tolist())) for h in live.values())
+    assert stale.metrics["hashes"] - stale.metrics["stale_hashes"] == sum(len(set(h.tolist())) for h in live.values())

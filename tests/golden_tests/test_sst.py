@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.codec.compacted_row_vec import encode_compacted_rows
-from lakeidx.codec.compress import parse_codec
+from lakeidx.codec.containers.compress import parse_codec
+from lakeidx.codec.rows.compacted_row_vec import encode_compacted_rows
 from lakeidx.errors import UnsupportedError
-from lakeidx.format.sst import describe_sst
+from lakeidx.format.lookup.sst import describe_sst
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.factory import LookupStoreFactory
-from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import LookupStoreOptions, StoreType
 from lakeidx.types import parse_type
 from tests.conftest import GOLDEN

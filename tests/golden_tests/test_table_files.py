@@ -18,19 +18,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.codec.binary_row import decode_row, split_arity
-from lakeidx.codec.compare import compare_rows
+from lakeidx.codec.order.compare import compare_rows
+from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.codec.values import arrow_to_internal, internal_to_json, json_to_internal
-from lakeidx.data.engines.kinds import SHORT_NAMES
-from lakeidx.data.merge import merge_sorted_runs
-from lakeidx.data.parquet_read import read_data_file
-from lakeidx.data.parquet_write import write_data_files
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
+from lakeidx.data.read_data_file import read_data_file
+from lakeidx.data.row_kinds import SHORT_NAMES
+from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import decode_manifest
 from lakeidx.format.manifest_list import decode_manifest_list
 from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema import TableSchema, decode_schema
+from lakeidx.format.schema.schema_file import TableSchema, decode_schema
 from lakeidx.storage import LocalStore
 from tests.conftest import GOLDEN
 

@@ -11,7 +11,7 @@ import pytest
 
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.scan import TableScan
+from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.types import DataType, Root
 from tests.conftest import GOLDEN

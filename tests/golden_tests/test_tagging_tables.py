@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeidx.codec.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import internal_to_arrow, json_to_internal
 from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema import BucketMode, TableSchema
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.key_index.locations import KeyBatch
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.registry import make_key_index
+from lakeidx.key_index.state.state_index import StateKeyIndex
+from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.storage import open_store
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.tagging.base import KeyBatch
-from lakeidx.tagging.options import IndexOptions
-from lakeidx.tagging.state import StateTagger
-from lakeidx.tagging.table_view import key_batch, make_tag_context
-from lakeidx.tagging.taggers import make_tagger
 from tests.conftest import GOLDEN
 
 pytestmark = pytest.mark.golden
@@ -64,7 +64,7 @@ def _batch(schema: TableSchema, rows: list[dict[str, Any]]) -> KeyBatch:
 def _check(case: str, kind: str, tmp_path: Path) -> None:
     metadata = _metadata(case)
     checked = 0
-    tagger = make_tagger(IndexOptions({"index.type": kind, "index.global.enabled": "false"}))
+    key_index = make_key_index(IndexOptions({"index.type": kind, "index.global.enabled": "false"}))
     # The first states and the last: a state index comes to the later ones by catching up.
     described_ones = [s for s in CASES[case]["snapshots"] if "expect" in s]
     for described in [*described_ones[:2], *described_ones[2:][-1:]]:
@@ -76,12 +76,12 @@ def _check(case: str, kind: str, tmp_path: Path) -> None:
             continue
         options = {**schema.options, "index.state.dir": str(tmp_path / "state")}
         context = dataclasses.replace(context, options=IndexOptions(options))
-        found = tagger.tag(_batch(schema, rows), context)
+        found = key_index.tag(_batch(schema, rows), context)
         assert found.bucket.tolist() == [r["bucket"] for r in rows], (case, described["id"])
         checked += len(rows)
     assert checked or not any(s.get("rows") for s in described_ones)
-    if isinstance(tagger, StateTagger):
-        tagger.close()
+    if isinstance(key_index, StateKeyIndex):
+        key_index.close()
 
 
 @pytest.mark.parametrize("kind", FILE_TYPES)
@@ -116,12 +116,12 @@ def test_keys_of_other_partitions_are_not_found(case: str, kind: str, tmp_path: 
     context = dataclasses.replace(context, options=IndexOptions(options))
     batch = _batch(schema, rows)
     nowhere = tuple(p + b"\0" * 8 for p in batch.partitions)
-    tagger = make_tagger(IndexOptions({"index.type": kind, "index.global.enabled": "false"}))
+    key_index = make_key_index(IndexOptions({"index.type": kind, "index.global.enabled": "false"}))
     if kind == "state":
-        found = tagger.tag(dataclasses.replace(batch, partitions=nowhere), context)
+        found = key_index.tag(dataclasses.replace(batch, partitions=nowhere), context)
         assert not found.known.any()
-        assert isinstance(tagger, StateTagger)
-        tagger.close()
+        assert isinstance(key_index, StateKeyIndex)
+        key_index.close()
         return
     # A partition value that is not in the table.
     changed = [{"row": dict(r["row"])} for r in rows]
@@ -130,5 +130,5 @@ def test_keys_of_other_partitions_are_not_found(case: str, kind: str, tmp_path: 
     if t.root.name in ("INT", "BIGINT", "SMALLINT", "DATE"):
         for r in changed:
             r["row"][name] = 12345
-        found = tagger.tag(_batch(schema, changed), context)
+        found = key_index.tag(_batch(schema, changed), context)
         assert not found.known.any()

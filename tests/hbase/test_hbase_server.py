@@ -1,4 +1,4 @@
-"""The HBase tagger against a real HBase: standalone, with its Thrift server, started by deploy/hbase/hbase.sh."""
+"""The HBase key index against a real HBase: standalone, with its Thrift server, started by deploy/hbase/hbase.sh."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
-from lakeidx.tagging.hbase import HBaseTagger
-from lakeidx.tagging.hbase_client import HBaseLocations, LocationTable, StoredLocation, create_location_table
-from lakeidx.tagging.options import IndexOptions
-from tests.index_history import GLOBAL_TYPES, IndexedTable, Model, apply, fixed_history
-from tests.unit.tagging.fake_table import FakeTable
-from tests.unit.tagging.hbase_cases import HBaseCases
+from lakeidx.key_index.hbase.client import HBaseLocations, LocationTable, StoredLocation, create_location_table
+from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.testing.index_history import GLOBAL_TYPES, IndexedTable, Model, apply, fixed_history
+from tests.unit.key_index.fake_table import FakeTable
+from tests.unit.key_index.hbase_cases import HBaseCases
 
 pytestmark = [pytest.mark.hbase, pytest.mark.slow]
 SCRIPT = Path(__file__).parents[2] / "deploy" / "hbase" / "hbase.sh"
@@ -136,10 +136,10 @@ def test_limits_hold(options: dict[str, str], tmp_path: Path) -> None:
 
     slow = {**options, "index.hbase.max-requests-per-second": "100", "hoodie.index.hbase.put.batch.size": "50"}
     table = FakeTable(tmp_path / "t", ("STRING",))
-    tagger = HBaseTagger()
+    key_index = HBaseKeyIndex()
     batch = table.batch([("a", (f"k{i}",)) for i in range(250)])
     started = time.monotonic()
-    tagger.load(batch, np.zeros(250, np.int32), table.context(slow))
+    key_index.load(batch, np.zeros(250, np.int32), table.context(slow))
     assert time.monotonic() - started >= 2.0
 
 
@@ -152,7 +152,7 @@ def test_a_history_through_the_stages(options: dict[str, str], tmp_path: Path) -
     for number, batch in enumerate(fixed_history(13)):
         if number == 3:
             with (
-                mock.patch("lakeidx.pipeline.publish.commit_changes", side_effect=KeyboardInterrupt),
+                mock.patch("lakeidx.batch.stages.commit.commit_changes", side_effect=KeyboardInterrupt),
                 pytest.raises(KeyboardInterrupt),
             ):
                 table.upsert(batch, f"b{number}")

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.codec.values import internal_to_arrow
-from lakeidx.data.java_text import double_text, float_text
+from lakeidx.data.evolution.java_text import double_text, float_text
 from lakeidx.format.data_file import EMPTY_ROW, DataFileMeta, SimpleStats
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind, ManifestEntry, encode_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
 from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema import TableSchema, encode_schema
+from lakeidx.format.schema.schema_file import TableSchema, encode_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.storage import LocalStore
 from lakeidx.types import DataType, Root
@@ -71,7 +71,7 @@ def java_timestamp(value: tuple[int, int]) -> str:
     while fraction.endswith("000"):
         fraction = fraction[:-3]
     if not fraction:
-        return text[:-3] if text.endswith(":00") else text
+        return str(text[:-3] if text.endswith(":00") else text)
     return f"{text}.{fraction}"
 
 

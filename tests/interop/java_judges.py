@@ -13,13 +13,14 @@ from tests.java_tools import (
     maven_jar,
     require_java_paimon,
     run_command,
+    selected_paimon,
     witness_classpath,
 )
 
 
-def paimon_1_4() -> list[Path]:
-    """Jars of the witness, and lz4-java, which the bundle expects beside it."""
-    jars = [Path(p) for p in witness_classpath().split(os.pathsep)]
+def paimon_jars() -> list[Path]:
+    """Jars of the selected witness, and lz4-java, which the bundle expects beside it."""
+    jars = [Path(p) for p in witness_classpath(selected_paimon()).split(os.pathsep)]
     return [*jars, maven_jar("org.lz4:lz4-java:1.8.0", CACHE / "judges")]
 
 
@@ -32,7 +33,7 @@ def paimon_0_9() -> list[Path]:
 
 def run_program(program: str, jars: Sequence[Path], *arguments: object) -> list[str]:
     """Compile a program when its source is newer, run it, and give the lines it prints."""
-    path = compiled(program, os.pathsep.join(map(str, jars)))
+    path = compiled(program, os.pathsep.join(map(str, jars)), selected_paimon())
     return run_command(java_command(program, path, *arguments)).splitlines()
 
 

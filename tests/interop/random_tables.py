@@ -103,7 +103,7 @@ def random_table(r: random.Random) -> RandomTable:
     return RandomTable(spec, {**not_null, **values}, deletes, pool)
 
 
-def _options(r: random.Random, values: dict[str, str]) -> tuple[dict[str, str], bool]:
+def _options(r: random.Random, values: dict[str, str]) -> tuple[dict[str, str], bool]:  # noqa: C901 - one draw per option
     def some(share: float) -> bool:
         return r.random() < share
 

@@ -11,16 +11,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.errors import UnsupportedError
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.landing import LandingOptions
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, upsert_files
+from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.landing.read import LandingOptions
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import SnapshotView, load_view
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.table_history import ENGINES, History, Record, State, Values, key_hashes
 from tests.conftest import GOLDEN
 from tests.java_paimon import JavaPaimon, require_java_paimon
-from tests.table_history import ENGINES, History, Record, State, Values, key_hashes
 
 pytestmark = pytest.mark.interop
 
@@ -44,7 +43,8 @@ def _int(value: Any) -> int | None:
 
 def batch(random_: random.Random, deletes: bool) -> list[Record]:
     def small() -> int | None:
-        return random_.choice([None, *range(-3, 4)])
+        found: int | None = random_.choice([None, *range(-3, 4)])
+        return found
 
     def values() -> Values:
         return random_.choice([None, "a", "b", "é"]), small(), small(), small()
@@ -108,7 +108,7 @@ def _partition(value: Any) -> int:
     return int(str(value).rpartition("=")[2].strip("/{}"))
 
 
-@pytest.mark.parametrize("seed", range(1, 7))
+@pytest.mark.parametrize("seed", range(1, 5))
 @pytest.mark.parametrize("name", ENGINES)
 def test_java_reads_and_continues_any_history(name: str, seed: int, tmp_path: Path) -> None:
     history = History(tmp_path, ENGINES[name])
@@ -174,11 +174,6 @@ def test_java_reads_its_tables_with_deletion_vectors_after_our_compaction(name: 
     table = TableHandle.open(str(place))
     java = JavaPaimon(str(tmp_path / "wh"), "d.t")
     before = java_lines(java)
-    if table.schema.table_options.changelog_producer == "lookup":
-        with pytest.raises(UnsupportedError, match="changelog-producer=lookup"):
-            run_compaction(table.metadata, LocalRunner(1), full=True)
-        assert java_lines(java) == before
-        return
     view = load_view(table.metadata, table.snapshot)
     level_0 = any(e.file.level == 0 for e in view.entries)
     dangling = dangling_vectors(view)

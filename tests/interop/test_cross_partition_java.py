@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 
 import lakeidx
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, new_batch_id, upsert_table
+from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
+from lakeidx.tasks.runner import LocalRunner
 from tests.java_paimon import JavaPaimon, require_java_paimon
 
 pytestmark = pytest.mark.interop

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.codec.values import arrow_to_internal, decimal_of, internal_to_arrow
-from lakeidx.data.parquet_read import read_data_file
-from lakeidx.data.parquet_write import write_data_files
+from lakeidx.data.read_data_file import read_data_file
+from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema import TableSchema, new_schema
+from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.types import DataType, Root
 from tests.interop.hand_made import STORE, commit, java_json, oracle
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from lakeidx.table.expire import expire_table
-from lakeidx.table.expire_plan import Retention
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.rollback import roll_back
+from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.rollback import roll_back
-from lakeidx.table.tags import create_tag
+from lakeidx.testing.reachable import files_on_disk, reachable, reopened
+from lakeidx.testing.small_tables import content, make_table, upsert
 from tests.java_paimon import JavaPaimon, require_java_paimon
-from tests.reachable import files_on_disk, reachable, reopened
-from tests.tables import content, make_table, upsert
 
 pytestmark = pytest.mark.interop
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.file_index.container import FileIndexContainer
 from lakeidx.file_index.write import INDEX_SUFFIX, DataFileIndexWriter
-from lakeidx.format.file_index import FileIndexContainer
 from lakeidx.format.manifest import decode_manifest, encode_manifest
-from lakeidx.format.schema import decode_schema
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.schema_file import decode_schema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import Predicate, filter_table, parse_where
 from lakeidx.types import to_arrow_schema
 from tests.conftest import GOLDEN

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.index_rebuild import run_index_rebuild, wish_to_build, wish_to_drop
-from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build, spec_to_drop
+from lakeidx.tasks.runner import LocalRunner
 from tests.java_paimon import JavaPaimon, require_java_paimon
 
 pytestmark = pytest.mark.interop
@@ -63,12 +63,12 @@ def test_java_uses_rebuilt_indexes(tmp_path: Path) -> None:
     require_java_paimon()
     options = {"bucket": "-1", "file-index.in-manifest-threshold": "1 mb"}
     table = make(tmp_path, "rebuilt", options | {"file-index.bitmap.columns": "a"}, [])
-    drop = run_index_rebuild(table.metadata, LocalRunner(1), wish_to_drop("bitmap", ["a"]))
+    drop = run_file_index_rebuild(table.metadata, LocalRunner(1), spec_to_drop("bitmap", ["a"]))
     assert drop.rewritten == BATCHES
     java = JavaPaimon(str(tmp_path), "db.rebuilt")
     plan, *rows = java.json("find", "a", "31")
     assert (plan["files"], len(rows)) == (BATCHES, 1)
-    built = run_index_rebuild(table.metadata, LocalRunner(1), wish_to_build(table.schema, "bitmap", ["a"]))
+    built = run_file_index_rebuild(table.metadata, LocalRunner(1), spec_to_build(table.schema, "bitmap", ["a"]))
     assert built.rewritten == BATCHES
     assert table.metadata.latest_snapshot().commit_kind.value == "COMPACT"  # type: ignore[union-attr]
     plan, *rows = java.json("find", "a", "31")
@@ -80,7 +80,7 @@ def test_java_reads_a_keyed_table_after_a_rebuild(tmp_path: Path) -> None:
     require_java_paimon()
     table = make(tmp_path, "keyed", {"bucket": "2"}, ["a"])
     run_compaction(table.metadata, LocalRunner(1), full=True)
-    report = run_index_rebuild(table.metadata, LocalRunner(1), wish_to_build(table.schema, "bloom-filter", ["s"]))
+    report = run_file_index_rebuild(table.metadata, LocalRunner(1), spec_to_build(table.schema, "bloom-filter", ["s"]))
     assert report.rewritten == 2
     assert all(f.extra_files for b in table.scan().plan.buckets for f in b.files())
     java = JavaPaimon(str(tmp_path), "db.keyed")

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.codec.rowbytes import RowBytes
-from lakeidx.format.hudi_footer import parse_footer
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.format.hudi.footer import parse_footer
+from lakeidx.key_index.hudi_table.table import tag_hudi_table
+from lakeidx.key_index.hudi_table.timeline import latest_base_files, open_hudi_table
 from lakeidx.storage import open_store
-from lakeidx.tagging.hudi_table import tag_hudi_table
-from lakeidx.tagging.hudi_timeline import latest_base_files, open_hudi_table
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.one_witness]
 WRITER = Path(__file__).with_name("hudi_writer.py")
 BUNDLE = "hudi-spark3.5-bundle_2.12"
 RELEASE = "1.0.2"
@@ -160,7 +160,7 @@ def test_every_key_is_where_hudi_reads_it(cases: list[dict[str, Any]]) -> None:
             expected = truth.get(key)
             got = (row["partition"], row["file_name"]) if row["found"] else None
             assert got == (None if expected is None else (expected["partition"], expected["file"])), (case["path"], key)
-        assert result.figures.found == sum(k in truth for k in case["asked"])
+        assert result.metrics.found == sum(k in truth for k in case["asked"])
 
 
 def test_false_positives_file_by_file(cases: list[dict[str, Any]]) -> None:
@@ -185,6 +185,6 @@ def test_false_positives_file_by_file(cases: list[dict[str, Any]]) -> None:
                 if hit and key not in own and (moved or low <= key.encode("utf-16-be") <= high):
                     wrong += 1
         result = tag_hudi_table(store, case["path"], pa.array(case["asked"]))
-        assert result.figures.false_positives == wrong, case["path"]
+        assert result.metrics.false_positives == wrong, case["path"]
         seen += wrong
     assert seen > 0

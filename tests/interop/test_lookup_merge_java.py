@@ -12,13 +12,12 @@ import pyarrow as pa
 import pytest
 
 import lakeidx
-from lakeidx.errors import UnsupportedError
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.lookup_store import run_lookup_store
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, upsert_table
+from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
+from lakeidx.tasks.runner import LocalRunner
 from tests.java_paimon import JavaPaimon, require_java_paimon
 
 pytestmark = pytest.mark.interop
@@ -61,7 +60,8 @@ def levels(place: Path) -> set[int]:
 
 def batch(r: random.Random, size: int, deletes: bool) -> list[dict[str, Any]]:
     def value() -> int | None:
-        return r.choice([None, *range(5)])
+        found: int | None = r.choice([None, *range(5)])
+        return found
 
     kinds = ["+I", "+I", "-D"] if deletes else ["+I"]
     return [
@@ -111,12 +111,7 @@ def test_both_read_the_same(name: str, tmp_path: Path) -> None:
         )
         assert rows_by_us(place) == rows_by_java(java)
     table = TableHandle.open(str(place))
-    if table.schema.table_options.changelog_producer == "lookup":
-        with pytest.raises(UnsupportedError):
-            run_compaction(table.metadata, LocalRunner(1), full=True)
-        java.run("compact")
-    else:
-        run_compaction(table.metadata, LocalRunner(1))
+    run_compaction(table.metadata, LocalRunner(1))
     assert rows_by_us(place) == rows_by_java(java)
 
 

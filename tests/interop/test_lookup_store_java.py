@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from lakeidx.codec.compacted_row import encode_compacted
-from lakeidx.codec.compress import BlockCodec, parse_codec
-from lakeidx.format.hash_store import HashContext, LengthSection, decode_context, plain_page_sizes, walk_pages
+from lakeidx.codec.containers.compress import BlockCodec, parse_codec
+from lakeidx.codec.rows.compacted_row import encode_compacted
+from lakeidx.format.lookup.hash_store import HashContext, LengthSection, decode_context, plain_page_sizes, walk_pages
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.hash_file import HashFile
-from lakeidx.lookup.hash_reader import HashLookupStoreReader
-from lakeidx.lookup.hash_writer import context_path
-from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.hash_store.file import HashFile
+from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
+from lakeidx.lookup.hash_store.writer import context_path
+from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import StoreType
 from lakeidx.types import DataType, format_type
-from tests.interop.java_judges import judge, paimon_0_9, paimon_1_4
+from tests.interop.java_judges import judge, paimon_0_9, paimon_jars
 from tests.unit.codec.strategies import atomic_types, tables
 from tests.unit.lookup.stores import CODECS, PLAIN, ask, build, factory
 
@@ -71,7 +71,7 @@ def _entry_lines(entries: Entries) -> list[str]:
 
 
 def test_sort_store_both_ways(tmp_path: Path) -> None:
-    jars = paimon_1_4()
+    jars = paimon_jars()
     rng = random.Random(4)
     jobs: list[tuple[object, ...]] = []
     checks: list[tuple[Path, Path, str, KeyOrder, Entries, list[bytes], str]] = []
@@ -156,6 +156,7 @@ def _java_context(lines: list[str], codec: str, page_size: int, data: bytes) -> 
     )
 
 
+@pytest.mark.one_witness  # the last release whose default store is the hash store
 def test_hash_store_both_ways(tmp_path: Path) -> None:
     jars = paimon_0_9()
     rng = random.Random(5)
@@ -193,7 +194,7 @@ def test_hash_store_both_ways(tmp_path: Path) -> None:
         with HashLookupStoreReader(opened) as reader:
             assert ask(reader, [*[k for k, _ in entries], *absent]) == right, f"we in {base}"
             assert reader.verify() == len(entries)
-        ours = decode_context(context_path(base.with_suffix(".ours")).read_bytes())
-        assert ours.sections == context.sections
+        ours = decode_context(context_path(base.with_suffix(".ours")).read_bytes())  # type: ignore[assignment]
+        assert ours.sections == context.sections  # type: ignore[attr-defined]
         if codec == "none":
             assert java.read_bytes() == base.with_suffix(".ours").read_bytes()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lakeidx.lookup.value_rows import Processor, encode_positions
-from tests.interop.java_judges import paimon_1_4, run_program
+from tests.interop.java_judges import paimon_jars, run_program
 
 pytestmark = pytest.mark.interop
 
@@ -19,6 +19,6 @@ def test_positions_and_names(tmp_path: Path) -> None:
     ours = [value.hex() for value in encode_positions(positions)]
     jobs = tmp_path / "jobs"
     jobs.write_text("".join(f"{p} {v}\n" for p, v in zip(positions.tolist(), ours, strict=True)), encoding="utf-8")
-    names, *answers = run_program("LookupValueJudge", paimon_1_4(), jobs)
+    names, *answers = run_program("LookupValueJudge", paimon_jars(), jobs)
     assert names == f"{Processor.POSITION} {Processor.EMPTY} 0"
     assert answers == [f"{v} {p}" for p, v in zip(positions.tolist(), ours, strict=True)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.format.consumer import encode_consumer
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
 from lakeidx.format.index_manifest import (
@@ -26,13 +26,14 @@ from lakeidx.format.index_manifest import (
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list, encode_manifest_list
 from lakeidx.format.paths import NewFileNames, TablePaths, partition_dir_name
-from lakeidx.format.schema import decode_schema, encode_schema, new_schema
+from lakeidx.format.schema.schema_file import decode_schema, encode_schema, new_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.format.statistics import ColumnStatistics, TableStatistics, decode_statistics, encode_statistics
 from lakeidx.format.tag import Tag, encode_tag
 from lakeidx.types import DataType, Field, format_type, parse_type
-from tests.interop.java_judges import judge, paimon_1_4
-from tests.unit.format.test_schema_rules import ACCEPTED, REFUSED, STRICTER
+from tests.interop.java_judges import judge, paimon_jars
+from tests.java_tools import RELEASED
+from tests.unit.format.schema.test_rules import ACCEPTED, REFUSED, STRICTER
 
 pytestmark = pytest.mark.interop
 PROGRAM = "MetadataJudge"
@@ -83,7 +84,7 @@ schemas = st.builds(
         {
             "fields": [{"name": f"c {i}", "type": t, "description": d} for i, (t, d) in enumerate(types)],
             "comment": comment,
-            "options": {f"my.{k}": v for k, v in options.items()},
+            "options": {f"orc.{k}": v for k, v in options.items()},
         }
     ),
     st.lists(st.tuples(st.sampled_from(COLUMN_TYPES), st.none() | text), min_size=1, max_size=8),
@@ -111,7 +112,7 @@ def test_json_files(tmp_path: Path) -> None:
             source.write_bytes(encode(value))
             jobs.append(("json", kind, source, target))
             written.append((kind, source, target))
-    judge(PROGRAM, paimon_1_4(), jobs, tmp_path)
+    judge(PROGRAM, paimon_jars(), jobs, tmp_path)
     for kind, source, target in written:
         if kind == "statistics":
             assert decode_statistics(target.read_bytes()) == stats
@@ -206,7 +207,7 @@ def test_avro_files(tmp_path: Path, codec: str) -> None:
         name = {"manifest": names.manifest, "list": names.manifest_list, "index": names.index_manifest}[kind]()
         Path(paths.manifest(name)).write_bytes(encode(values, codec))
         jobs.append(("avro", kind, paths.root, name, tmp_path / f"name-{n}"))
-    judge(PROGRAM, paimon_1_4(), jobs, tmp_path)
+    judge(PROGRAM, paimon_jars(), jobs, tmp_path)
     for n, (_, _, decode, values) in enumerate(kinds):
         theirs = Path(paths.manifest((tmp_path / f"name-{n}").read_text()))
         assert decode(theirs.read_bytes(), str(theirs)) == values
@@ -245,19 +246,29 @@ def test_partition_names(tmp_path: Path) -> None:
                 name = partition_dir_name({"k": value}, [Field(0, "k", data_type)], legacy=legacy, default_name="__D__")
                 ours.append(name + "/")
     (tmp_path / "names").write_text("\n".join(lines), encoding="utf-8")
-    judge(PROGRAM, paimon_1_4(), [("names", tmp_path / "names", tmp_path / "names.java")], tmp_path)
+    judge(PROGRAM, paimon_jars(), [("names", tmp_path / "names", tmp_path / "names.java")], tmp_path)
     theirs = (tmp_path / "names.java").read_text(encoding="utf-8").split("\n")[: len(ours)]
     assert [(x, a) for x, a, b in zip(lines, ours, theirs, strict=True) if a != b] == []
 
 
-def test_what_may_become_a_table(tmp_path: Path) -> None:
+#: What 2.1 says otherwise than 1.4.2. It refuses two things that lakeidx is stricter about than 1.4.2.
+OTHERWISE_SINCE_2 = {"partition.expiration-time": "OK", "file.format.per.level": "ERR", "VARIANT": "ERR"}
+
+
+def test_what_may_become_a_table(tmp_path: Path, paimon: str) -> None:
     cases = [*ACCEPTED, *(case for case, _ in REFUSED), *(case for case, _ in STRICTER)]
     (tmp_path / "specs").write_text("\n".join(json.dumps(c) for c in cases), encoding="utf-8")
-    judge(PROGRAM, paimon_1_4(), [("create", tmp_path / "specs", tmp_path / "said")], tmp_path)
+    judge(PROGRAM, paimon_jars(), [("create", tmp_path / "specs", tmp_path / "said")], tmp_path)
     said = (tmp_path / "said").read_text(encoding="utf-8").splitlines()
     assert len(said) == len(cases)
     agree = ["OK"] * len(ACCEPTED) + ["ERR"] * len(REFUSED) + ["OK"] * len(STRICTER)
-    assert [(c, s) for c, s, wanted in zip(cases, said, agree, strict=True) if not s.startswith(wanted)] == []
+    differ = [(json.dumps(c), s) for c, s, wanted in zip(cases, said, agree, strict=True) if not s.startswith(wanted)]
+    if paimon == RELEASED:
+        assert differ == []
+    else:
+        found = {w: s[: len(a)] for c, s in differ for w, a in OTHERWISE_SINCE_2.items() if w in c}
+        assert found == OTHERWISE_SINCE_2, differ
+        assert len(differ) == len(found)
 
 
 def test_schemas_are_read_back(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.lookup_store import run_lookup_store
-from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.lookup_store import run_lookup_store
+from lakeidx.tasks.runner import LocalRunner
 from tests.java_paimon import JavaPaimon, require_java_paimon
 
 pytestmark = pytest.mark.interop

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lakeidx
-from lakeidx.errors import UnsupportedError
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.lookup_store import run_lookup_store
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, upsert_files
+from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
 from tests.interop.random_tables import plain, random_table
 from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.java_tools import RELEASED
 
 pytestmark = pytest.mark.interop
 
@@ -26,8 +27,12 @@ def _witness() -> None:
     require_java_paimon()
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_both_read_the_same(seed: int, tmp_path: Path) -> None:
+def _without_blanks(rows: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+    return {tuple(None if v == "" else v for v in row) for row in rows}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_read_the_same(seed: int, tmp_path: Path, paimon: str) -> None:
     r = random.Random(seed)
     described = random_table(r)
     java, place = JavaPaimon(str(tmp_path / "wh"), "d.t"), tmp_path / "wh/d.db/t"
@@ -53,9 +58,6 @@ def test_both_read_the_same(seed: int, tmp_path: Path) -> None:
             assert result.ingest.rows_rejected == 0
         elif action == "we build lookup files":
             run_lookup_store(table.metadata, LocalRunner(1))
-        elif table.schema.table_options.changelog_producer in ("lookup", "full-compaction"):
-            with pytest.raises(UnsupportedError):
-                run_compaction(table.metadata, LocalRunner(1), full=True)
         else:
             run_compaction(table.metadata, LocalRunner(1), full=action == "we compact all")
         table = TableHandle.open(str(place))
@@ -65,6 +67,9 @@ def test_both_read_the_same(seed: int, tmp_path: Path) -> None:
         types = described.types
         ours = {tuple(plain(row[n], t) for n, t in types.items()) for row in found.to_pylist()}
         theirs = {tuple(plain(row[n], t) for n, t in types.items()) for row in java.json("read")}
+        if paimon != RELEASED and "listagg" in described.spec["options"].values():
+            # Since 2.0 listagg passes over blank texts, where 1.4.2 keeps the first of them.
+            ours, theirs = _without_blanks(ours), _without_blanks(theirs)
         assert ours == theirs, f"after {done} with {described.spec['options']}"
         assert len(ours) == found.num_rows
         if found.num_rows:

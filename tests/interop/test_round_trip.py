@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.codec.values import arrow_to_internal
-from lakeidx.pipeline.landing import LandingOptions
-from lakeidx.pipeline.upsert import make_context, upsert_files
+from lakeidx.landing.read import LandingOptions
 from lakeidx.table.handle import TableHandle
 from lakeidx.types import Field, parse_type
 from tests.java_paimon import JavaPaimon, from_java, require_java_paimon, to_text
@@ -184,7 +184,8 @@ def spec_of(shape: Shape) -> dict[str, Any]:
 
 @pytest.fixture(params=SHAPES, ids=lambda s: s.name)
 def shape(request: pytest.FixtureRequest) -> Shape:
-    return request.param
+    found: Shape = request.param
+    return found
 
 
 def test_lakeidx_begins_java_goes_on(shape: Shape, tmp_path: Path) -> None:

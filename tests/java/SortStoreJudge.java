@@ -50,12 +50,12 @@ public class SortStoreJudge {
             }
             order = new RowCompactedSerializer(RowType.of(fields.toArray(new DataType[0]))).createSliceComparator();
         }
-        CacheManager cache = new CacheManager(MemorySize.ofMebiBytes(64));
+        CacheManager cache = new CacheManager(MemorySize.ofMebiBytes(64), 0);
         return new SortLookupStoreFactory(order, cache, blockSize, new CompressOptions(codec, level));
     }
 
     private static void read(String[] job) throws Exception {
-        try (SortLookupStoreReader reader = factory(job[3], "none", 1, 65536).createReader(new File(job[1]));
+        try (org.apache.paimon.lookup.LookupStoreReader reader = factory(job[3], "none", 1, 65536).createReader(new File(job[1]));
                 BufferedWriter answers = Files.newBufferedWriter(Paths.get(job[4]))) {
             for (String key : Files.readAllLines(Paths.get(job[2]))) {
                 byte[] value = reader.lookup(bytes(key));
@@ -66,14 +66,24 @@ public class SortStoreJudge {
 
     private static void write(String[] job) throws Exception {
         long expected = Long.parseLong(job[8]);
-        BloomFilter.Builder filter = expected == 0 ? null : BloomFilter.builder(expected, Double.parseDouble(job[7]));
+        BloomFilter.Builder filter = expected == 0 ? null : filter(expected, Double.parseDouble(job[7]));
         SortLookupStoreFactory factory = factory(job[3], job[4], Integer.parseInt(job[5]), Integer.parseInt(job[6]));
-        try (SortLookupStoreWriter writer = factory.createWriter(new File(job[1]), filter)) {
+        try (org.apache.paimon.lookup.LookupStoreWriter writer = factory.createWriter(new File(job[1]), filter)) {
             for (String entry : Files.readAllLines(Paths.get(job[2]))) {
                 String[] both = entry.split(" ", -1);
                 writer.put(bytes(both[0]), bytes(both[1]));
             }
         }
+    }
+
+    // `builder` in 1.4.2, `fixedBuilder` in 2.1.
+    private static BloomFilter.Builder filter(long expected, double fpp) throws Exception {
+        for (java.lang.reflect.Method m : BloomFilter.class.getMethods()) {
+            if (m.getName().equals("builder") || m.getName().equals("fixedBuilder")) {
+                return (BloomFilter.Builder) m.invoke(null, expected, fpp);
+            }
+        }
+        throw new NoSuchMethodException("BloomFilter.builder");
     }
 
     private static byte[] bytes(String hex) {

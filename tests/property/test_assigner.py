@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lakeidx.bucket_assignment import AssignRules, LimitScope, PartitionIndex, RandomBuckets
+from lakeidx.bucket_assignment.walk_order import loaded_walk_order
 from lakeidx.errors import InvalidInputError
-from lakeidx.index import AssignRules, LimitScope, PartitionIndex, RandomBuckets
-from lakeidx.index.reference import ReferenceIndex, ReferenceOverwrite
-from lakeidx.index.walk_order import loaded_walk_order
+from lakeidx.testing.reference_assigner import ReferenceIndex, ReferenceOverwrite
 
 # The first example of a run may compile the kernels.
 RUN = settings(deadline=None, max_examples=150)
@@ -128,33 +128,6 @@ def test_cutting_a_column_changes_nothing(case: Case, cuts: list[int]) -> None:
         got.append(parts.assign(part, task_max=largest))
         largest = max(largest, int(got[-1].max(initial=0)))
     assert np.concatenate(got).tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("overwrite", [False, True])
-@RUN
-@given(cases())
-def test_state_taken_between_calls_goes_on_the_same(overwrite: bool, case: Case) -> None:
-    def fresh() -> PartitionIndex:
-        if overwrite:
-            return PartitionIndex.for_overwrite(rules=case.rules, pick=pick(case.seed))
-        files = [(b, column(h)) for b, h in case.files]
-        return PartitionIndex.load(files, rules=case.rules, pick=pick(case.seed))
-
-    stayed, moved, hand = fresh(), fresh(), pick(case.seed)
-    for task_max, values in case.calls:
-        moved = PartitionIndex.from_state(moved.state(), pick=hand)
-        try:
-            expected = stayed.assign_rows(column(values), task_max=task_max)
-        except InvalidInputError:
-            with pytest.raises(InvalidInputError):
-                moved.assign(column(values), task_max=task_max)
-            break
-        got = moved.assign_rows(column(values), task_max=task_max)
-        assert got.buckets.tolist() == expected.buckets.tolist()
-        assert got.is_new.tolist() == expected.is_new.tolist()
-    assert moved.counts == stayed.counts
-    assert as_lists(moved.new_hashes()) == as_lists(stayed.new_hashes())
-    assert len(moved) == len(stayed)
 
 
 def as_lists(buckets: dict[int, np.ndarray]) -> dict[int, list[int]]:

@@ -10,14 +10,14 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.binary_row import decode_row, split_arity
-from lakeidx.codec.compare import compare_values
-from lakeidx.data.parquet_read import read_data_file
-from lakeidx.data.parquet_schema import is_int96
-from lakeidx.data.parquet_write import write_data_files
+from lakeidx.codec.order.compare import compare_values
+from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.data.parquet.schema import is_int96
+from lakeidx.data.read_data_file import read_data_file
+from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.types import BYTES_ROOTS, DataType, Field, Root
 from tests.unit.codec.strategies import any_types, not_null
 from tests.unit.data.tables import STORE, kv_rows_of, kv_table

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
 from lakeidx.data.engines import make_engine
 from lakeidx.data.engines.java_order import identity
-from lakeidx.data.engines.kinds import is_retract
-from lakeidx.data.engines.reference import Record, make_reference_engine, merge_reduced
+from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.testing.reference_engines import Record, make_reference_engine, merge_reduced
 from lakeidx.types import DataType, Field, Root, parse_type
 
 Values = Callable[[random.Random], Any]
@@ -64,7 +64,7 @@ def _small(r: random.Random) -> int:
 
 def _nested(r: random.Random) -> Any:
     row = lambda: (r.choice([None, 1, 2, 3]), r.choice([None, "x", "y"]), r.choice([None, 5, 6]))  # noqa: E731
-    return [None if r.random() < 0.1 else row() for _ in range(r.randint(0, 4))]
+    return [None if r.random() < 0.1 else row() for _ in range(r.randint(0, 4))]  # type: ignore[no-untyped-call]
 
 
 def _map(r: random.Random) -> Any:
@@ -73,7 +73,7 @@ def _map(r: random.Random) -> Any:
 
 def _timed(r: random.Random) -> Any:
     value = lambda: r.choice([None, (1, "2024"), (2, "2025"), (3, None), (4, "\uffff"), (5, "😀")])  # noqa: E731
-    return [(k, value()) for k in r.sample(["a", "b", "c"], r.randint(0, 3))]
+    return [(k, value()) for k in r.sample(["a", "b", "c"], r.randint(0, 3))]  # type: ignore[no-untyped-call]
 
 
 ROW_FIELDS = [("k", "INT"), ("x", "STRING"), ("y", "BIGINT")]

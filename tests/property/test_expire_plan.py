@@ -20,8 +20,8 @@ from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.snapshot import CommitKind, Snapshot
-from lakeidx.table.doomed_files import DataFileKey, ExpirePlan, Role, SnapshotMetadata, live_keys
-from lakeidx.table.expire_plan import (
+from lakeidx.table.expiration.files_to_delete import DataFileKey, ExpirePlan, Role, SnapshotMetadata, live_keys
+from lakeidx.table.expiration.plan import (
     ExpireInputs,
     ExpireRange,
     Retention,
@@ -30,7 +30,7 @@ from lakeidx.table.expire_plan import (
     tags_around,
     tags_before,
 )
-from lakeidx.table.rollback_plan import (
+from lakeidx.table.expiration.rollback_plan import (
     RollbackInputs,
     TagInputs,
     plan_delete_tag,

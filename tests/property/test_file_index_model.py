@@ -20,10 +20,10 @@ from pyroaring import BitMap
 
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.errors import CorruptFileError, UnsupportedError
+from lakeidx.file_index.container import encode_container
 from lakeidx.file_index.evaluate import evaluate_container
+from lakeidx.file_index.kinds.types import FileIndexer, FileIndexResult, Verdict
 from lakeidx.file_index.registry import file_index_of
-from lakeidx.format.file_index import encode_container
-from lakeidx.format.file_index_types import FileIndexer, FileIndexResult, Verdict
 from lakeidx.predicate import Compare, In, IsNull, Leaf, Match, MatchKind, Op, Predicate, and_, between, evaluate, or_
 from lakeidx.types import DataType, Field, parse_type
 
@@ -210,7 +210,7 @@ def test_damage_of_java_payloads_gives_an_answer_or_an_error(index: str, type_te
     leaves = [p for p in leaf_predicates(SMALL[type_text], False) if isinstance(p, (Compare, In, IsNull))]
     for at in range(len(payload)):
         for broken in (payload[:at] + bytes([payload[at] ^ 0x41]) + payload[at + 1 :], payload[:at]):
-            found = not is_readable(indexer, t, broken, table.num_rows, leaves)
+            found = not is_readable(indexer, t, broken, table.num_rows, leaves)  # type: ignore[arg-type]
             if len(broken) < len(payload) and index != "bloom-filter":
                 assert found
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.index_history import (
+from lakeidx.testing.index_history import (
     GLOBAL_TYPES,
     LOCAL_TYPES,
     SAME_BUCKETS,
@@ -21,7 +21,7 @@ from tests.index_history import (
     apply,
     hbase_stand_in,
 )
-from tests.unit.tagging.test_hbase import StandIn
+from tests.unit.key_index.hbase.test_hbase_index import StandIn
 
 _ROWS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 11), st.text("abé", max_size=2), st.sampled_from(["+I", "+U", "-U", "-D"])),

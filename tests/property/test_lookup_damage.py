@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.sst import FOOTER_SIZE, decode_footer, describe_sst
+from lakeidx.format.lookup.sst import FOOTER_SIZE, decode_footer, describe_sst
+from lakeidx.inspect.lookup_files import describe_lookup_file
 from lakeidx.lookup.factory import LookupStoreFactory
-from lakeidx.lookup.inspect import inspect_lookup_file
 from lakeidx.lookup.store import LookupFile, StoreType
+from lakeidx.storage.local import LocalStore
 from tests.unit.lookup.stores import CODECS, ask, build, factory
 
 ENTRIES = [(b"k%d" % (i + 10), b"v" * (25 * (i % 3))) for i in range(12)]
@@ -49,7 +50,7 @@ def expect_damage(made_by: LookupStoreFactory, file: LookupFile, changed: Path) 
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_blocks_are_compressed(codec: str, tmp_path: Path) -> None:
     _, file = made(StoreType.SORT, codec, tmp_path)
-    assert codec in [block["compression"] for block in inspect_lookup_file(file.path)["blocks"]]
+    assert codec in [block["compression"] for block in describe_lookup_file(LocalStore(), str(file.path))["blocks"]]
 
 
 @pytest.mark.parametrize(("store_type", "codec"), STORES, ids=NAMES)
@@ -126,7 +127,7 @@ def test_another_intact_file_under_the_name(store_type: StoreType, codec: str, t
 @pytest.mark.parametrize(("store_type", "codec"), STORES, ids=NAMES)
 def test_inspection_finds_flips_too(store_type: StoreType, codec: str, tmp_path: Path) -> None:
     _, file = made(store_type, codec, tmp_path)
-    assert inspect_lookup_file(file.path)["entries"] == len(ENTRIES)
+    assert describe_lookup_file(LocalStore(), str(file.path))["entries"] == len(ENTRIES)
     path = Path(file.path)
     good = path.read_bytes()
     filter_bytes: range = range(0)
@@ -138,7 +139,7 @@ def test_inspection_finds_flips_too(store_type: StoreType, codec: str, tmp_path:
         if at not in filter_bytes:
             path.write_bytes(good[:at] + bytes([good[at] ^ 0x20]) + good[at + 1 :])
             with pytest.raises(CorruptFileError):
-                inspect_lookup_file(file.path)
+                describe_lookup_file(LocalStore(), str(file.path))
 
 
 def _sealed(body: bytes, last_key: bytes) -> bytes:
@@ -201,4 +202,4 @@ def test_any_bytes_as_files(tmp_path_factory: pytest.TempPathFactory, data: byte
         with pytest.raises(CorruptFileError):
             factory(store_type).open_reader(folder / "x")
     with pytest.raises(CorruptFileError):
-        inspect_lookup_file(folder / "x")
+        describe_lookup_file(LocalStore(), str(folder / "x"))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.compacted_row import encode_compacted
+from lakeidx.codec.rows.compacted_row import encode_compacted
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import StoreType
 from lakeidx.types import DataType
 from tests.unit.codec.strategies import atomic_types, tables

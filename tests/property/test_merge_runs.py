@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.compare import compare_rows
+from lakeidx.codec.order.compare import compare_rows
 from lakeidx.data.engines import make_engine
-from lakeidx.data.merge import merge_rows, merge_sorted_runs
-from lakeidx.format.schema import TableSchema
+from lakeidx.data.merge.merge_runs import merge_rows, merge_sorted_runs
+from lakeidx.format.schema.schema_file import TableSchema
 from tests.unit.codec.strategies import not_null
 from tests.unit.data.tables import kv_rows_of, kv_table, table_schema
 
@@ -53,7 +53,7 @@ def draw_runs(data: st.DataObject, schema: TableSchema) -> list[pa.Table]:
         st.lists(st.tuples(*(not_null(t) for t in schema.key_types)), min_size=1, max_size=8, unique_by=repr),
         label="keys",
     )
-    order = cmp_to_key(lambda a, b: compare_rows(a, b, schema.key_types))
+    order = cmp_to_key(lambda a, b: compare_rows(a, b, schema.key_types))  # type: ignore[arg-type]
     # Keys that compare equal (NaNs of other bits) must not meet in one run.
     distinct: list[Row] = []
     for key in sorted(pool, key=order):
@@ -89,7 +89,7 @@ def newest_by_key(runs: Sequence[pa.Table], schema: TableSchema) -> list[Row]:
     for run in runs:
         for row in kv_rows_of(run, schema):
             model[repr(row[2 : 2 + width])] = row
-    order = cmp_to_key(lambda a, b: compare_rows(a[2 : 2 + width], b[2 : 2 + width], schema.key_types))
+    order = cmp_to_key(lambda a, b: compare_rows(a[2 : 2 + width], b[2 : 2 + width], schema.key_types))  # type: ignore[index]
     return sorted(model.values(), key=order)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeidx.lookup.point import TableLookup
-from lakeidx.pipeline.lookup_store import run_lookup_store
-from lakeidx.pipeline.runner import LocalRunner
-from tests.table_history import ENGINES, History, Key, Record, State
+from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.maintenance.lookup_store import run_lookup_store
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.table_history import ENGINES, History, Key, Record, State
 
 
 def asked(table_lookup: TableLookup, keys: list[Key]) -> State:
@@ -80,5 +80,5 @@ def test_lookup_is_scan_is_model(tmp_path: Path, name: str, store_type: str, val
     last = TableLookup(history.table.metadata)
     assert asked(last, keys) == history.visible
     if history.visible:
-        assert (last.figures.data_files == 0) == (values == "value")
-        assert last.figures.lookup_files > 0
+        assert (last.metrics.data_files == 0) == (values == "value")
+        assert last.metrics.lookup_files > 0

@@ -93,7 +93,7 @@ def _text_of(name: str, value: Any) -> str:
     if value is None:
         return "NULL"
     if name == "s":
-        return "'" + value.replace("'", "''") + "'"
+        return str("'" + value.replace("'", "''") + "'")
     if name == "d":
         return f"DATE '{EPOCH + dt.timedelta(days=value)}'"
     if name == "ts":
@@ -123,7 +123,8 @@ def literals(draw: st.DrawFn, name: str) -> tuple[str, Any]:
     if kind == 0:
         return "NULL", None
     if kind == 1 and name in BETWEEN_VALUES:
-        return draw(st.sampled_from(BETWEEN_VALUES[name]))
+        found: tuple[str, Any] = draw(st.sampled_from(BETWEEN_VALUES[name]))
+        return found
     value = draw(VALUES[name])
     return _text_of(name, value), value
 
@@ -281,7 +282,7 @@ def test_pruning_never_drops_a_file_with_a_selected_row(case: Case, files: list[
         if blind:  # as Arrow's Parquet writer leaves them
             numbers = [r["x"] for r in rows if r["x"] is not None and not math.isnan(r["x"])]
             bounds = (min(numbers), max(numbers)) if numbers else (None, None)
-            stats["x"] = ColumnStats(*bounds, stats["x"].null_count, len(rows))
+            stats["x"] = ColumnStats(*bounds, stats["x"].null_count, len(rows))  # type: ignore[call-arg]
         per_file.append(stats)
         answer = may_match_stats(pred, stats, nan_blind=blind)
         assert answer or not any(case.truth(row) is True for row in rows)

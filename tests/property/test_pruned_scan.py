@@ -17,14 +17,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.data import read_parquet
-from lakeidx.format.schema import encode_schema
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, new_batch_id, upsert_table
+from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
+from lakeidx.data.parquet import row_groups as read_parquet
+from lakeidx.format.schema.schema_file import encode_schema
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import filter_table, parse_where
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.scan_plan import PlanOptions
+from lakeidx.table.scan.plan import PlanOptions
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import Field, parse_type
 
 INDEXES = {
@@ -193,10 +193,10 @@ def test_the_explanation_adds_up(table: TableHandle, where: str) -> None:
     scan = table.scan(where=where)
     explained = scan.explain()
     rows = scan.to_arrow(threads=1)
-    assert explained.rows == rows.num_rows == scan.rows_returned == explained.figures.rows_selected
-    assert explained.figures.read == scan.counters
+    assert explained.rows == rows.num_rows == scan.rows_returned == explained.metrics.rows_selected
+    assert explained.metrics.read == scan.counters
     by_name = {layer.layer: layer for layer in explained.layers}
-    assert by_name["file index"].came_in == scan.plan.file_count
+    assert by_name["file index"].came_in == sum(len(b.files()) for b in scan.plan.buckets)
     assert by_name["file index"].kept == scan.counters.files
     assert by_name["row group"].kept == scan.counters.row_groups_read
     assert by_name["row group"].bytes_kept == scan.counters.bytes_read

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.table_history import ENGINES, Engine, History, Record, key_hashes
+from lakeidx.testing.table_history import ENGINES, Engine, History, Record, key_hashes
 
 _EXAMPLES = int(os.environ.get("LAKEIDX_EXAMPLES", "0"))
 _SMALL = st.one_of(st.none(), st.integers(-3, 3))
@@ -79,7 +79,7 @@ class TableMachine(RuleBasedStateMachine):
     def compact(self, full: bool, shrink: bool, only: tuple[int, ...] | None) -> None:
         self.history.compact(full=full, shrink=shrink, partitions=only)
         if full and shrink and only is None and self.history.table.schema.bucket == -1:
-            live = {p: set() for p, _ in self.history.rows} | {}
+            live = {p: set() for p, _ in self.history.rows} | {}  # type: ignore[var-annotated]
             for (p, _), h in zip(self.history.rows, key_hashes(self.history.table, self.history.rows), strict=True):
                 live[p].add(h)
             found = {p: hashes for p, hashes in self.history.index_hashes().items() if hashes}
@@ -102,7 +102,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def roll_back(self, data: st.DataObject) -> None:
         h = self.history
-        if h.tags and data.draw(st.booleans()):
+        if h.tags and data.draw(st.booleans()):  # type: ignore[arg-type]
             h.roll_back(tag=data.draw(st.sampled_from(sorted(h.tags))))
         else:
             h.roll_back(snapshot_id=data.draw(st.sampled_from(sorted(h.at))))

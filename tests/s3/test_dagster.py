@@ -11,11 +11,11 @@ import pytest
 
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
+from lakeidx.testing.small_tables import content
 from tests.dagster.pipelines import Deployment, red_checks
 from tests.dagster.test_sensors import tick
 from tests.s3_proxy import Act, FaultyProxy, faulty_proxy
 from tests.s3_server import S3Server, s3_server
-from tests.tables import content
 
 __all__ = ["s3_server"]
 pytestmark = [pytest.mark.s3, pytest.mark.timeout(300)]

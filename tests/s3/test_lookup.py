@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from lakeidx.api import Table
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.file_cache import LookupFileCache
-from lakeidx.lookup.point import TableLookup
-from lakeidx.pipeline.lookup_store import run_lookup_store
-from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark import lookup_join
+from lakeidx.tasks.runner import LocalRunner
 from tests.s3_server import S3Server, s3_server
 from tests.spark_fixture import spark
 
@@ -55,7 +55,7 @@ def test_files_are_copied_once_and_kept(
         cache = LookupFileCache(str(tmp_path))
         lookup = TableLookup(Table.open(table.uri).metadata, files=cache)
         assert lookup.lookup(KEYS).rows.column("v").to_pylist() == VALUES
-        assert (cache.downloads, lookup.figures.lookup_files, lookup.figures.data_files) == (copied, 4, 0)
+        assert (cache.downloads, lookup.metrics.lookup_files, lookup.metrics.data_files) == (copied, 4, 0)
     table.upsert(pa.table({"id": [5], "v": ["new"]}))
     assert run_lookup_store(table.metadata, LocalRunner(1)).built == 1
     assert lookup.lookup(pa.table({"id": [5, 6]})).rows.column("v").to_pylist() == ["new", "v6"]
@@ -98,10 +98,10 @@ def test_a_full_disk_evicts_and_goes_on_or_says_so(
     if fails == 1:
         # The older copy had to go before there was room; it may have come back since.
         assert cache.evictions >= 1
-        assert lookup.figures.data_files == 0
+        assert lookup.metrics.data_files == 0
     else:
-        assert not held.exists() or lookup.figures.lookup_files == 1
-        assert lookup.figures.data_files >= 3
+        assert not held.exists() or lookup.metrics.lookup_files == 1
+        assert lookup.metrics.data_files >= 3
         assert "is full" in caplog.text
 
 
@@ -121,7 +121,7 @@ def test_damage_of_the_stored_file_is_found(
     table.store.delete(path)
     lookup = TableLookup(table.metadata, files=LookupFileCache(str(tmp_path / "gone")))
     assert lookup.lookup(KEYS).rows.column("v").to_pylist() == VALUES
-    assert lookup.figures.data_files == 1
+    assert lookup.metrics.data_files == 1
 
 
 @pytest.mark.parametrize("files", [2, 100])

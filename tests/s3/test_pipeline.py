@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
 from lakeidx.errors import CommitUnknownError, UnavailableError
-from lakeidx.pipeline.landing import LandingOptions
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, upsert_files, upsert_table
+from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.storage.faults import FaultStore
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.small_tables import SPEC, content, rows
 from tests.java_paimon import JavaPaimon, require_java_paimon
 from tests.s3_server import S3Server, s3_server
 from tests.spark_fixture import spark
-from tests.tables import SPEC, content, rows
 
 __all__ = ["s3_server", "spark"]
 pytestmark = pytest.mark.s3

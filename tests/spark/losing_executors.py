@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.resources import SparkResource
-from lakeidx.pipeline.runner import Block, Runner
+from lakeidx.tasks.routed_rows import Block, RoutedRows
+from lakeidx.tasks.runner import Runner
 from tests.dagster.pipelines import Deployment, red_checks
 from tests.spark_cluster import APPLICATION
 
@@ -54,7 +55,7 @@ class LosingRunner:
     ) -> list[Any]:
         kill = killer(self.marks)
 
-        def losing_split(item: Any) -> Iterator[Block]:
+        def losing_split(item: Any) -> Iterator[RoutedRows]:
             yield from list(split(item))
             kill("executor", "CoarseGrainedExecutorBackend")
 

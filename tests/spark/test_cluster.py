@@ -17,16 +17,16 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-import jobs.assign
+import jobs.bucket_assignment
 import jobs.commit
 import jobs.ingest
 from dagster_project.home import prepare_home
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
+from lakeidx.testing.small_tables import content
 from tests.dagster.pipelines import pipeline_dict
 from tests.s3_server import S3Server, s3_server
 from tests.spark_cluster import APPLICATION, SPARK_HOME, SparkCluster, environment, spark_cluster
-from tests.tables import content
 
 __all__ = ["s3_server", "spark_cluster"]
 pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(400)]
@@ -158,8 +158,8 @@ def test_spark_submit_runs_a_stage_job(spark_cluster: SparkCluster, tmp_path: Pa
 
     # The stage that shuffles; the others need Spark for large landing files only.
     assert jobs.ingest.main([*common, "--engine", "local", *landing]) == 0
-    assert jobs.assign.main([*common, "--engine", "local"]) == 0
-    written = submit("write")
+    assert jobs.bucket_assignment.main([*common, "--engine", "local"]) == 0
+    written = submit("index_write")
     assert jobs.commit.main([*common, "--engine", "local"]) == 0
     assert written["rows_written"] == 90
     assert here.content() == EXPECTED

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import compact as job
-from lakeidx.pipeline.compact import run_compaction
+from jobs import compaction as job
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.storage.faults import FaultStore
 from lakeidx.table.handle import TableHandle
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.table_history import ENGINES, History, key_hashes
 from tests.spark_fixture import spark
-from tests.table_history import ENGINES, History, key_hashes
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ from lakeidx.api import Table
 from lakeidx.spark.datasource import FORMAT, read_table, register
 from lakeidx.spark.session import get_session
 from lakeidx.spark.table_reader import make_splits
-from lakeidx.table.tags import create_tag
+from lakeidx.table.expiration.tags import create_tag
 
 pytestmark = pytest.mark.spark
 

@@ -10,14 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from jobs import rebuild_index as job
+from jobs import file_index_rebuild as job
 from lakeidx.api import Table
 from lakeidx.cli.main import app
-from lakeidx.format.file_index import decode_container
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.index_rebuild import run_index_rebuild, wish_to_build
-from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.file_index.container import decode_container
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.spark.runner import SparkRunner
+from lakeidx.tasks.runner import LocalRunner
 from tests.spark_fixture import MASTER, spark
 
 __all__ = ["spark"]
@@ -57,12 +57,12 @@ def containers(table: Table) -> dict[int, dict[str, dict[str, bytes | None]]]:
 def test_workers_build_what_one_process_builds(spark: SparkSession, tmp_path: Path) -> None:
     here, there = make(tmp_path / "a"), make(tmp_path / "b")
     for kind, columns in (("bitmap", ["v"]), ("bloom-filter", ["k", "s"])):
-        run_index_rebuild(here.metadata, LocalRunner(1), wish_to_build(here.schema, kind, columns))
-        report = run_index_rebuild(there.metadata, SparkRunner(spark), wish_to_build(there.schema, kind, columns))
+        run_file_index_rebuild(here.metadata, LocalRunner(1), spec_to_build(here.schema, kind, columns))
+        report = run_file_index_rebuild(there.metadata, SparkRunner(spark), spec_to_build(there.schema, kind, columns))
         assert (report.rewritten, report.rows_read) == (3, 300)
     assert containers(there) == containers(here)
     assert set(containers(there)[0]) == {"v", "k", "s"}
-    assert there.scan(where="v = 5").explain().figures.read.files == 0
+    assert there.scan(where="v = 5").explain().metrics.read.files == 0
     assert there.scan(where="v = 6").to_arrow().num_rows == len([k for k in range(300) if k % 7 == 3])
 
 
@@ -86,11 +86,11 @@ def test_the_command_and_the_job_run_on_spark(
     done = CliRunner().invoke(app, built)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["rewritten"] == 3
-    assert table.scan(where="v = 5").explain().figures.read.files == 0
+    assert table.scan(where="v = 5").explain().metrics.read.files == 0
     capsys.readouterr()
     assert job.main([table.uri, "--type", "bitmap", "--drop", "--master", MASTER]) == 0
     assert json.loads(capsys.readouterr().out)["rewritten"] == 3
     assert all(not c for c in containers(table).values())
-    assert table.scan(where="v = 5").explain().figures.read.files == 3
+    assert table.scan(where="v = 5").explain().metrics.read.files == 3
     assert job.main([table.uri, "--type", "nothing", "--columns", "v"]) == 2
     assert table.scan().to_arrow().num_rows == 300

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeidx.pipeline.upsert import make_context, upsert_table
+from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
-from tests.index_history import GLOBAL_TYPES, LOCAL_TYPES, IndexedTable, Model, apply, fixed_history
+from lakeidx.testing.index_history import GLOBAL_TYPES, LOCAL_TYPES, IndexedTable, Model, apply, fixed_history
+from lakeidx.testing.small_tables import rows
 from tests.spark_fixture import spark
-from tests.tables import rows
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.spark

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from lakeidx.api import Table
 from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline.lookup_store import run_lookup_store
-from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark import lookup_join
+from lakeidx.tasks.runner import LocalRunner
 from tests.spark_fixture import spark
 
 __all__ = ["spark"]
@@ -36,7 +36,9 @@ def filled(folder: Path) -> Table:
 
 
 def put(table: Table, keys: range, text: str) -> None:
-    table.upsert(pa.table({"p": [k % 2 for k in keys], "k": list(keys), "v": [f"{text}{k}" for k in keys]}))
+    table.upsert(
+        pa.table({"p": [k % 2 for k in keys], "k": list(keys), "v": [f"{text}{k}" for k in keys]}), missing="null"
+    )
 
 
 @pytest.mark.parametrize("by_bucket", [True, False])

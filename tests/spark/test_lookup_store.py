@@ -13,11 +13,11 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import build_lookup as job
+from jobs import lookup_store as job
 from lakeidx.api import Table
 from lakeidx.lookup.listing import LookupPlaces, read_listing
-from lakeidx.lookup.point import TableLookup
-from lakeidx.pipeline.lookup_store import run_lookup_store
+from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.view import load_view
 from tests.spark_fixture import spark
@@ -62,7 +62,7 @@ def check_answers(table: Table, texts: dict[int, str]) -> None:
     keys = [*range(200), 999]
     answer = lookup.lookup(pa.table({"p": [k % 2 for k in keys], "k": keys}))
     assert answer.rows.column("v").to_pylist() == [*(f"{texts.get(k, 'a')}{k}" for k in range(200)), None]
-    assert (lookup.figures.data_files, lookup.figures.lookup_files > 0) == (0, True)
+    assert (lookup.metrics.data_files, lookup.metrics.lookup_files > 0) == (0, True)
 
 
 def test_only_new_data_files_are_built(spark: SparkSession, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_spark_submit(tmp_path: Path) -> None:
     def submit() -> dict[str, Any]:
         command = [f"{pyspark.__path__[0]}/bin/spark-submit", "--master", "local[2]", "--driver-memory", "512m"]
         done = subprocess.run(
-            [*command, f"{ROOT}/jobs/build_lookup.py", table.uri],
+            [*command, f"{ROOT}/jobs/lookup_store.py", table.uri],
             cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=180,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]

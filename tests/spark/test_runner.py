@@ -15,24 +15,24 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import CorruptFileError, LakeIdxError
-from lakeidx.pipeline.runner import Block, LocalRunner, Runner, pack_targets
-from lakeidx.pipeline.upsert import make_context, upsert_table
 from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, session_slots, task_count
+from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
+from lakeidx.tasks.runner import LocalRunner, Runner
+from lakeidx.testing.small_tables import content, make_table, rows
 from tests.spark_fixture import spark
-from tests.tables import content, make_table, rows
 
 __all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
 
-def make_split(targets: int) -> Callable[[int], Iterator[Block]]:
-    def split(item: int) -> Iterator[Block]:
+def make_split(targets: int) -> Callable[[int], Iterator[RoutedRows]]:
+    def split(item: int) -> Iterator[RoutedRows]:
         rng = np.random.default_rng(item)
         values = pa.table({"v": rng.integers(0, 99, 50), "s": pa.array([f"é{item}"] * 50).dictionary_encode()})
         where = rng.integers(0, targets, 50)
-        for target in np.unique(where).tolist():
-            yield Block(target, item, values.filter(pa.array(where == target)))
+        yield RoutedRows(item, values, where.astype(np.int32))
 
     return split
 
@@ -64,8 +64,8 @@ def test_the_same_results_as_in_one_process(spark: SparkSession) -> None:
 def test_large_blocks_come_in_pieces_and_in_order(spark: SparkSession) -> None:
     n = 9_000_000
 
-    def split(item: int) -> Iterator[Block]:
-        yield Block(0, item, pa.table({"v": np.arange(item, item + n, dtype=np.int64)}))
+    def split(item: int) -> Iterator[RoutedRows]:
+        yield RoutedRows(item, pa.table({"v": np.arange(item, item + n, dtype=np.int64)}), np.zeros(n, np.int32))
 
     def combine(target: int, blocks: Iterator[Block]) -> list[tuple[int, int, int]]:
         return [(b.order, b.rows.column("v")[0].as_py(), b.rows.num_rows) for b in blocks]
@@ -92,7 +92,7 @@ def test_one_exchange_and_what_crosses_it_is_binary(spark: SparkSession, capsys:
     assert section[0] == "5"
     assert [re.sub(r"#\d+L?", "", name) for name in section[1].split(", ")] == [
         "task",
-        "target",
+        "group",
         "ord",
         "piece",
         "payload",
@@ -105,8 +105,8 @@ def test_errors_of_lakeidx_arrive_as_they_are(spark: SparkSession) -> None:
             raise CorruptFileError("cannot be read", path="f.parquet", offset=7)
         return item
 
-    def bad_split(item: int) -> Iterator[Block]:
-        yield Block(0, item, pa.table({"v": [bad(item)]}))
+    def bad_split(item: int) -> Iterator[RoutedRows]:
+        yield RoutedRows(item, pa.table({"v": [bad(item)]}), np.zeros(1, np.int32))
 
     def bad_combine(target: int, blocks: Iterator[Block]) -> int:
         return bad(target + 2)
@@ -155,7 +155,7 @@ class DyingRunner:
     ) -> list[Any]:
         marks, kill = self.marks, _die_once
 
-        def dying_split(item: Any) -> Iterator[Block]:
+        def dying_split(item: Any) -> Iterator[RoutedRows]:
             yield from list(split(item))
             kill(f"{marks}/split")
 

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeidx.batch.upsert import BatchResult, make_context, upsert_files
 from lakeidx.errors import CorruptFileError, InvalidInputError
-from lakeidx.pipeline.landing import LandingOptions
-from lakeidx.pipeline.runner import LocalRunner, Runner
-from lakeidx.pipeline.upsert import BatchResult, make_context, upsert_files
+from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner, Runner
 from tests.spark_fixture import require_java, spark
 
 __all__ = ["spark"]
@@ -69,7 +69,11 @@ def landing(folder: Path) -> list[list[Path]]:
 
 def run(table: TableHandle, runner: Runner, batches: list[list[Path]]) -> list[BatchResult]:
     return [
-        upsert_files(make_context(table.metadata, f"b{i}", runner=runner), [str(f) for f in files], LandingOptions())
+        upsert_files(
+            make_context(table.metadata, f"b{i}", runner=runner),
+            [str(f) for f in files],
+            LandingOptions(missing="null"),
+        )
         for i, files in enumerate(batches)
     ]
 
@@ -106,8 +110,8 @@ def test_bad_files_are_the_same_clear_errors(spark: SparkSession, tmp_path: Path
 _CONNECT = """
 import json, sys
 from pathlib import Path
-from lakeidx.pipeline.landing import LandingOptions
-from lakeidx.pipeline.upsert import make_context, upsert_files
+from lakeidx.landing.read import LandingOptions
+from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session
 from lakeidx.table.handle import TableHandle
@@ -116,7 +120,8 @@ session = get_session(remote="local[2]")
 assert "connect" in type(session).__module__, type(session)
 table = TableHandle.open(sys.argv[1])
 for number, files in enumerate(json.loads(sys.argv[2])):
-    result = upsert_files(make_context(table.metadata, f"b{number}", runner=SparkRunner(session)), files, LandingOptions())
+    context = make_context(table.metadata, f"b{number}", runner=SparkRunner(session))
+    upsert_files(context, files, LandingOptions(missing="null"))
 print(json.dumps({"snapshots": table.metadata.snapshot_ids(), "slots": SparkRunner(session).parallelism}))
 session.stop()
 """

@@ -1,4 +1,8 @@
-"""Merge engines: what becomes of several rows of one key."""
+"""Merge engines: what becomes of several rows of one key.
+
+Import `factory.make_engine`; an engine takes runs of rows that are sorted by key and sequence number, and works on whole columns.
+Aggregate functions live in `functions`, their record-at-a-time twins in `scalar`; merging of runs in `lakeidx.data.merge`.
+"""
 
 from lakeidx.data.engines.base import MergeEngine
 from lakeidx.data.engines.factory import make_engine, validate_merge_options

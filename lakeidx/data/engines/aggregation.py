@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.data.engines.functions import fold_column
-from lakeidx.data.engines.kinds import DELETE, INSERT
 from lakeidx.data.engines.messages import null_in_not_null
 from lakeidx.data.engines.options import FunctionSpec, MergeOptions
 from lakeidx.data.engines.runs import (
@@ -21,12 +20,12 @@ from lakeidx.data.engines.runs import (
     assemble,
     kinds_of,
     make_runs,
-    retracts,
     sequences_of,
     valid_rows,
     value_names,
 )
-from lakeidx.format.schema import TableSchema
+from lakeidx.data.row_kinds import DELETE, INSERT, is_retract
+from lakeidx.format.schema.schema_file import TableSchema
 
 
 class AggregationEngine:
@@ -41,7 +40,7 @@ class AggregationEngine:
         """See `MergeEngine.merge`."""
         runs = make_runs(kv, starts)
         kinds = kinds_of(kv)
-        taken_back = retracts(kinds)
+        taken_back = is_retract(kinds)
         ops = np.where(taken_back, RETRACT, ADD).astype(np.int8)
         removed: Bools | None = None
         if self._remove_on_delete and bool((removed := kinds == DELETE).any()):

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.data.engines.runs import kinds_of, make_runs, retracts
+from lakeidx.data.engines.runs import kinds_of, make_runs
+from lakeidx.data.row_kinds import is_retract
 
 
 class DeduplicateEngine:
@@ -26,7 +27,7 @@ class DeduplicateEngine:
         runs = make_runs(kv, starts)
         if not self._ignore_delete:
             return kv if runs.count == runs.rows else kv.take(pa.array(runs.lasts))
-        ignored = retracts(kinds_of(kv))
+        ignored = is_retract(kinds_of(kv))
         if not ignored.any():
             return kv.take(pa.array(runs.lasts))
         chosen = runs.last_true(~ignored)

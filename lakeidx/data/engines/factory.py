@@ -8,14 +8,14 @@ from lakeidx.data.engines.deduplicate import DeduplicateEngine
 from lakeidx.data.engines.first_row import FirstRowEngine
 from lakeidx.data.engines.options import Engine, merge_options
 from lakeidx.data.engines.partial_update import PartialUpdateEngine
-from lakeidx.data.engines.scalar_base import is_ordered
+from lakeidx.data.engines.scalar.base import is_ordered
 from lakeidx.data.engines.writing import sequence_fields
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 
 
 def make_engine(schema: TableSchema) -> MergeEngine:
-    """The merge engine that a primary-key table's options ask for.
+    """Make the merge engine that a primary-key table's options request.
 
     errors   InvalidInputError naming column and option; UnsupportedError for a function lakeidx does not have
     """

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.data.engines.messages import first_row_retract
-from lakeidx.data.engines.runs import kinds_of, make_runs, retracts
+from lakeidx.data.engines.runs import kinds_of, make_runs
+from lakeidx.data.row_kinds import is_retract
 
 
 class FirstRowEngine:
@@ -28,7 +29,7 @@ class FirstRowEngine:
         errors   InvalidInputError for a -U or -D that is not ignored
         """
         runs = make_runs(kv, starts)
-        dropped = retracts(kinds_of(kv))
+        dropped = is_retract(kinds_of(kv))
         if not dropped.any():
             return kv if runs.count == runs.rows else kv.take(pa.array(runs.starts))
         lone = runs.lengths == 1 if shortcut else np.zeros(runs.count, np.bool_)

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
 
-from lakeidx.codec.murmur import hash_bytes
+from lakeidx.codec.hashes.murmur import hash_bytes
 from lakeidx.codec.values import unscaled_of
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
@@ -22,7 +22,7 @@ _MASK = 0xFFFFFFFF
 
 
 def java_order(items: Iterable[_T], hash_code: Callable[[_T], int]) -> list[_T]:
-    """Items in the order of a HashMap or HashSet they were `put` into.
+    """Return the items in the order of a HashMap or HashSet they were `put` into.
 
     items       distinct keys, in order of insertion
     hash_code   Java's hashCode of an item, any integer of the same low 32 bits
@@ -35,7 +35,7 @@ def java_order(items: Iterable[_T], hash_code: Callable[[_T], int]) -> list[_T]:
 
 
 def java_order_computed(calls: Iterable[_T], hash_code: Callable[[_T], int]) -> list[_T]:
-    """Distinct items in the order of a HashMap filled by `computeIfAbsent`.
+    """Return the distinct items in the order of a HashMap filled by `computeIfAbsent`.
 
     That puts a new entry at the head of its bin, and grows the table at the beginning of a call, not after an insertion.
 
@@ -63,9 +63,9 @@ def _by_bin(items: list[_T], hash_code: Callable[[_T], int], capacity: int) -> l
 
 
 def hash_code(value: Any, t: DataType) -> int:
-    """Java's hashCode of an atomic internal value (low 32 bits); 0 for null.
+    """Return Java's hashCode of an atomic internal value (low 32 bits); 0 for null.
 
-    Byte arrays and nested values have no hash of their content in Java: they hash to 0 here, so that they stand in order
+    Byte arrays and nested values have no hash of their content in Java: they hash to 0 here, so that they are in order
     of insertion.
     """
     if value is None:
@@ -83,14 +83,14 @@ def hash_code(value: Any, t: DataType) -> int:
     if t.root is Root.DECIMAL:
         return _big_decimal_hash(unscaled_of(value, t), t.scale)
     if t.root in TIMESTAMP_ROOTS:
-        return 31 * _fold(value[0]) + value[1]
+        return int(31 * _fold(value[0]) + value[1])
     if t.root in BYTES_ROOTS or t.is_nested or t.root is Root.VARIANT:
         return 0
     return int(value)
 
 
 def identity(value: Any, t: DataType) -> Hashable:
-    """A hashable stand-in that is equal exactly when Java's ``equals`` holds: floats by their bits, the rest by value.
+    """Make a hashable stand-in that is equal exactly when Java's ``equals`` holds: floats by their bits, the rest by value.
 
     Byte arrays compare by content (Java's HashSet compares them by identity, so it never finds two equal).
     """

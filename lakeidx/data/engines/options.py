@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.format.schema import TableSchema
-from lakeidx.option_text import INT_MAX, parse_bool
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.options.descriptors import INT_MAX, parse_bool
 from lakeidx.types import INT_ROOTS, MAX_LENGTH, STRING_ROOTS, DataType, Root
 
 NUMERIC_ROOTS = INT_ROOTS | {Root.FLOAT, Root.DOUBLE, Root.DECIMAL}
@@ -137,7 +137,7 @@ def _partial_update(schema: TableSchema, keys: frozenset[int]) -> MergeOptions:
         raise InvalidInputError(f"options {' and '.join(named)} contradict each other; set one of them")
     if remove_on_delete and groups:
         raise InvalidInputError(
-            "option 'partial-update.remove-record-on-delete' does not go with sequence groups; use "
+            "option 'partial-update.remove-record-on-delete' cannot be combined with sequence groups; use "
             "'partial-update.remove-record-on-sequence-group'"
         )
     sequence_names = {schema.field_names[p] for g in groups for p in g.sequence}
@@ -227,7 +227,7 @@ def _aggregation_functions(schema: TableSchema) -> dict[int, FunctionSpec]:
 
 
 def function_spec(schema: TableSchema, column: str, function: str) -> FunctionSpec:
-    """The function of a column with its own options.
+    """Make the function of a column with its own options.
 
     errors   InvalidInputError for an unknown function, a type it does not take, or options that do not go together;
              UnsupportedError for a function that Paimon has and lakeidx has not

@@ -12,7 +12,6 @@ import pyarrow as pa
 from lakeidx.data.engines.aggregation import refuse_nulls
 from lakeidx.data.engines.functions import fold_column
 from lakeidx.data.engines.functions.fold import RETRACTABLE
-from lakeidx.data.engines.kinds import DELETE, INSERT
 from lakeidx.data.engines.messages import partial_update_retract
 from lakeidx.data.engines.options import MergeOptions, SequenceGroup
 from lakeidx.data.engines.runs import (
@@ -29,13 +28,12 @@ from lakeidx.data.engines.runs import (
     assemble,
     kinds_of,
     make_runs,
-    retracts,
     sequences_of,
     take_positions,
     valid_rows,
     value_names,
 )
-from lakeidx.data.engines.scalar_base import cannot_retract
+from lakeidx.data.engines.scalar.base import cannot_retract
 from lakeidx.data.engines.sequence_groups import (
     BEGINS,
     OLDER_RECORD,
@@ -44,8 +42,9 @@ from lakeidx.data.engines.sequence_groups import (
     GroupDecisions,
     decide_groups,
 )
+from lakeidx.data.row_kinds import DELETE, INSERT, is_retract
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 
 
 class PartialUpdateEngine:
@@ -71,7 +70,7 @@ class PartialUpdateEngine:
             raise InvalidInputError(f"merging columns {', '.join(present)} needs column {missing[0]!r}, too")
         runs = make_runs(kv, starts)
         kinds = kinds_of(kv)
-        taken_back = retracts(kinds)
+        taken_back = is_retract(kinds)
         lone = runs.lengths == 1 if shortcut else np.zeros(runs.count, np.bool_)
         lone_row = runs.of_rows(lone) if shortcut else np.zeros(runs.rows, np.bool_)
         merged = _Merge(kv, runs, kinds, taken_back & ~lone_row, lone_row, lone)
@@ -91,7 +90,7 @@ class PartialUpdateEngine:
         return [*columns, *missing]
 
     def _merge_plain(self, m: _Merge) -> pa.Table:
-        """Without sequence groups: the last non-null value since the row was last removed."""
+        """Merge without sequence groups: the last non-null value since the row was last removed."""
         if not m.retracts.any():
             refuse_nulls(self._schema, m.kv, ~m.lone_row)
             columns = {n: take_positions(m.kv.column(n), self._last_value(m, n, None)) for n in value_names(m.kv)}
@@ -124,7 +123,7 @@ class PartialUpdateEngine:
         return m.runs.last_true(valid if counts is None else valid & counts)
 
     def _last_sequence(self, m: _Merge) -> Int64s:
-        """Sequence number of the last record that was not ignored; 0 when all were."""
+        """Return the sequence number of the last record that was not ignored; 0 when all were."""
         sequences = sequences_of(m.kv)
         if not self._options.ignore_delete:
             return sequences[m.runs.lasts]
@@ -173,7 +172,7 @@ class PartialUpdateEngine:
     def _replaced(
         self, m: _Merge, decisions: GroupDecisions, group_index: int, group: SequenceGroup, position: int
     ) -> Int64s:
-        """Row of the last value put into a column without function; a retract puts null into a member."""
+        """Return the row of the last value put into a column without function; a retract puts null into a member."""
         taken = decisions.per_group[group_index] == TAKEN
         events = taken | (decisions.per_row != 0) | m.lone_row
         last = m.runs.last_true(events)
@@ -183,7 +182,7 @@ class PartialUpdateEngine:
         return np.where((last >= 0) & emptied[last], -1, last)
 
     def _function_ops(self, m: _Merge, decisions: GroupDecisions, group_index: int, position: int) -> Int8s:
-        """Operations of a member with a function.
+        """Return the operations of a member with a function.
 
         errors   InvalidInputError when a removing delete reaches the column before it removes the row, and the function
                  cannot take values back
@@ -220,6 +219,6 @@ class _Merge:
 
 
 def _since_last(runs: Runs, marks: Bools) -> Bools:
-    """bool[n]: rows at or after the last mark of their run (all rows of a run without marks)."""
+    """Return bool[n]: rows at or after the last mark of their run (all rows of a run without marks)."""
     last = runs.last_true(marks)
     return np.arange(runs.rows) >= runs.of_rows(np.maximum(last, runs.starts))

@@ -1,6 +1,6 @@
 """Runs of rows with one key, row operations, and the columns of key-value tables as arrays.
 
-A key-value table stands in merge order: rows of a key one after another. Engines work on whole columns; what a column does
+A key-value table is in merge order: rows of a key one after another. Engines work on whole columns; what a column does
 with each row is an *operation* code, so that all engines share the column functions.
 """
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakeidx.codec.jit import frozen, kernel
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 
 Int64s = npt.NDArray[np.int64]
 Int8s = npt.NDArray[np.int8]
@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 SKIP = 0
 #: Take the value in.
 ADD = 1
-#: Take in a value that is older than what was accumulated.
+#: Aggregate a value that is older than those accumulated.
 OLDER = 2
 #: Take the value back.
 RETRACT = 3
@@ -66,23 +66,23 @@ class Runs:
         return self.lasts - self.starts + 1
 
     def last_true(self, flags: Bools) -> Int64s:
-        """int64[g]: the last row of each run whose flag is set, -1 where none is."""
+        """Return int64[g]: the last row of each run whose flag is set, -1 where none is."""
         out = np.empty(self.count, np.int64)
         _last_true(frozen(flags), frozen(self.starts), self.rows, out)
         return out
 
     def first_true(self, flags: Bools) -> Int64s:
-        """int64[g]: the first row of each run whose flag is set, -1 where none is."""
+        """Return int64[g]: the first row of each run whose flag is set, -1 where none is."""
         out = np.empty(self.count, np.int64)
         _first_true(frozen(flags), frozen(self.starts), self.rows, out)
         return out
 
     def any_true(self, flags: Bools) -> Bools:
-        """bool[g]: whether any row of the run has its flag set."""
+        """Return bool[g]: whether any row of the run has its flag set."""
         return self.last_true(flags) >= 0
 
     def of_rows(self, per_run: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """[n]: the run's value for each of its rows."""
+        """Return [n]: the run's value for each of its rows."""
         return np.repeat(per_run, self.lengths)
 
 
@@ -118,23 +118,19 @@ def make_runs(kv: pa.Table, starts: npt.NDArray[Any]) -> Runs:
 
 
 def kinds_of(kv: pa.Table) -> Int8s:
-    """int8[n]: row kinds of a key-value table."""
-    return one_array(kv.column(VALUE_KIND)).to_numpy(zero_copy_only=False).astype(np.int8, copy=False)
+    """Return int8[n]: row kinds of a key-value table."""
+    found: Int8s = one_array(kv.column(VALUE_KIND)).to_numpy(zero_copy_only=False).astype(np.int8, copy=False)
+    return found
 
 
 def sequences_of(kv: pa.Table) -> Int64s:
-    """int64[n]: sequence numbers of a key-value table."""
-    return one_array(kv.column(SEQUENCE_NUMBER)).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-
-
-def retracts(kinds: Int8s) -> Bools:
-    """bool[n]: rows of kind -U or -D."""
-    # -U is 1 and -D is 3, the adds are even.
-    return (kinds & 1).astype(np.bool_)
+    """Return int64[n]: sequence numbers of a key-value table."""
+    found: Int64s = one_array(kv.column(SEQUENCE_NUMBER)).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return found
 
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column as one array.
+    """Return a column as one array.
 
     errors   InvalidInputError when its strings do not fit one array (2 GiB)
     """
@@ -153,14 +149,15 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def valid_rows(column: pa.ChunkedArray | pa.Array) -> Bools | None:
-    """bool[n]: rows that are not null; None when all are."""
+    """Return bool[n]: rows that are not null; None when all are."""
     if column.null_count == 0:
         return None
-    return one_array(column.is_valid()).to_numpy(zero_copy_only=False)
+    found: Bools | None = one_array(column.is_valid()).to_numpy(zero_copy_only=False)
+    return found
 
 
 def take_positions(column: pa.ChunkedArray | pa.Array, positions: Int64s) -> pa.Array:
-    """The values at the positions; -1 gives null.
+    """Take the values at the positions; -1 gives null.
 
     positions   int64[g], each -1 or a row
     """
@@ -169,7 +166,7 @@ def take_positions(column: pa.ChunkedArray | pa.Array, positions: Int64s) -> pa.
 
 
 def assemble(kv: pa.Table, sequences: Int64s, kinds: Int8s, columns: dict[str, pa.Array]) -> pa.Table:
-    """A key-value table of merged rows with the schema of the input.
+    """Build a key-value table of merged rows with the schema of the input.
 
     columns   by name, in any order; every column of `kv` but the two system columns
     """
@@ -178,5 +175,5 @@ def assemble(kv: pa.Table, sequences: Int64s, kinds: Int8s, columns: dict[str, p
 
 
 def value_names(kv: pa.Table) -> list[str]:
-    """The table columns of a key-value table: all but the two system columns."""
+    """Return the table columns of a key-value table: all but the two system columns."""
     return [n for n in kv.schema.names if n not in (SEQUENCE_NUMBER, VALUE_KIND)]

@@ -18,7 +18,7 @@ from lakeidx.data.engines.functions.order_keys import combined_keys, order_keys
 from lakeidx.data.engines.options import SequenceGroup
 from lakeidx.data.engines.runs import Bools, Int8s, Int64s, Runs, one_array, valid_rows
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 
 #: What a record does to a group.
 PASSED_OVER, TAKEN, OLDER_RECORD = 0, 1, 2
@@ -76,7 +76,7 @@ def decide_groups(
 ) -> GroupDecisions:
     """Decide for every record and group.
 
-    kv                   a group whose sequence columns are not all there is passed over
+    kv                   a group whose sequence columns are not all there is skipped
     remove_on_sequence   positions of sequence columns whose -D removes the row
     cost                 one pass; groups ordered by several columns, texts or wide decimals sort those columns first
     """
@@ -102,7 +102,7 @@ def decide_groups(
 
 
 @kernel
-def _decide(ranks, empty, removing, order, kinds, starts, rows, ignore_delete, per_group, per_row, removed_at):  # type: ignore[no-untyped-def]
+def _decide(ranks, empty, removing, order, kinds, starts, rows, ignore_delete, per_group, per_row, removed_at):  # type: ignore[no-untyped-def]  # noqa: C901 - a kernel is one loop
     none = np.int32(2147483647)
     groups = len(ranks)
     current = np.empty(groups, np.int64)

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.data.engines.kinds import SHORT_NAMES, UPDATE_BEFORE
-from lakeidx.data.engines.runs import kinds_of, one_array, retracts
+from lakeidx.data.engines.runs import kinds_of, one_array
+from lakeidx.data.row_kinds import SHORT_NAMES, UPDATE_BEFORE, is_retract
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import TableSchema
-from lakeidx.format.table_schema import VALUE_KIND
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
 
 
 def apply_write_options(kv: pa.Table, schema: TableSchema) -> pa.Table:
-    """Rows as a writer takes them in.
+    """Apply defaults and checks to the rows before they are written.
 
-    kv       key-value table in input order; `_SEQUENCE_NUMBER` is not looked at (dropped rows take no number)
+    kv       key-value table in input order; `_SEQUENCE_NUMBER` is ignored (dropped rows take no number)
     returns  the rows left, with `_VALUE_KIND` from ``rowkind.field`` if that is set; -D and -U dropped by
              ``ignore-delete``, -U by ``ignore-update-before``
     errors   InvalidInputError for a row kind that is null or unknown
@@ -31,7 +31,7 @@ def apply_write_options(kv: pa.Table, schema: TableSchema) -> pa.Table:
     if not options.ignore_delete and not options.ignore_update_before:
         return kv
     kinds = kinds_of(kv)
-    dropped = retracts(kinds) if options.ignore_delete else kinds == UPDATE_BEFORE
+    dropped = is_retract(kinds) if options.ignore_delete else kinds == UPDATE_BEFORE
     return kv.filter(pa.array(~dropped)) if bool(np.any(dropped)) else kv
 
 
@@ -50,7 +50,7 @@ def _with_kinds_of_column(kv: pa.Table, name: str) -> pa.Table:
 
 
 def sequence_fields(schema: TableSchema) -> tuple[tuple[str, ...], bool]:
-    """Columns that order the rows of a key before the sequence number, and whether larger values come first.
+    """Return the columns that order the rows of a key before the sequence number, and whether larger values come first.
 
     returns   (names of ``sequence.field``, True for ``sequence.field.sort-order`` = descending); nulls come before all
               values in either order
@@ -72,5 +72,5 @@ def sequence_fields(schema: TableSchema) -> tuple[tuple[str, ...], bool]:
     if len(set(names)) != len(names):
         raise InvalidInputError("option 'sequence.field' names a column twice")
     if names and options.merge_engine == "first-row":
-        raise InvalidInputError("option 'sequence.field' does not go with merge engine first-row")
+        raise InvalidInputError("option 'sequence.field' cannot be combined with merge engine first-row")
     return names, options.sequence_field_sort_order == "descending"

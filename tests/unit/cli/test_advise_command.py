@@ -15,8 +15,8 @@ from typer.testing import CliRunner, Result
 
 from lakeidx.cli.advise_command import filter_bytes
 from lakeidx.cli.main import app
-from lakeidx.codec.hudi_bloom import new_filter
-from lakeidx.tagging.options import INDEX_TYPES
+from lakeidx.codec.hudi.bloom import new_filter
+from lakeidx.key_index.options import INDEX_TYPES
 
 SPEC: dict[str, Any] = {
     "fields": [{"name": "day", "type": "STRING"}, {"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
@@ -187,9 +187,9 @@ def test_seconds_follow_the_store_and_the_cores(one_batch: tuple[Path, str], tmp
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["{uri}"], "no batch to look at"),
+        (["{uri}"], "no batch to measure"),
         (["{uri}", "--batch-rows", "9"], "--keys"),
-        (["{uri}", "--key", "id"], "go with files"),
+        (["{uri}", "--key", "id"], "are for files"),
         (["{uri}", "{uri}"], "one table"),
         (["{tmp}/nothing"], "nothing"),
         (["{uri}", "--keys", "{tmp}/none.jsonl"], "does not exist"),
@@ -208,7 +208,7 @@ def test_bad_input(one_batch: tuple[Path, str], arguments: list[str], says: str)
 
 @pytest.mark.parametrize(
     ("changes", "says"),
-    [({"options": {"bucket": "4"}}, "say their bucket"), ({"primaryKeys": []}, "no primary key")],
+    [({"options": {"bucket": "4"}}, "follows from the key"), ({"primaryKeys": []}, "no primary key")],
 )
 def test_tables_that_need_no_index(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
     uri = make(tmp_path, [], **changes)

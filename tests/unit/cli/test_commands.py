@@ -156,7 +156,7 @@ def test_show_and_inspect(table: str) -> None:
         (("scan", "TABLE", "--where", "idd = 1"), "did you mean 'id'"),
         (("scan", "TABLE", "--columns", "nope"), "nope"),
         (("upsert", "TABLE", "/nowhere.parquet"), "does not exist"),
-        (("upsert", "TABLE", "/etc/hostname"), "ending"),
+        (("upsert", "TABLE", "/etc/hostname"), "file extension"),
         (("inspect", "/nowhere"), "/nowhere"),
         (("scan", "TABLE", "--tag", "none"), "tags: none"),
     ],

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from lakeidx.cli.main import app
-from lakeidx.format.hudi_footer import BLOOM_FILTER, FILTER_TYPE_CODE
+from lakeidx.format.hudi.footer import BLOOM_FILTER, FILTER_TYPE_CODE
 from tests.conftest import GOLDEN
-from tests.unit.tagging.hudi_tables import HandMadeTable
+from tests.unit.key_index.hudi_tables import HandMadeTable
 
 TABLES = Path(GOLDEN) / "hudi-tables"
 CASES = sorted(p.name.removesuffix(".case.json") for p in TABLES.glob("*.case.json"))
@@ -76,10 +76,10 @@ def table(tmp_path: Path) -> HandMadeTable:
     return made
 
 
-def test_figures(table: HandMadeTable, tmp_path: Path) -> None:
+def test_metrics(table: HandMadeTable, tmp_path: Path) -> None:
     keys = keys_file(tmp_path, "keys.jsonl", ["k1", "k4", "zz"])
-    figures = json.loads(call(table.path, "--keys", keys, "--figures").stdout)
-    assert {k: figures[k] for k in ("keys", "found", "files", "files_probed", "files_read", "files_without_filter")} == {
+    metrics = json.loads(call(table.path, "--keys", keys, "--metrics").stdout)
+    assert {k: metrics[k] for k in ("keys", "found", "files", "files_probed", "files_read", "files_without_filter")} == {
         "keys": 3, "found": 2, "files": 2, "files_probed": 1, "files_read": 2, "files_without_filter": 1,
     }  # fmt: skip
     assert "1 files without a filter" in call(table.path, "--keys", keys).stderr
@@ -142,7 +142,7 @@ def test_bad_filters(tmp_path: Path) -> None:
         ("keys.jsonl", '"k1"\n', "no JSON object"),
         ("keys.jsonl", '{"key": null}\n', "line 1"),
         ("keys.jsonl", "", "empty"),
-        ("keys.txt", "k1\n", "ending"),
+        ("keys.txt", "k1\n", "file extension"),
         ("keys.parquet", "no parquet", "Parquet"),
     ],
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from lakeidx.batch.index_types import index_folder
 from lakeidx.cli.main import app
-from lakeidx.pipeline.index_types import index_folder
 from tests.ring_table import RingTable
 
 

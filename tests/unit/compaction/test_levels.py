@@ -44,7 +44,7 @@ def test_overlap_in_a_level_names_both_files(low: int, high: int) -> None:
 
 def test_level_0_may_overlap_and_levels_may_overlap_each_other() -> None:
     files = [a_file("a"), a_file("b"), a_file("c", 1), a_file("d", 2)]
-    assert build_levels(files, INT_KEY, num_levels=6).number_of_sorted_runs == 4
+    assert len(build_levels(files, INT_KEY, num_levels=6).runs) == 4
 
 
 def test_a_file_listed_twice() -> None:

@@ -7,25 +7,26 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.compaction.rewrite import BucketCompaction, check_can_compact, compact_bucket
-from lakeidx.data.parquet_read import read_data_file
-from lakeidx.errors import UnsupportedError
+from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.compaction.bucket import BucketCompaction
+from lakeidx.compaction.rewrite import compact_bucket
+from lakeidx.data.read_data_file import read_data_file
 from lakeidx.format.data_file import FileSource
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.manifest import FileKind
-from lakeidx.pipeline.compact import plan_buckets, run_compaction
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, upsert_table
+from lakeidx.maintenance.compaction import plan_buckets, run_compaction
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
-from tests.table_history import key_hashes
-from tests.tables import make_table, upsert
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.small_tables import make_table, upsert
+from lakeidx.testing.table_history import key_hashes
 
 
 def work_of(table: TableHandle, *, full: bool = True, shrink: bool = False) -> list[BucketCompaction]:
@@ -78,7 +79,7 @@ def test_deletes_stay_where_older_rows_may_lie_below(tmp_path: Path) -> None:
 def test_text_that_repeats_and_text_that_does_not_come_out_as_they_went_in(tmp_path: Path, distinct: int) -> None:
     """Few values stay dictionaries from file to file, with a dictionary of its own in each."""
     table = make_table(tmp_path, options={"bucket": "1"})
-    expected = {}
+    expected: dict[Any, Any] = {}
     for batch in range(3):
         values = [(1, k, None if k % 11 == 0 else f"{batch}-{k % distinct}-é") for k in range(batch * 1000, 6000)]
         expected |= {k: v for _, k, v in values}
@@ -132,23 +133,14 @@ def test_work_travels(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(done)).rows_out == 1
 
 
-@pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
-def test_which_changelog_producers_can_be_compacted(tmp_path: Path, producer: str) -> None:
-    table = make_table(tmp_path, options={"changelog-producer": producer})
-    if producer in ("none", "input"):
-        check_can_compact(table.schema)
-    else:
-        with pytest.raises(UnsupportedError, match=producer):
-            check_can_compact(table.schema)
-
-
 _MEMORY = """
-import resource, sys
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.runner import LocalRunner
+import sys
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.table.handle import TableHandle
+from lakeidx.testing.peak_memory import peak_mib
 report = run_compaction(TableHandle.open(sys.argv[1]).metadata, LocalRunner(1), full=True)
-print(report.rows_in, report.rows_out, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+print(report.rows_in, report.rows_out, peak_mib())
 """
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
-from lakeidx.format.schema import TableSchema, new_schema
+from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.storage import LocalStore
 
 STORE = LocalStore(sync=False)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeidx.data.level_column import LEVEL, merges_by_level, newest_above_0, with_level
-from lakeidx.data.merge import merge_sorted_runs
-from lakeidx.format.schema import TableSchema, new_schema
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
+from lakeidx.format.schema.schema_file import TableSchema, new_schema
 
 
 def schema_of(options: dict[str, str]) -> TableSchema:
@@ -32,7 +32,7 @@ def test_rows_that_stay(groups: list[list[int]]) -> None:
     levels = np.array([x for g in groups for x in g], np.int8)
     starts = np.cumsum([0, *[len(g) for g in groups]])[:-1].astype(np.int64)
     rows, firsts = newest_above_0(np.arange(len(levels)), starts, levels)
-    at, want, want_starts = 0, [], []
+    at, want, want_starts = 0, [], []  # type: ignore[var-annotated]
     for g in groups:
         lowest = min((x for x in g if x > 0), default=None)
         want_starts.append(len(want))

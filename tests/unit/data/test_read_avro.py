@@ -10,7 +10,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from lakeidx.data.parquet_read import read_data_file
+from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import CorruptFileError
 from tests.unit.data.tables import STORE, kv_rows_of, table_schema
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from lakeidx.data.parquet_read import read_data_file
-from lakeidx.data.read_parquet import ReadCounters
+from lakeidx.data.parquet.row_groups import ReadCounters
+from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import CorruptFileError, NotFoundError
 from tests.unit.data.tables import STORE, kv_rows_of, kv_table, table_schema
 

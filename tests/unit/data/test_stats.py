@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.binary_row import decode_row, split_arity
-from lakeidx.data.parquet_chunks import ChunkStats
+from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.data.parquet.chunks import ChunkStats
 from lakeidx.data.stats import (
     NO_STATS,
     ColumnStats,

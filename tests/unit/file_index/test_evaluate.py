@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import CorruptFileError
+from lakeidx.file_index.container import FileIndexContainer, IndexAt, encode_container
 from lakeidx.file_index.evaluate import both_zeros, evaluate_container
+from lakeidx.file_index.kinds.types import FileIndexResult, Verdict
 from lakeidx.file_index.registry import file_index_of
-from lakeidx.format.file_index import FileIndexContainer, IndexAt, encode_container
-from lakeidx.format.file_index_types import FileIndexResult, Verdict
 from lakeidx.predicate import FALSE, TRUE, Leaf, Predicate, col
 from lakeidx.types import Field, parse_type
 
@@ -130,7 +130,7 @@ def test_both_zeros_of_floats() -> None:
                                (col("x") <= zero, {0, 1, 3}), (col("x") > zero, {2}), (col("x") >= zero, {0, 1, 2}),
                                (col("x") != zero, {2, 3}), (col("x").not_in([zero]), {2, 3})):  # fmt: skip
                 got = evaluate_container(container, pred, fields, rows=5)
-                allowed = set(range(5)) if got is Verdict.REMAIN else set() if got is Verdict.SKIP else set(got)  # type: ignore[arg-type]
+                allowed = set(range(5)) if got is Verdict.REMAIN else set() if got is Verdict.SKIP else set(got)
                 assert allowed >= rows
                 if index == "range-bitmap":
                     assert allowed == rows

@@ -8,7 +8,7 @@ import pytest
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.options import indexed_columns, split_reference, validate_file_index_options
-from lakeidx.format.schema import new_schema
+from lakeidx.format.schema.schema_file import new_schema
 
 FIELDS: list[dict[str, Any]] = [
     {"name": "a", "type": "INT"},

@@ -10,16 +10,16 @@ import pytest
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.evaluate import evaluate_container
+from lakeidx.file_index.kinds.types import Verdict
 from lakeidx.file_index.options import validate_file_index_options
 from lakeidx.file_index.registry import file_index_names, file_index_of, find_file_index, register_file_index
 from lakeidx.file_index.write import DataFileIndexWriter
-from lakeidx.format.file_index_types import Verdict
-from lakeidx.format.schema import new_schema
+from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.predicate import col
 
 PLUGIN = '''
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.file_index_types import Verdict
+from lakeidx.file_index.kinds.types import Verdict
 from lakeidx.predicate import Compare, Op
 
 class Greatest:
@@ -52,7 +52,7 @@ class Reader:
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[misc]
     """An installed package with one index type, and another one that cannot be imported."""
     (tmp_path / "greatest_plugin.py").write_text(PLUGIN)
     info = tmp_path / "greatest_plugin-1.0.dist-info"
@@ -109,6 +109,6 @@ def test_registering_by_a_call() -> None:
     mine = Mine()
     register_file_index(mine)  # type: ignore[arg-type]
     register_file_index(mine)  # type: ignore[arg-type]
-    assert file_index_of("mine") is mine
+    assert file_index_of("mine") is mine  # type: ignore[comparison-overlap]
     with pytest.raises(InvalidInputError, match="already registered"):
         register_file_index(Mine())  # type: ignore[arg-type]

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.container import FileIndexContainer, decode_container
 from lakeidx.file_index.evaluate import evaluate_container
+from lakeidx.file_index.kinds.types import Verdict
 from lakeidx.file_index.write import DataFileIndexWriter, FileIndexParts
-from lakeidx.format.file_index import FileIndexContainer, decode_container
-from lakeidx.format.file_index_types import Verdict
-from lakeidx.format.schema import new_schema
-from lakeidx.format.table_schema import TableSchema
+from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import col
 from lakeidx.types import to_arrow_schema
 

@@ -12,11 +12,12 @@ import pytest
 
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.format.consumer import decode_consumer, encode_consumer
-from lakeidx.format.schema import decode_schema
+from lakeidx.format.schema.schema_file import decode_schema
 from lakeidx.format.snapshot import decode_snapshot
 from lakeidx.format.statistics import decode_statistics, encode_statistics
 from lakeidx.format.tag import Tag, decode_tag, encode_tag
-from tests.unit.format import test_schema, test_snapshot, test_statistics, test_tag
+from tests.unit.format import test_snapshot, test_statistics, test_tag
+from tests.unit.format.schema import test_schema_file as test_schema
 
 TAG = encode_tag(Tag(snapshot=test_tag.SNAPSHOT, create_time_ns=test_tag.CREATED, time_retained_ns=10**9))
 KINDS: list[Any] = [

@@ -13,7 +13,6 @@ from lakeidx.format.file_names import (
     NewFileNames,
     bucket_dir_name,
     data_file_extension,
-    file_index_name,
     lookup_name,
     numbered,
     parse_bucket_dir,
@@ -144,5 +143,5 @@ def test_extensions_as_java_makes_them(file_format: str, compression: str | None
 
 def test_companions() -> None:
     data = f"data-{UUID}-0.parquet"
-    assert parse_file_name(file_index_name(data)).label == data
+    assert parse_file_name(f"{data}.index").label == data
     assert parse_file_name(lookup_name(data, 12, "p")).label == data

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.paths import NameKind, TableLocation, TablePaths, split_table_uri
-from lakeidx.format.schema import new_schema
+from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.types import Field, parse_type
 
 UUID = "85223684-070f-4b7b-a1ce-217d5b745222"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.format.snapshot import CommitKind, Snapshot, decode_snapshot, encode_snapshot
+from tests.unit.format.strategies import file_names
 
 # A snapshot as Paimon 1.4.2 writes it.
 TEXT = """{
@@ -84,8 +85,9 @@ text = st.text(st.characters(codec="utf-8"), max_size=12)
 @given(
     st.builds(
         Snapshot,
-        uuid=st.none() | text, id=longs, schema_id=longs, base_manifest_list=text, base_manifest_list_size=st.none() | longs,
-        delta_manifest_list=text, changelog_manifest_list=st.none() | text, index_manifest=st.none() | text, commit_user=text,
+        uuid=st.none() | text, id=longs, schema_id=longs, base_manifest_list=file_names,
+        base_manifest_list_size=st.none() | longs, delta_manifest_list=file_names,
+        changelog_manifest_list=st.none() | file_names, index_manifest=st.none() | file_names, commit_user=text,
         commit_identifier=longs, commit_kind=st.sampled_from(CommitKind), time_millis=longs, total_record_count=longs,
         delta_record_count=longs, watermark=st.none() | longs, properties=st.dictionaries(text, text, max_size=3),
         next_row_id=st.none() | longs, operation=st.none() | text,

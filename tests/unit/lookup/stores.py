@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.factory import LookupStoreFactory
-from lakeidx.lookup.key_order import KeyOrder
+from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, LookupStoreReader, StoreType
 
 PLAIN = KeyOrder.unsigned_bytes()

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from lakeidx.codec.compacted_row import encode_compacted
-from lakeidx.codec.compress import BlockCodec
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.containers.compress import BlockCodec
+from lakeidx.codec.rows.compacted_row import encode_compacted
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lakeidx.lookup.hash_reader import HashLookupStoreReader
-from lakeidx.lookup.key_order import KeyOrder
-from lakeidx.lookup.sort_reader import SortLookupStoreReader
+from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
+from lakeidx.lookup.keys.order import KeyOrder
+from lakeidx.lookup.sort_store.reader import SortLookupStoreReader
 from lakeidx.lookup.store import LookupStoreOptions, StoreType, parse_store_type
-from lakeidx.options import TableOptions
+from lakeidx.options.table_options import TableOptions
 from lakeidx.types import parse_type
 from tests.unit.lookup.stores import ask, build, factory
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.packed import joined, plain, take_spans
 
@@ -32,7 +32,7 @@ def test_what_is_no_column() -> None:
     with pytest.raises(InvalidInputError, match="not list"):
         plain([b"a"])  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="int64 offsets"):
-        plain(RowBytes(np.zeros(3, np.uint8), np.array([0, 3], np.int32)))  # type: ignore[arg-type]
+        plain(RowBytes(np.zeros(3, np.uint8), np.array([0, 3], np.int32)))
     with pytest.raises(InvalidInputError, match="int64 offsets"):
         plain(RowBytes(np.zeros(3, np.uint8), np.zeros(0, np.int64)))
 

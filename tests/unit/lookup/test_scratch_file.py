@@ -11,7 +11,7 @@ from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.lookup.mapped_file import map_file
 from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full
 from lakeidx.lookup.store import StoreType
-from lakeidx.lookup.warm_up import warm_up
+from lakeidx.maintenance.warm_up import warm_up
 from tests.unit.lookup.stores import build, factory
 
 
@@ -19,7 +19,7 @@ from tests.unit.lookup.stores import build, factory
 def small_files() -> Iterator[None]:
     """The system refuses to let files of this process grow above 20,000 bytes, as a full quota does."""
     # Compiled code is kept in files, too.
-    warm_up()
+    warm_up(only=("lookup stores",))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.varint import decode_varint, encode_varint
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.value_rows import decode_positions, encode_positions

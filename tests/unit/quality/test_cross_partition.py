@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakeidx.codec.binary_row import encode_row, with_arity
-from lakeidx.pipeline.runner import LocalRunner
-from lakeidx.pipeline.upsert import make_context, upsert_table
+from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.result import RuleResult
 from lakeidx.quality.verify import verify
-from lakeidx.table.changes import CommitRequest, TableChanges
-from lakeidx.table.commit import commit_changes
+from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import DataType, Root
 
 
@@ -60,7 +60,7 @@ def test_a_key_in_two_partitions(tmp_path: Path) -> None:
     commit_changes(TableHandle.open(table.uri).metadata, request)
     found = result(table, "primary_key_once")
     assert not found.passed
-    assert found.figures["keys_in_several_buckets"] == 2
+    assert found.metrics["keys_in_several_buckets"] == 2
     assert {tuple(s["partitions"]) for s in found.sample} == {("p=1", "p=3"), ("p=2", "p=3")}
 
 
@@ -76,4 +76,4 @@ def test_buckets_that_the_key_chooses_have_no_target(tmp_path: Path) -> None:
     write(table, "b1", [1] * 40, list(range(40)))
     found = result(table, "bucket_rows_within_target")
     assert found.passed
-    assert found.figures["largest_bucket_rows"] > 3
+    assert found.metrics["largest_bucket_rows"] > 3

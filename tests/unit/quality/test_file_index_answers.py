@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.file_index import DataFileIndexWriter, indexed_columns
-from lakeidx.format.file_index import decode_container, encode_container
+from lakeidx.file_index.container import decode_container, encode_container
 from lakeidx.format.manifest import ManifestEntry
-from lakeidx.pipeline.upsert import make_context, upsert_table
 from lakeidx.quality.file_index_answers import check_file_indexes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
@@ -68,8 +68,8 @@ def entry_of(table: TableHandle) -> ManifestEntry:
 def test_whole_indexes_of_every_kind_pass(table: TableHandle) -> None:
     result = check_file_indexes(table.metadata, [entry_of(table)])
     assert result.passed, result.sample
-    assert result.figures["indexes"] == sum(len(names.split(",")) for names in INDEXES.values())
-    assert result.figures["values_asked"] > 1000
+    assert result.metrics["indexes"] == sum(len(names.split(",")) for names in INDEXES.values())
+    assert result.metrics["values_asked"] > 1000
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_an_index_that_forgets_rows_is_found(table: TableHandle, kind: str, colu
     result = check_file_indexes(table.metadata, [hurt])
     assert not result.passed
     assert {(s["column"], s["index"], s["fault"]) for s in result.sample} == {(column, kind, "denied")}
-    assert result.figures["indexes_unreadable"] == 0
-    assert result.figures["false_negatives"] >= len(result.sample)
+    assert result.metrics["indexes_unreadable"] == 0
+    assert result.metrics["false_negatives"] >= len(result.sample)
 
 
 def test_an_index_over_another_number_of_rows_and_one_cut_short_are_unreadable(table: TableHandle) -> None:
@@ -101,7 +101,7 @@ def test_an_index_over_another_number_of_rows_and_one_cut_short_are_unreadable(t
     assert entry.file.embedded_index is not None
     cut = replace(entry, file=replace(entry.file, embedded_index=entry.file.embedded_index[:-1]))
     result = check_file_indexes(table.metadata, [cut])
-    assert (result.passed, result.figures["indexes_unreadable"]) == (False, 1)
+    assert (result.passed, result.metrics["indexes_unreadable"]) == (False, 1)
     assert str(result.sample[0]["fault"]).startswith("unreadable")
 
 
@@ -110,4 +110,4 @@ def test_files_without_indexes_cost_nothing(table: TableHandle) -> None:
     bare = replace(entry, file=replace(entry.file, embedded_index=None, file_name="not-there.parquet"))
     result = check_file_indexes(table.metadata, [bare])
     assert result.passed
-    assert result.figures["files"] == 0
+    assert result.metrics["files"] == 0

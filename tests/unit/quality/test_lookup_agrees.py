@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeidx.pipeline.lookup_store import run_lookup_store
-from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.table.view import load_view
-from tests.tables import make_table, upsert
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.small_tables import make_table, upsert
 
 
 def test_all_of_a_table_some_buckets_or_some_rows(tmp_path: Path) -> None:
@@ -18,12 +18,12 @@ def test_all_of_a_table_some_buckets_or_some_rows(tmp_path: Path) -> None:
     everything = check_lookup_agrees(table)
     assert everything.passed
     # Eight buckets of ten keys: every key is asked, and one that is not there for each.
-    assert (everything.figures["sections"], everything.figures["keys_asked"]) == (8, 160)
-    assert everything.figures["data_files_asked"] == 0
+    assert (everything.metrics["sections"], everything.metrics["keys_asked"]) == (8, 160)
+    assert everything.metrics["data_files_asked"] == 0
     one = (load_view(table.metadata, table.snapshot).entries[0].partition, 0)
-    assert check_lookup_agrees(table, buckets={one}).figures["keys_asked"] == 20
-    few = check_lookup_agrees(table, max_rows=25).figures
+    assert check_lookup_agrees(table, buckets={one}).metrics["keys_asked"] == 20
+    few = check_lookup_agrees(table, max_rows=25).metrics
     assert (few["sections"], few["keys_asked"]) == (2, 40)
-    assert check_lookup_agrees(table, max_rows=1).figures["sections"] == 1
-    assert check_lookup_agrees(table, sample_rows=16).figures["keys_asked"] == 32
-    assert check_lookup_agrees(make_table(tmp_path / "empty")).figures["sections"] == 0
+    assert check_lookup_agrees(table, max_rows=1).metrics["sections"] == 1
+    assert check_lookup_agrees(table, sample_rows=16).metrics["keys_asked"] == 32
+    assert check_lookup_agrees(make_table(tmp_path / "empty")).metrics["sections"] == 0

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from lakeidx.codec.rowbytes import RowBytes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.quality import (
     SAMPLE_LIMIT,
@@ -51,7 +51,7 @@ def test_nothing_to_check_passes() -> None:
         check_orphans({}, max_files=0),
     ):
         assert result.passed, result
-        assert json.loads(json.dumps(result.to_json()))["figures"] == dict(result.figures)
+        assert json.loads(json.dumps(result.to_json()))["metrics"] == dict(result.metrics)
 
 
 def test_json_form_holds_plain_values_only() -> None:
@@ -61,7 +61,7 @@ def test_json_form_holds_plain_values_only() -> None:
         "name": "hash_in_one_bucket",
         "passed": False,
         "severity": "error",
-        "figures": {"partitions": 1, "buckets": 2, "hashes": 3, "hashes_in_several_buckets": 1},
+        "metrics": {"partitions": 1, "buckets": 2, "hashes": 3, "hashes_in_several_buckets": 1},
         "sample": [{"partition": "01", "hash": 5, "buckets": [0, 3]}],
         "description": "Every hash of the index is in exactly one bucket of its partition.",
     }
@@ -84,19 +84,19 @@ def test_pieces_give_what_the_whole_gives() -> None:
         (check_bucket_skew(rows), [check_bucket_skew({k: rows[k] for k in i}) for i, _ in pieces]),
     ):  # fmt: skip
         together = combine(parts)
-        assert (together.passed, dict(together.figures)) == (whole.passed, dict(whole.figures))
+        assert (together.passed, dict(together.metrics)) == (whole.passed, dict(whole.metrics))
         assert [dict(o) for o in together.sample] == [dict(o) for o in whole.sample][:SAMPLE_LIMIT]
 
 
 def test_combining_takes_extremes_and_the_worse_severity() -> None:
-    def result(passed: bool, severity: Severity, **figures: int) -> RuleResult:
-        return RuleResult(name="r", passed=passed, severity=severity, figures=figures, description="d.")
+    def result(passed: bool, severity: Severity, **metrics: int) -> RuleResult:
+        return RuleResult(name="r", passed=passed, severity=severity, metrics=metrics, description="d.")
 
     together = combine([
         result(True, Severity.WARN, rows=2, largest_x=5, smallest_x=5),
         result(False, Severity.ERROR, rows=3, largest_x=4, smallest_x=1, more=7),
     ])  # fmt: skip
-    assert dict(together.figures) == {"rows": 5, "largest_x": 5, "smallest_x": 1, "more": 7}
+    assert dict(together.metrics) == {"rows": 5, "largest_x": 5, "smallest_x": 1, "more": 7}
     assert (together.passed, together.severity) == (False, Severity.ERROR)
 
 
@@ -115,7 +115,7 @@ def test_keys_with_equal_hashes_but_other_bytes_are_different_keys() -> None:
     ]
     result = check_keys_unique(parts)
     assert [dict(o) for o in result.sample] == [{"partition": "", "key": b"b".hex(), "buckets": [0], "times": [2]}]
-    assert result.figures["keys_twice_in_a_bucket"] == 1
+    assert result.metrics["keys_twice_in_a_bucket"] == 1
 
 
 def test_keys_and_hashes_of_different_length_are_refused() -> None:

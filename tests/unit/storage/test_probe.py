@@ -11,9 +11,9 @@ import pytest
 
 from lakeidx.errors import CommitUnknownError, UnsupportedError
 from lakeidx.storage import LocalStore
-from lakeidx.storage.faults import FaultStore
 from lakeidx.storage.local import local_path
 from lakeidx.storage.probe import ensure_safe, forget_probes, probe_conditional_put
+from lakeidx.testing.fault_store import FaultStore
 
 
 class IgnoresTheCondition(LocalStore):
@@ -73,7 +73,7 @@ class KeepsNothing(LocalStore):
         (IgnoresTheCondition(), "racing conditional puts succeeded"),
         (ChecksThenWrites(), "racing conditional puts succeeded"),
         (NeverSucceeds(), "none of the racing"),
-        (KeepsNothing(), "does not hold"),
+        (KeepsNothing(), "is not what the winner"),
     ],
 )
 def test_bad_stores_are_refused(tmp_path: Path, store: LocalStore, message: str) -> None:

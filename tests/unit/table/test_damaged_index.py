@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.format.file_index import decode_container, encode_container
-from lakeidx.pipeline.compact import run_compaction
-from lakeidx.pipeline.runner import LocalRunner
+from lakeidx.file_index.container import decode_container, encode_container
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import parse_where
-from lakeidx.table.file_index_scan import FileIndexTest
-from lakeidx.table.scan_figures import ScanFigures
+from lakeidx.table.scan.file_indexes import FileIndexTest
+from lakeidx.table.scan.metrics import ScanMetrics
+from lakeidx.tasks.runner import LocalRunner
 
 INDEXES = {
     "file-index.bloom-filter.columns": "s", "file-index.bloom-filter.s.items": "8", "file-index.bitmap.columns": "b",
@@ -52,7 +52,7 @@ def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pyte
     table = make(tmp_path, "1 b")
     (path,) = Path(table.uri).glob("bucket-0/*.index")
     whole = path.read_bytes()
-    assert table.scan(where=ALL).explain().figures.read.files == 0
+    assert table.scan(where=ALL).explain().metrics.read.files == 0
     expected = {where: table.scan(where=where).to_arrow(threads=1) for where in SINGLE}
     assert [t.num_rows for t in expected.values()] == [5, 8, 9, 9]
     caplog.set_level(logging.WARNING)
@@ -61,8 +61,8 @@ def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pyte
         caplog.clear()
         scan = table.scan(where=ALL)
         assert scan.to_arrow(threads=1).num_rows == 0
-        assert (scan.figures.index_failures, scan.counters.files) == (1, 1), n
-        assert "is read without its index" in caplog.text
+        assert (scan.metrics.index_failures, scan.counters.files) == (1, 1), n
+        assert "without its index: " in caplog.text
         if n % 5:
             continue
         where = SINGLE[n // 5 % len(SINGLE)]
@@ -70,7 +70,7 @@ def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pyte
     path.unlink()
     scan = table.scan(where=SINGLE[0])
     assert scan.to_arrow(threads=1).equals(expected[SINGLE[0]])
-    assert scan.figures.index_failures == 1
+    assert scan.metrics.index_failures == 1
 
 
 def test_an_embedded_index_with_any_damage_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -88,23 +88,23 @@ def test_an_embedded_index_with_any_damage_is_passed_over(tmp_path: Path, caplog
         caplog.clear()
         assert test.embedded_may_match(broken, table.schema)
         assert "embedded index" in caplog.text
-        figures = ScanFigures()
-        answer = test.ask(broken, f"{table.uri}/bucket-0/{file.file_name}", table.schema, figures)
-        assert (answer.skip, answer.selection, figures.index_failures) == (False, None, 1)
+        metrics = ScanMetrics()
+        answer = test.ask(broken, f"{table.uri}/bucket-0/{file.file_name}", table.schema, metrics)
+        assert (answer.skip, answer.selection, metrics.index_failures) == (False, None, 1)
 
 
 def test_containers_without_checksums_never_stop_a_scan(tmp_path: Path) -> None:
-    """As Java writes them: some damage goes unnoticed (see `lakeidx.format.file_index`), none is an error."""
+    """As Java writes them: some damage goes unnoticed (see `lakeidx.file_index.container`), none is an error."""
     table = make(tmp_path, "1 b")
     (path,) = Path(table.uri).glob("bucket-0/*.index")
     plain = encode_container(decode_container(path.read_bytes()), checksums=False)
     path.write_bytes(plain)
-    assert table.scan(where=ALL).explain().figures.read.files == 0
+    assert table.scan(where=ALL).explain().metrics.read.files == 0
     noticed = 0
     found = damages(plain)[::5]
     for damaged in found:
         path.write_bytes(damaged)
         scan = table.scan(where=ALL)
         assert scan.to_arrow(threads=1).num_rows == 0
-        noticed += scan.figures.index_failures
+        noticed += scan.metrics.index_failures
     assert noticed > 0.6 * len(found)

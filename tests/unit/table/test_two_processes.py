@@ -11,7 +11,7 @@ import pytest
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
-from tests.tables import content, make_table, upsert
+from lakeidx.testing.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.slow
 

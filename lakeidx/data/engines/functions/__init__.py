@@ -1,4 +1,8 @@
-"""Aggregate functions over whole columns."""
+"""Aggregate functions over whole columns, one result per run of rows with the same key.
+
+Import `fold.fold_column` or a module's function; values are internal values of Paimon types and overflow as Java's do.
+The scalar twins in `lakeidx.data.engines.scalar` say what each function means.
+"""
 
 from lakeidx.data.engines.functions.fold import fold_column
 

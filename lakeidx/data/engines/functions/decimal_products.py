@@ -19,7 +19,7 @@ from lakeidx.data.engines.runs import RETRACT, SET, SKIP, Int8s, Runs, valid_row
 
 
 def multiply_decimals(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
-    """The product of each run.
+    """Multiply each run.
 
     ops   int8[n] operation codes without RETRACT and SET_RETRACT
     """
@@ -39,13 +39,13 @@ def multiply_decimals(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int
 
 
 def _limbs(value: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """A non-negative integer as 32-bit digits, lowest first."""
+    """Split a non-negative integer into 32-bit digits, lowest first."""
     return np.array([value >> (32 * i) & 0xFFFFFFFF for i in range(8)], np.uint64)
 
 
 @kernel
 def _to_limbs(high, low, out):  # type: ignore[no-untyped-def]
-    """Magnitude of a 128-bit integer as four 32-bit digits; True when it is negative."""
+    """Return the magnitude of a 128-bit integer as four 32-bit digits; True when it is negative."""
     negative = high < 0
     h = np.uint64(high)
     lo = low

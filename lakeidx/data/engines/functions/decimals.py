@@ -1,7 +1,7 @@
 """sum of decimals over whole columns, in 64 or 128 bits.
 
 Up to 18 digits Java adds longs and does not look at the precision again (a sum may have more digits than declared); only
-a long overflow goes on in big decimals, where more digits than the precision give null. Above 18 digits every step does.
+a long overflow continues in big decimals, where more digits than the precision give null. Above 18 digits every step does.
 
 source   org.apache.paimon.mergetree.compact.aggregate.FieldSumAgg, org.apache.paimon.utils.DecimalUtils,
          org.apache.paimon.data.Decimal#fromBigDecimal, release 1.4.2
@@ -21,7 +21,7 @@ LONG_DIGITS = 18
 
 
 def sum_decimals(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
-    """The sum of each run.
+    """Sum each run.
 
     ops   int8[n] operation codes
     """

@@ -1,6 +1,6 @@
 """Fixed-width Arrow columns as NumPy arrays of their buffers, and back.
 
-Nulls are carried beside the values; what stands at a null position is whatever the buffer holds.
+Nulls are carried beside the values; what is at a null position is whatever the buffer holds.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ _DTYPES: dict[Root, type[Any]] = {
 
 
 def fixed_values(column: pa.Array, t: DataType) -> npt.NDArray[Any]:
-    """The values of a BOOLEAN (as bool), number, date, time or timestamp column, without a copy where there is a buffer.
+    """Return the values of a BOOLEAN (as bool), number, date, time or timestamp column, without a copy where there is a buffer.
 
     column   of ``to_arrow(t)``
     """
     if t.root is Root.BOOLEAN:
-        return column.fill_null(False).to_numpy(zero_copy_only=False)
+        found: npt.NDArray[Any] = column.fill_null(False).to_numpy(zero_copy_only=False)
+        return found
     dtype = np.dtype(_DTYPES[t.root])
     buffer = column.buffers()[1]
     if buffer is None or len(column) == 0:
@@ -41,7 +42,7 @@ def fixed_values(column: pa.Array, t: DataType) -> npt.NDArray[Any]:
 
 
 def decimal_words(column: pa.Array) -> tuple[Int64s, npt.NDArray[np.uint64]]:
-    """High (signed) and low (unsigned) 64 bits of the unscaled values of a decimal128 column."""
+    """Return the high (signed) and low (unsigned) 64 bits of the unscaled values of a decimal128 column."""
     buffer = column.buffers()[1]
     if buffer is None or len(column) == 0:
         return np.zeros(len(column), np.int64), np.zeros(len(column), np.uint64)
@@ -51,12 +52,12 @@ def decimal_words(column: pa.Array) -> tuple[Int64s, npt.NDArray[np.uint64]]:
 
 
 def array_of_values(values: npt.NDArray[Any], valid: Bools, t: DataType) -> pa.Array:
-    """Numbers as an Arrow array of ``to_arrow(t)``; null where not valid."""
+    """Return the numbers as an Arrow array of ``to_arrow(t)``; null where not valid."""
     return pa.Array.from_buffers(to_arrow(t), len(values), [_bitmap(valid), pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def array_of_decimals(high: Int64s, low: npt.NDArray[np.uint64], valid: Bools, t: DataType) -> pa.Array:
-    """Unscaled 128-bit integers as a decimal array of ``to_arrow(t)``; null where not valid."""
+    """Return the unscaled 128-bit integers as a decimal array of ``to_arrow(t)``; null where not valid."""
     words = np.empty((len(high), 2), "<u8")
     words[:, 0] = low
     words[:, 1] = high.view(np.uint64)

@@ -22,7 +22,7 @@ from lakeidx.data.engines.runs import (
     one_array,
     take_positions,
 )
-from lakeidx.data.engines.scalar_base import cannot_retract
+from lakeidx.data.engines.scalar.base import cannot_retract
 from lakeidx.types import Root
 
 #: Functions that can take a value back.

@@ -14,12 +14,12 @@ from lakeidx.codec.jit import frozen, kernel
 from lakeidx.data.engines.functions.fixed_width import array_of_values, fixed_values
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.runs import RETRACT, SET, SET_RETRACT, SKIP, Int8s, Runs, valid_rows
-from lakeidx.data.engines.scalar_base import divided_by_zero
+from lakeidx.data.engines.scalar.base import divided_by_zero
 from lakeidx.types import Root
 
 
 def fold_numbers(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
-    """The sum or product of each run.
+    """Sum or multiply each run.
 
     ops      int8[n] operation codes
     errors   InvalidInputError when an integer factor of 0 would have to be taken back
@@ -91,7 +91,7 @@ def _product_of_floats(values, valid, starts, rows, ops, out, out_valid):  # typ
 
 @kernel
 def _product_of_integers(values, valid, starts, rows, ops, out, out_valid):  # type: ignore[no-untyped-def]
-    """False when a factor of 0 was to be taken back."""
+    """Return False when a factor of 0 was to be taken back."""
     for g in range(len(starts)):
         end = starts[g + 1] if g + 1 < len(starts) else rows
         has = False

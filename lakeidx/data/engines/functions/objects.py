@@ -26,12 +26,12 @@ from lakeidx.data.engines.runs import (
     one_array,
     take_positions,
 )
-from lakeidx.data.engines.scalar_base import ScalarFunction
-from lakeidx.data.engines.scalar_functions import make_scalar_function
+from lakeidx.data.engines.scalar.base import ScalarFunction
+from lakeidx.data.engines.scalar.functions import make_scalar_function
 
 
 def fold_objects(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
-    """The result of each run.
+    """Fold each run.
 
     ops      int8[n] operation codes
     cost     one `take` for keys with one operation, Python per row for the rest
@@ -75,7 +75,7 @@ def _run_by_run(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s, ch
 
 
 def apply_operation(function: ScalarFunction, op: int, acc: object, value: object) -> object:
-    """One operation on an accumulated value, record at a time."""
+    """Apply one operation to an accumulated value, record at a time."""
     if op == ADD:
         return function.agg(acc, value)
     if op == OLDER:

@@ -21,7 +21,7 @@ _SIMPLE_ROOTS = INT_ROOTS | TIMESTAMP_ROOTS | {Root.DATE, Root.TIME, Root.BOOLEA
 
 
 def order_keys(column: pa.Array, t: DataType) -> Int64s | None:
-    """Keys in the order of the values, equal only for equal values; None for types without order.
+    """Return the keys in the order of the values, equal only for equal values; None for types without order.
 
     column    of ``to_arrow(t)``
     returns   int64[n]; whatever for nulls
@@ -43,7 +43,7 @@ def order_keys(column: pa.Array, t: DataType) -> Int64s | None:
 
 
 def combined_keys(columns: Sequence[tuple[Int64s, Bools | None]]) -> Int64s:
-    """One key of at least 0 per row, in the order of several columns (the first one first), nulls below all values.
+    """Return one key of at least 0 per row, in the order of several columns (the first one first), nulls below all values.
 
     columns   (keys, rows that are not null or None for all) as of `order_keys`
     cost      one pass while the ranges of the columns multiply to less than 2^63, else a sort
@@ -69,7 +69,7 @@ def _null_and_key(keys: Int64s, valid: Bools | None) -> list[npt.NDArray[Any]]:
 
 
 def rank_of_tuples(columns: Sequence[npt.NDArray[Any]]) -> Int64s:
-    """Dense ranks of rows by several columns, the first one first; equal rows have equal ranks."""
+    """Compute dense ranks of rows by several columns, the first one first; equal rows have equal ranks."""
     order = np.lexsort(tuple(reversed(columns)))
     changes = np.zeros(len(order), np.int64)
     for column in columns:

@@ -15,7 +15,7 @@ from lakeidx.codec.jit import frozen, kernel
 from lakeidx.data.engines.functions.order_keys import order_keys
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.runs import ADD, OLDER, RETRACT, SET, SET_RETRACT, Bools, Int8s, Int64s, Runs, valid_rows
-from lakeidx.data.engines.scalar_base import not_comparable
+from lakeidx.data.engines.scalar.base import not_comparable
 from lakeidx.types import Root
 
 PRIMARY_KEY, LAST, LAST_NON_NULL, FIRST, FIRST_NON_NULL, MAX, MIN = range(7)
@@ -35,7 +35,7 @@ _OF_BOOL = frozenset({"bool_or", "bool_and"})
 
 
 def fold_positions(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s, *, only_adds: bool) -> Int64s:
-    """The row each run's result comes from, -1 for null.
+    """Find the row each run's result comes from, -1 for null.
 
     ops         int8[n] operation codes; no RETRACT for functions that cannot retract
     only_adds   every operation is ADD
@@ -70,7 +70,7 @@ def _plain_positions(mode: int, valid: Bools | None, runs: Runs) -> Int64s:
 
 
 @kernel
-def _fold(mode, keys, valid, starts, rows, ops, out):  # type: ignore[no-untyped-def]
+def _fold(mode, keys, valid, starts, rows, ops, out):  # type: ignore[no-untyped-def]  # noqa: C901 - a kernel is one loop
     """Fill `out`; True when two values were compared."""
     compared = False
     for g in range(len(starts)):

@@ -15,7 +15,7 @@ from lakeidx.data.engines.functions.objects import apply_operation
 from lakeidx.data.engines.java_order import identity
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.runs import ADD, OLDER, RETRACT, SET, SET_RETRACT, SKIP, Runs
-from lakeidx.data.engines.scalar_functions import make_scalar_function
+from lakeidx.data.engines.scalar.functions import make_scalar_function
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, parse_type
 
@@ -207,5 +207,5 @@ def test_a_factor_of_zero_cannot_be_taken_back() -> None:
     t = parse_type("INT")
     spec = FunctionSpec(name="product", type=t, column="c")
     column = internal_to_arrow([5, 0], t)
-    with pytest.raises(InvalidInputError, match="'c': aggregate function product cannot take a factor of 0 back"):
+    with pytest.raises(InvalidInputError, match="'c': aggregate function product cannot retract a factor of 0"):
         fold_column(spec, column, Runs(np.zeros(1, np.int64), 2), np.array([ADD, RETRACT], np.int8), only_adds=False)

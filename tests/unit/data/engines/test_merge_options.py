@@ -11,7 +11,7 @@ import pytest
 from lakeidx.data.engines import make_engine, sequence_fields, validate_merge_options
 from lakeidx.data.engines.options import Engine, SequenceGroup, merge_options
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import Field, parse_type, to_arrow
 
 ROWS = {"type": "ARRAY", "element": {"type": "ROW", "fields": [{"id": 9, "name": "k", "type": "INT"}]}}
@@ -60,7 +60,10 @@ GROUP = {"fields.s1.sequence-group": "a,b"}
             | {"partial-update.ignore-delete": "true", "partial-update.remove-record-on-sequence-group": "s1"},
             "contradict",
         ),
-        (PARTIAL | GROUP | {"partial-update.remove-record-on-delete": "true"}, "does not go with sequence groups"),
+        (
+            PARTIAL | GROUP | {"partial-update.remove-record-on-delete": "true"},
+            "cannot be combined with sequence groups",
+        ),
         (
             PARTIAL | GROUP | {"partial-update.remove-record-on-sequence-group": "a"},
             "column 'a' orders no sequence group",
@@ -116,7 +119,7 @@ def test_refused_when_the_engine_is_made(options: dict[str, str], message: str) 
         ({"sequence.field": "nope"}, r"'sequence\.field': column 'nope' does not exist"),
         ({"sequence.field": "s1,s1"}, "names a column twice"),
         ({"sequence.field": "rows"}, "has no order"),
-        ({"sequence.field": "s1", "merge-engine": "first-row"}, "does not go with merge engine first-row"),
+        ({"sequence.field": "s1", "merge-engine": "first-row"}, "cannot be combined with merge engine first-row"),
         (
             AGGREGATE | {"sequence.field": "b", "fields.b.aggregate-function": "sum"},
             "a sequence column has no function",

@@ -7,7 +7,7 @@ import pytest
 
 from lakeidx.data.engines import apply_write_options
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import Field, parse_type
 
 

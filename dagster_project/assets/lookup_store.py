@@ -1,0 +1,46 @@
+"""The asset `lookup_store`: lookup files of the newest snapshot, checked against a scan."""
+
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.assets.checks import build_specs, check_results
+from dagster_project.assets.maintenance import common
+from dagster_project.failures import failures_explained
+from dagster_project.names import LOOKUP_STORE
+from dagster_project.resources import SparkResource, TableResource
+from lakeidx.maintenance.lookup_store import LookupStoreReport, run_lookup_store
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.quality.lookup_agrees import check_lookup_agrees
+
+
+def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
+    """Lookup files for data files that have none, and a sample of keys looked up and scanned."""
+    # It follows every commit when the automation sensor is on; which partitions were never committed is no matter.
+    follows = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
+
+    @dg.asset(
+        name=LOOKUP_STORE,
+        automation_condition=follows,
+        kinds={"spark"},
+        description="Every live data file has a lookup file, so that single keys are found without reading data files.",
+        check_specs=build_specs(pipeline, LOOKUP_STORE, ["lookup_store_agrees"], partitioned=False),
+        **common(pipeline),
+    )
+    def lookup_store(
+        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        with failures_explained():
+            table = tables.open(pipeline)
+            report = run_lookup_store(table.metadata, spark.runner())
+            rule = check_lookup_agrees(table, sample_rows=pipeline.checks.sample_rows)
+            checks = list(check_results(pipeline, LOOKUP_STORE, [rule]))
+            return dg.MaterializeResult(check_results=checks, metadata=lookup_metadata(report))
+
+    found: dg.AssetsDefinition = lookup_store
+    return found
+
+
+def lookup_metadata(report: LookupStoreReport) -> dict[str, Any]:
+    """Return the metrics of a run of the stage."""
+    return {f"lakeidx/{name}": value for name, value in report.model_dump().items() if value is not None}

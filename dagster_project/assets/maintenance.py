@@ -1,0 +1,210 @@
+"""The assets around a table that are not about one batch.
+
+=================  ======================================================  ==============================================
+asset              does                                                    is started by
+=================  ======================================================  ==============================================
+compaction         `run_compaction`: a COMPACT snapshot                    its sensor, cron ``schedules.compaction``
+snapshot_expiry    `expire_table`, staging cleaned, orphans on request     cron ``schedules.expiry``
+verification       all rules over the whole table                          cron ``schedules.verification``
+=================  ======================================================  ==============================================
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_project.assets.checks import build_specs, check_results, table_results, table_rules
+from dagster_project.failures import failures_explained, retry_policy
+from dagster_project.metadata.reports import SAMPLE_ROWS, records_table, state_metadata
+from dagster_project.names import COMPACTION, SNAPSHOT_EXPIRY, TABLE, VERIFICATION, asset_key, key_prefix, pool_name
+from dagster_project.resources import SparkResource, TableResource
+from lakeidx.maintenance.compaction import CompactionReport, run_compaction
+from lakeidx.maintenance.lookup_store import clean_lookup_files
+from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.quality import RuleResult, check_orphans
+from lakeidx.table.expiration.expire import ExpireReport, expire_table
+from lakeidx.table.handle import TableHandle
+
+
+class CompactionConfig(dg.Config):
+    """What a run may ask of a compaction."""
+
+    full: bool = Field(default=False, description="merge every bucket into its top level")
+    dry_run: bool = Field(default=False, description="show what would be compacted, change nothing")
+
+
+class ExpiryConfig(dg.Config):
+    """What a run may ask of an expiry."""
+
+    dry_run: bool = Field(default=False, description="show what would be deleted, change nothing")
+    clean_staging: bool = Field(
+        default=True, description="also remove staged rows of finished and of abandoned batches"
+    )
+    remove_orphans: bool = Field(default=False, description="also remove old files that nothing refers to")
+
+
+def common(pipeline: PipelineConfig) -> dict[str, Any]:
+    """Return the arguments that all of a table's maintenance assets share."""
+    return {
+        "key_prefix": key_prefix(pipeline),
+        "group_name": key_prefix(pipeline)[1],
+        "owners": list(pipeline.owners) or None,
+        "tags": pipeline.tags,
+        "pool": pool_name(pipeline),
+        "retry_policy": retry_policy(pipeline),
+        "deps": [asset_key(pipeline, TABLE)],
+    }
+
+
+def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
+    """Build the compaction asset: universal compaction of every bucket that needs it, and checks of the rewritten buckets."""
+
+    @dg.asset(
+        name=COMPACTION,
+        kinds={"spark", "parquet"},
+        description="Sorted runs of buckets that have too many are merged; deletes are dropped at the top level.",
+        check_specs=build_specs(pipeline, COMPACTION, table_rules(pipeline), partitioned=False),
+        **common(pipeline),
+    )
+    def compaction(
+        context: dg.AssetExecutionContext, config: CompactionConfig, spark: SparkResource, tables: TableResource
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        with failures_explained():
+            table = tables.open(pipeline)
+            report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
+            observe_table(context, pipeline, table)
+            buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
+            _, results = table_results(pipeline, table, buckets=buckets)
+            checks = list(check_results(pipeline, COMPACTION, results))
+            return dg.MaterializeResult(check_results=checks, metadata=compaction_metadata(report))
+
+    found: dg.AssetsDefinition = compaction
+    return found
+
+
+def observe_table(context: dg.AssetExecutionContext, pipeline: PipelineConfig, table: TableHandle) -> None:
+    """Record the state of the table after upkeep: its snapshot and what readers meet."""
+    state = state_metadata(table.metadata, table.metadata.latest_snapshot())
+    context.log_event(dg.AssetObservation(asset_key=asset_key(pipeline, TABLE), metadata=state))
+
+
+def compaction_metadata(report: CompactionReport) -> dict[str, Any]:
+    """Return the metrics of a compaction, and the first buckets that were picked."""
+    out: dict[str, Any] = {
+        f"lakeidx/{name}": value
+        for name, value in report.model_dump().items()
+        if isinstance(value, (bool, int, float)) and not isinstance(value, tuple)
+    }
+    if report.snapshot_ids:
+        out["lakeidx/snapshot_id"] = report.snapshot_ids[-1]
+    if report.picked:
+        out["lakeidx/picked"] = records_table(report.picked[:SAMPLE_ROWS])
+    return out
+
+
+def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] = time.time) -> dg.AssetsDefinition:
+    """Build the expiry asset: snapshots, tags and consumers expire by the table's own options (snapshot.num-retained.*,
+    snapshot.time-retained).
+    """
+
+    @dg.asset(
+        name=SNAPSHOT_EXPIRY,
+        kinds={"paimon"},
+        description="Snapshots past their time, and the files only they needed, are deleted.",
+        **common(pipeline),
+    )
+    def snapshot_expiry(
+        context: dg.AssetExecutionContext, config: ExpiryConfig, tables: TableResource
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        with failures_explained():
+            table = tables.open(pipeline)
+            now_ms = int(clock() * 1000)
+            report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
+            metadata = expiry_metadata(report)
+            lookup = clean_lookup_files(table.metadata, dry_run=config.dry_run)
+            metadata["lakeidx/lookup_files_deleted"] = len(lookup.files)
+            if config.clean_staging:
+                staging = clean_staging(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
+                metadata["lakeidx/staging_files_deleted"] = len(staging.files)
+                metadata["lakeidx/staging_bytes_deleted"] = staging.bytes
+            if config.remove_orphans:
+                orphans = clean_orphans(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
+                metadata["lakeidx/orphans_deleted"] = len(orphans.files)
+                metadata["lakeidx/orphan_bytes_deleted"] = orphans.bytes
+            observe_table(context, pipeline, table)
+            return dg.MaterializeResult(metadata=metadata)
+
+    found: dg.AssetsDefinition = snapshot_expiry
+    return found
+
+
+def expiry_metadata(report: ExpireReport) -> dict[str, Any]:
+    """Return the metrics of an expiry, and the first files that went."""
+    out: dict[str, Any] = {
+        "lakeidx/dry_run": report.dry_run,
+        "lakeidx/snapshots_expired": len(report.snapshots),
+        "lakeidx/tags_expired": len(report.tags),
+        "lakeidx/consumers_expired": len(report.consumers),
+        "lakeidx/files_deleted": len(report.files),
+        "lakeidx/bytes_deleted": report.bytes,
+    }
+    if report.earliest is not None:
+        out["lakeidx/earliest_snapshot_id"] = report.earliest
+    if report.files:
+        shown = [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in report.files[:SAMPLE_ROWS]]
+        out["lakeidx/files"] = records_table(shown)
+    if report.notes:
+        out["lakeidx/notes"] = dg.MetadataValue.md("\n".join(f"- {n}" for n in report.notes))
+    return out
+
+
+def build_verification_asset(
+    pipeline: PipelineConfig, *, clock: Callable[[], float] = time.time
+) -> dg.AssetsDefinition:
+    """Build the verification asset: all rules over the whole table, and plots of it."""
+    names = [*table_rules(pipeline), "orphans_below_limit"]
+
+    @dg.asset(
+        name=VERIFICATION,
+        kinds={"python"},
+        description="Every hash, key and file of the newest snapshot is read and checked, whatever the runs have checked before.",
+        check_specs=build_specs(pipeline, VERIFICATION, names, partitioned=False),
+        **common(pipeline),
+    )
+    def verification(context: dg.AssetExecutionContext, tables: TableResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        from dagster_project.metadata.table_plots import hash_plot, history_plot, view_plots
+
+        with failures_explained():
+            started = time.monotonic()
+            table = tables.open(pipeline)
+            evidence, rules = table_results(pipeline, table)
+            rules.append(count_orphans(pipeline, table, int(clock() * 1000)))
+            results = list(check_results(pipeline, VERIFICATION, rules))
+            seconds = time.monotonic() - started
+            return dg.MaterializeResult(
+                check_results=results,
+                metadata={
+                    "dagster/row_count": sum(len(h) for h in evidence.live.values()),
+                    "lakeidx/snapshot_id": evidence.snapshot.id if evidence.snapshot else -1,
+                    "lakeidx/buckets": len(evidence.scope),
+                    "lakeidx/data_files": len(evidence.view.entries),
+                    "lakeidx/index_hashes": sum(len(h) for h in evidence.index.values()),
+                    "lakeidx/seconds": round(seconds, 3),
+                    **view_plots(evidence.view),
+                    **hash_plot(evidence),
+                    **history_plot(table.metadata, evidence.snapshot),
+                },
+            )
+
+    found: dg.AssetsDefinition = verification
+    return found
+
+
+def count_orphans(pipeline: PipelineConfig, table: TableHandle, now_ms: int) -> RuleResult:
+    """Count old unreferenced files and compare with the pipeline's limit."""
+    found = clean_orphans(table.metadata, now_ms=now_ms, dry_run=True).files
+    return check_orphans({f.path: f.size for f in found}, max_files=pipeline.checks.orphan_files)

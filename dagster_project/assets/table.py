@@ -1,0 +1,64 @@
+"""The table as an asset: what other teams depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.metadata.reports import column_lineage, state_metadata, table_metadata
+from dagster_project.names import LANDING, TABLE, asset_key
+from lakeidx.batch.context import BatchContext
+from lakeidx.pipeline_file.model import PipelineConfig
+
+
+def commit_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:
+    """Describe the stage that publishes a batch; its step materializes the table, too."""
+    return dg.AssetSpec(
+        asset_key(pipeline, "commit"),
+        deps=[asset_key(pipeline, "index_write")],
+        kinds={"paimon"},
+        description=f"A snapshot of {pipeline.table} that publishes the batch, once.",
+        automation_condition=dg.AutomationCondition.eager(),
+        skippable=True,
+        **shared,
+    )
+
+
+def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:
+    """Return the table as an asset: what other assets depend on, whoever wrote the newest snapshot."""
+    return dg.AssetSpec(
+        asset_key(pipeline, TABLE),
+        deps=[asset_key(pipeline, "commit")],
+        kinds={"paimon", "table"},
+        description=pipeline.description or f"The table {pipeline.table}.",
+        metadata=table_metadata(pipeline),
+        automation_condition=dg.AutomationCondition.eager(),
+        freshness_policy=freshness_policy(pipeline),
+        skippable=True,
+        **shared,
+    )
+
+
+def freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
+    """Return the freshness policy: the age of the newest batch the pipeline file allows."""
+    wanted = pipeline.freshness
+    if wanted is None:
+        return None
+    warn = None if wanted.warn_hours is None else timedelta(hours=wanted.warn_hours)
+    return dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=wanted.fail_hours), warn_window=warn)
+
+
+def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """Return the table as the newest snapshot has it; its data version is that snapshot."""
+    snapshot = batch.metadata.latest_snapshot()
+    metadata = {
+        **table_metadata(pipeline),
+        **state_metadata(batch.metadata, snapshot),
+        "dagster/column_lineage": column_lineage(pipeline, asset_key(pipeline, LANDING)),
+        "lakeidx/batch_id": batch.files.batch_id,
+    }
+    version = None if snapshot is None else dg.DataVersion(snapshot.identity)
+    return dg.MaterializeResult(asset_key=asset_key(pipeline, TABLE), metadata=metadata, data_version=version)

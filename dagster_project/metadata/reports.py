@@ -1,0 +1,187 @@
+"""Stage reports as asset metadata: numbers that Dagster plots over time, the column schema, samples of rejected rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+import pyarrow.parquet as pq
+
+from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.storage import ObjectStore
+from lakeidx.table.metadata import TableMetadata
+
+#: Rejected rows and offenders that are shown.
+SAMPLE_ROWS = 10
+_TEXT = 200
+
+
+def column_schema(config: PipelineConfig) -> dg.TableSchema:
+    """Return the table's columns as Dagster shows them."""
+    keys = set(config.primary_keys)
+    columns = []
+    for column in config.fields:
+        tags = {"primary_key": ""} if column.name in keys else {}
+        if column.name in config.partition_keys:
+            tags["partition_key"] = ""
+        text = column.type if isinstance(column.type, str) else str(column.type)
+        columns.append(
+            dg.TableColumn(
+                column.name,
+                text,
+                column.description,
+                dg.TableColumnConstraints(nullable=column.name not in keys and not text.endswith("NOT NULL")),
+                tags=tags,
+            )
+        )
+    return dg.TableSchema(columns)
+
+
+def table_metadata(config: PipelineConfig) -> dict[str, Any]:
+    """Return what is known of a table before anything ran."""
+    return {
+        "dagster/table_name": config.table,
+        "dagster/uri": config.uri,
+        "dagster/column_schema": column_schema(config),
+    }
+
+
+def ingest_metadata(report: IngestReport, store: ObjectStore) -> dict[str, Any]:
+    """Return the metrics of an ingest, and a sample of what was rejected."""
+    out: dict[str, Any] = {
+        "dagster/row_count": report.rows_staged,
+        "lakeidx/batch_id": report.batch_id,
+        "lakeidx/files": len(report.sources),
+        "lakeidx/bytes_in": sum(s.size for s in report.sources),
+        "lakeidx/rows_in": report.rows_in,
+        "lakeidx/rows_rejected": report.rows_rejected,
+        "lakeidx/seconds": round(report.seconds, 3),
+    }
+    if report.rejected_path is not None:
+        with store.open_input(report.rejected_path) as file:
+            rows = pq.ParquetFile(file).read_row_group(0).slice(0, SAMPLE_ROWS).to_pylist()
+        out["lakeidx/rejected_rows"] = records_table(rows)
+        out["lakeidx/reject_reasons"] = records_table(
+            [{"reason": reason, "rows": count} for reason, count in report.reject_reasons.items()]
+        )
+    return out
+
+
+def assign_metadata(report: BucketAssignmentReport) -> dict[str, Any]:
+    """Return the metrics of an assignment."""
+    return {
+        "dagster/row_count": report.rows,
+        "lakeidx/batch_id": report.batch_id,
+        "lakeidx/inserts": report.inserts,
+        "lakeidx/updates": report.updates,
+        "lakeidx/deletes": report.deletes,
+        "lakeidx/buckets": len(report.targets),
+        "lakeidx/new_buckets": report.new_buckets,
+        "lakeidx/seconds": round(report.seconds, 3),
+        **{f"lakeidx/{name}": value for name, value in report.index_metrics.items()},
+    }
+
+
+def write_metadata(report: IndexWriteReport, ingest: IngestReport) -> dict[str, Any]:
+    """Return the metrics of a write; amplification is bytes written for bytes that came in."""
+    written = report.data_bytes + report.index_bytes
+    came_in = sum(p.bytes for p in ingest.parts)
+    return {
+        "dagster/row_count": report.rows_written,
+        "lakeidx/batch_id": report.batch_id,
+        "lakeidx/data_files": report.data_files,
+        "lakeidx/data_bytes": report.data_bytes,
+        "lakeidx/index_files": report.index_files,
+        "lakeidx/index_bytes": report.index_bytes,
+        "lakeidx/write_amplification": round(written / came_in, 4) if came_in else 0.0,
+        "lakeidx/seconds": round(report.seconds, 3),
+    }
+
+
+def commit_metadata(
+    report: CommitReport,
+    ingest: IngestReport,
+    assign: BucketAssignmentReport,
+    write: IndexWriteReport,
+    snapshot_paths: Sequence[str],
+) -> dict[str, Any]:
+    """Return the metrics of a commit and of the whole batch, phase by phase; the snapshots it put."""
+    out: dict[str, Any] = {
+        "dagster/partition_row_count": ingest.rows_staged,
+        "lakeidx/batch_id": report.batch_id,
+        "lakeidx/already_committed": report.already,
+        "lakeidx/replans": report.replans,
+        "lakeidx/rows_in": ingest.rows_in,
+        "lakeidx/rows_rejected": ingest.rows_rejected,
+        "lakeidx/inserts": assign.inserts,
+        "lakeidx/updates": assign.updates,
+        "lakeidx/deletes": assign.deletes,
+        "lakeidx/buckets": len(assign.targets),
+        "lakeidx/new_buckets": assign.new_buckets,
+        "lakeidx/data_bytes": write.data_bytes,
+        "lakeidx/index_bytes": write.index_bytes,
+        "lakeidx/seconds_ingest": round(ingest.seconds, 3),
+        "lakeidx/seconds_assignment": round(assign.seconds, 3),
+        "lakeidx/seconds_write": round(write.seconds, 3),
+        "lakeidx/seconds": round(report.seconds, 3),
+    }
+    if report.snapshot_ids:
+        out["lakeidx/snapshot_id"] = report.snapshot_ids[-1]
+        out["lakeidx/snapshot"] = _link(snapshot_paths[-1])
+    return out
+
+
+def state_metadata(metadata: TableMetadata, snapshot: Snapshot | None) -> dict[str, Any]:
+    """Return the metrics of a state of the table, from the snapshot alone."""
+    if snapshot is None:
+        return {}
+    path = metadata.paths.snapshot(snapshot.id)
+    return {
+        "lakeidx/snapshot_id": snapshot.id,
+        "lakeidx/snapshot": _link(path),
+        "lakeidx/schema_id": snapshot.schema_id,
+        "lakeidx/commit_kind": snapshot.commit_kind.value,
+        # Versions of rows: a key that was updated counts once more until a compaction.
+        "lakeidx/record_versions": snapshot.total_record_count,
+        "lakeidx/committed_at": dg.MetadataValue.timestamp(snapshot.time_millis / 1000),
+    }
+
+
+def column_lineage(config: PipelineConfig, landing: dg.AssetKey) -> dg.TableColumnLineage:
+    """Return the lineage: every column is derived from the column of its name in the landing files."""
+    names = [column.name for column in config.fields]
+    return dg.TableColumnLineage({n: [dg.TableColumnDep(asset_key=landing, column_name=n)] for n in names})
+
+
+def _link(path: str) -> Any:
+    return dg.MetadataValue.url(path) if "://" in path else dg.MetadataValue.path(path)
+
+
+def records_table(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Convert rows of plain values to a table; columns are all names that occur, in order of appearance."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {n: [_cell(row.get(n)) for row in rows] for n in names}
+    types = {n: _column_type(values) for n, values in columns.items()}
+    for name, kind in types.items():
+        if kind == "string":
+            columns[name] = [str(v) for v in columns[name]]
+    records = [dg.TableRecord({n: columns[n][i] for n in names}) for i in range(len(rows))]
+    return dg.MetadataValue.table(records, dg.TableSchema([dg.TableColumn(n, types[n]) for n in names]))
+
+
+def _cell(value: Any) -> str | int | float | bool:
+    if value is None:
+        return ""
+    if isinstance(value, (bool, int, float)):
+        return value
+    return str(value)[:_TEXT]
+
+
+def _column_type(values: Sequence[Any]) -> str:
+    for name, kind in (("bool", bool), ("int", int), ("float", (int, float))):
+        if values and all(isinstance(v, kind) and (kind is bool or not isinstance(v, bool)) for v in values):
+            return name
+    return "string"

@@ -1,0 +1,22 @@
+"""Import what checks and pictures need while the first stage works: Great Expectations alone takes seconds to import."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from functools import cache
+
+_MODULES = ("dagster_project.expectations.verdicts", "dagster_project.metadata.table_plots")
+
+
+@cache
+def preload_imports() -> threading.Thread:
+    """Start the imports in the background, once per process; an import error shows where the module is used."""
+    thread = threading.Thread(target=_import_all, name="lakeidx-preload", daemon=True)
+    thread.start()
+    return thread
+
+
+def _import_all() -> None:
+    for module in _MODULES:
+        importlib.import_module(module)

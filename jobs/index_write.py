@@ -1,0 +1,30 @@
+"""Stage index_write of one batch, for spark-submit: data files and hash index files.
+
+spark-submit jobs/index_write.py --pipeline pipelines/flights.yaml --batch-id b1
+"""
+
+from __future__ import annotations
+
+import sys
+
+from jobs.engine_arguments import run_job
+from jobs.stage_arguments import make_batch, open_table, stage_parser
+from lakeidx.batch.artifacts import IndexWriteReport
+from lakeidx.batch.upsert import write_attempt
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the stage; return the exit code."""
+    arguments = stage_parser(str(__doc__)).parse_args(argv)
+
+    def stage() -> IndexWriteReport:
+        _, table = open_table(arguments)
+        batch = make_batch(arguments, table)
+        attempt = write_attempt(batch, batch.files.latest_attempt())
+        return batch.files.require(IndexWriteReport, attempt=attempt)
+
+    return run_job(stage)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+"""Tables and warehouses as Python users hold them; the command line and notebooks call nothing else.
+
+`Table` puts together writing (`lakeidx.api.writing`), looking (`lakeidx.api.looking`) and upkeep (`lakeidx.api.upkeep`); a
+`Warehouse` makes, finds and drops tables. Every command of ``lakeidx`` is a method of one of the two.
+"""
+
+from __future__ import annotations
+
+from lakeidx.api.table import Table
+from lakeidx.api.warehouse import Warehouse
+
+__all__ = ["Table", "Warehouse"]

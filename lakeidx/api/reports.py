@@ -1,0 +1,166 @@
+"""Results of the verbs of upkeep that have no report of their own below."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.quality.result import RuleResult
+from lakeidx.results import Result
+from lakeidx.storage.base import FileInfo
+from lakeidx.table.expiration.apply import DeletedFile
+from lakeidx.table.expiration.rollback import RollbackReport
+
+
+def file_list(files: Sequence[DeletedFile]) -> list[dict[str, Any]]:
+    """Return the files to delete, for a dry run."""
+    return [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in files]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpireResult(Result):
+    """What an expiry did, or with dry_run would do.
+
+    metrics     as `lakeidx.maintenance.snapshot_expiry.run_snapshot_expiry` gives them
+    retention   what was kept by: numbers and time in force
+    """
+
+    metrics: Mapping[str, Any]
+    retention: str
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, Any], schema: TableSchema, given: Mapping[str, str]) -> Self:
+        """Return the result of an expiry by the table's options and what was given in their place."""
+        options = {**schema.options, **given}
+        least = options.get("snapshot.num-retained.min", "10")
+        age = options.get("snapshot.time-retained", "1 h")
+        most = options.get("snapshot.num-retained.max")
+        at_most = "" if most is None else f", at most {most}"
+        return cls(metrics, f"at least {least} snapshots{at_most}, and those of the last {age}")
+
+    @property
+    def snapshots(self) -> tuple[int, ...]:
+        """Ids that went."""
+        return tuple(self.metrics["snapshots"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the metrics, and what was kept by."""
+        return {**self.metrics, "retention": self.retention}
+
+    def note(self) -> str:
+        """Return what was deleted, or why nothing was."""
+        if not self.metrics["snapshots"]:
+            return f"no snapshot expires: kept are {self.retention}, and what tags and consumers name"
+        verb = "would go" if self.metrics["dry_run"] else "went"
+        return f"{len(self.snapshots)} snapshots and {self.metrics['files']} files {verb}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OrphansResult(Result):
+    """Files that nothing refers to."""
+
+    files: tuple[FileInfo, ...]
+    bytes: int
+    removed: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the files with size and time, and their sum."""
+        return {"files": self.rows(), "bytes": self.bytes, "removed": self.removed}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per file."""
+        return [{"path": f.path, "bytes": f.size, "modified_ms": f.mtime_ms} for f in self.files]
+
+    def note(self) -> str:
+        """Return the number of files, and whether they were deleted."""
+        verb = "deleted" if self.removed else "found (nothing deleted; --yes deletes)"
+        return f"{len(self.files)} orphans, {self.bytes} bytes, {verb}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TagResult(Result):
+    """A tag that was made or deleted."""
+
+    tag: str
+    snapshot: int | None = None
+    dry_run: bool = False
+    deleted: tuple[DeletedFile, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the snapshot of a new tag, or the files a deleted one released."""
+        if self.deleted is None:
+            return {"tag": self.tag, "snapshot": self.snapshot}
+        out = {"tag": self.tag, "dry_run": self.dry_run, "files": len(self.deleted), "notes": list(self.notes)}
+        return {**out, "list": file_list(self.deleted)} if self.dry_run else out
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RollbackResult(Result):
+    """What a rollback did, or with dry_run would do."""
+
+    snapshot: int
+    dry_run: bool
+    snapshots_gone: list[int]
+    tags_gone: list[str]
+    restored: bool
+    files: int
+
+    @classmethod
+    def of(cls, report: RollbackReport) -> Self:
+        """Make a result from the report of the stage."""
+        return cls(
+            report.snapshot_id, report.dry_run, list(report.snapshots), list(report.tags), report.restored,
+            len(report.files),
+        )  # fmt: skip
+
+    def note(self) -> str:
+        """Return what is the newest state now."""
+        if not self.snapshots_gone and not self.restored:
+            return f"snapshot {self.snapshot} is the newest already"
+        verb = "would be" if self.dry_run else "is"
+        return f"snapshot {self.snapshot} {verb} the newest; {len(self.snapshots_gone)} later ones go"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VerifyResult(Result):
+    """The verdict on a table: one result per rule."""
+
+    table: str
+    results: tuple[RuleResult, ...] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        """True when no rule found anything."""
+        return all(r.passed for r in self.results)
+
+    @property
+    def findings(self) -> tuple[RuleResult, ...]:
+        """The rules that found something."""
+        return tuple(r for r in self.results if not r.passed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return verdict and rules as JSON values."""
+        return {"table": self.table, "passed": self.passed, "rules": [r.to_json() for r in self.results]}
+
+    def note(self) -> str:
+        """Return the verdict in one line."""
+        found = self.findings
+        if not found:
+            return f"{self.table}: all {len(self.results)} rules hold"
+        return f"{self.table}: {len(found)} of {len(self.results)} rules found something: " + ", ".join(
+            r.name for r in found
+        )
+
+    def __str__(self) -> str:
+        lines = [self.note()]
+        for rule in self.results:
+            metrics = ", ".join(f"{k} {v:g}" for k, v in rule.metrics.items())
+            lines.append(f"  {'ok  ' if rule.passed else rule.severity.value.upper()[:4]} {rule.name}: {metrics}")
+            lines += [f"         {dict(offender)}" for offender in (() if rule.passed else rule.sample[:5])]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"VerifyResult({self.note()})"

@@ -1,0 +1,48 @@
+"""Where a call does its work: in this process, or on Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.tasks.runner import LocalRunner, Progress, Runner
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: None or "local" for this process, "spark" for the session there is (or a new one), a session, or a runner.
+RunnerLike: TypeAlias = "Runner | SparkSession | Literal['local', 'spark'] | None"
+
+THREADS = 2
+
+
+def make_runner(runner: RunnerLike, *, threads: int = THREADS, progress: Progress | None = None) -> Runner:
+    """Return the runner that a caller means.
+
+    progress   called with (done, total) after every task; for runners that are made here
+    errors     InvalidInputError for anything else, or when pyspark is not installed
+    """
+    if runner is None or runner == "local":
+        return LocalRunner(threads, progress=progress)
+    if runner == "spark":
+        return spark_runner()
+    if hasattr(runner, "shuffle") and hasattr(runner, "map"):
+        return runner  # type: ignore[return-value]
+    if hasattr(runner, "createDataFrame"):
+        from lakeidx.spark.runner import SparkRunner
+
+        return SparkRunner(runner)
+    raise InvalidInputError(f"runner must be 'local', 'spark', a Spark session or a runner, not {runner!r}")
+
+
+def spark_runner(master: str | None = None, remote: str | None = None) -> Runner:
+    """Return a runner on a Spark session.
+
+    errors   InvalidInputError when pyspark is not installed, naming the extra
+    """
+    try:
+        from lakeidx.spark.runner import SparkRunner
+        from lakeidx.spark.session import get_session
+    except ImportError as error:
+        raise InvalidInputError(f"Spark needs pyspark: pip install 'lakeidx[spark]' ({error})") from error
+    return SparkRunner(get_session(master=master, remote=remote))

@@ -1,0 +1,141 @@
+"""A warehouse: the folder that holds databases, which hold tables (``<warehouse>/<database>.db/<table>``)."""
+
+from __future__ import annotations
+
+import html
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakeidx.api.table import Table
+from lakeidx.batch.artifacts import staging_root
+from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, did_you_mean
+from lakeidx.format.paths import TablePaths
+from lakeidx.results import Listing
+from lakeidx.storage import join, open_store
+
+log = logging.getLogger(__name__)
+
+_SUFFIX = ".db"
+
+
+class Warehouse:
+    """The tables below one folder or ``s3://`` prefix, by ``database.table``.
+
+    uri              ``/lake`` or ``s3://bucket/lake``
+    storage_options  as for `Table.open`
+    """
+
+    def __init__(self, uri: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        self.uri = uri.rstrip("/") or "/"
+        self.storage_options = storage_options
+        self.store = open_store(uri, storage_options)
+
+    def path(self, name: str) -> str:
+        """Return the directory of ``database.table``; InvalidInputError for another form."""
+        database, dot, table = name.partition(".")
+        if not dot or not database.strip() or not table.strip() or "/" in name or "\0" in name or table in (".", ".."):
+            raise InvalidInputError(f"write the table as database.table, not {name!r}")
+        return join(self.uri, f"{database}{_SUFFIX}", table)
+
+    def databases(self) -> list[str]:
+        """Return the names of the databases, sorted."""
+        return sorted(f.name[: -len(_SUFFIX)] for f in self.store.list(self.uri) if f.is_dir and _is_database(f.name))
+
+    def tables(self, database: str | None = None) -> list[str]:
+        """Return the names of the tables as ``database.table``, sorted; all, or those of one database."""
+        return list(self._names(self.databases() if database is None else [database]))
+
+    def list(self) -> Listing:
+        """Return the tables with their newest snapshot, rows (versions that are stored) and columns; unreadable ones say why."""
+        return Listing([self._describe(name) for name in self.tables()])
+
+    def table(self, name: str) -> Table:
+        """Open ``database.table``.
+
+        errors   NotFoundError naming the tables there are, the nearest first
+        """
+        try:
+            return Table.open(self.path(name), self.storage_options)
+        except NotFoundError as error:
+            raise NotFoundError(f"no table {name!r}; {self._near(name)}", path=self.uri) from error
+
+    def create(self, name: str, spec: Mapping[str, Any], *, exist_ok: bool = False) -> Table:
+        """Create ``database.table``; see `Table.create`."""
+        return Table.create(self.path(name), spec, self.storage_options, exist_ok=exist_ok)
+
+    def drop(self, name: str) -> int:
+        """Delete a table with all its files and the staging of its batches; no one may be at work on it.
+
+        returns   files deleted
+        errors    NotFoundError when there is no such table
+        """
+        return drop_table(self.table(name))
+
+    def __getitem__(self, name: str) -> Table:
+        return self.table(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tables(name.partition(".")[0])
+
+    def __repr__(self) -> str:
+        return f"Warehouse({self.uri!r}, {len(self.tables())} tables)"
+
+    def _repr_html_(self) -> str:
+        return f"<b>{html.escape(self.uri)}</b>{self.list()._repr_html_()}"
+
+    def _names(self, databases: Iterator[str] | Any) -> Iterator[str]:
+        for database in databases:
+            folder = join(self.uri, f"{database}{_SUFFIX}")
+            for entry in self.store.list(folder):
+                if entry.is_dir and any(f.name == "schema-0" or f.name.startswith("schema-")
+                                        for f in self.store.list(join(folder, entry.name, "schema"))):  # fmt: skip
+                    yield f"{database}.{entry.name}"
+
+    def _describe(self, name: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"table": name}
+        try:
+            table = Table.open(self.path(name), self.storage_options)
+            snapshot = table.snapshot
+            row["columns"] = len(table.schema.fields)
+            row["snapshot"] = None if snapshot is None else snapshot.id
+            row["rows"] = 0 if snapshot is None else snapshot.total_record_count
+        except LakeIdxError as error:
+            row["error"] = error.message
+        return row
+
+    def _near(self, name: str) -> str:
+        return did_you_mean(name, self.tables(), empty="the warehouse is empty")
+
+
+def drop_table(table: Table) -> int:
+    """Delete a table's directory and the staging of its batches; its schema goes last, so that a cut-off drop can be repeated.
+
+    returns   files deleted
+    """
+    store = table.store
+    files = [f.path for f in store.walk(table.uri)]
+    schema_dir = TablePaths(table.uri).schema_dir
+    last = [p for p in files if p.startswith(schema_dir)]
+    staged = [f.path for f in store.walk(staging_root(table.paths))]
+    store.delete_many([*staged, *(p for p in files if not p.startswith(schema_dir))])
+    store.delete_many(last)
+    folders = sorted({p.rpartition("/")[0] for p in (*files, *staged)}, key=len, reverse=True)
+    for folder in _with_parents(folders, table.uri):
+        store.delete_empty_dir(folder)
+    log.info("%s: dropped, %d files", table.uri, len(files) + len(staged))
+    return len(files) + len(staged)
+
+
+def _with_parents(folders: list[str], root: str) -> list[str]:
+    """Return folders and their parents below the table's directory, deepest first."""
+    every = set(folders) | {root}
+    for folder in folders:
+        while folder.startswith(root) and folder != root:
+            every.add(folder)
+            folder = folder.rpartition("/")[0]
+    return sorted(every, key=len, reverse=True)
+
+
+def _is_database(name: str) -> bool:
+    return name.endswith(_SUFFIX) and len(name) > len(_SUFFIX)

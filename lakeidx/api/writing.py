@@ -1,0 +1,160 @@
+"""Writing to a table: upsert, overwrite, landing files, delete."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lakeidx.api.arrow_input import Rows, as_table
+from lakeidx.api.looking import LookingMixin
+from lakeidx.api.runners import RunnerLike, make_runner
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.upsert import BatchResult, OnStage, make_context, new_batch_id, upsert_files, upsert_table
+from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.read import LandingOptions
+from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.maintenance.after_commit import compact_after_commit
+from lakeidx.predicate import Predicate
+
+log = logging.getLogger(__name__)
+
+_DELETING_OPTION = {
+    "aggregation": "aggregation.remove-record-on-delete",
+    "partial-update": "partial-update.remove-record-on-delete",
+}
+
+
+class WritingMixin(LookingMixin):
+    """The verbs of a table that write rows."""
+
+    def upsert(
+        self,
+        rows: Rows,
+        *,
+        batch_id: str | None = None,
+        missing: str = "refuse",
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult:
+        """Insert new keys, update known ones; row kinds (+I -U +U -D) in column ``_kind`` when present.
+
+        rows       the table's columns in any order
+        batch_id   name of the batch: a batch of the same name that was committed changes nothing
+        missing    columns that `rows` do not have: ``refuse``; ``null`` sets them to null (or their default), also in rows
+                   that are there. Merge engines partial-update and aggregation keep the old values, so there columns may
+                   always be missing
+        runner     where stages run; default this process, two threads
+        on_stage   called with the name of each stage as it begins
+        errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError
+        """
+        context = make_context(self.metadata, batch_id or new_batch_id(), runner=make_runner(runner))
+        result = upsert_table(context, as_table(rows), missing=missing, on_stage=on_stage)
+        return self._finished(result, context)
+
+    def overwrite(
+        self,
+        rows: Rows,
+        *,
+        whole_table: bool = False,
+        batch_id: str | None = None,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult:
+        """Replace the partitions that `rows` touch, or the whole table, by `rows`; columns they do not have are null."""
+        mode = "table" if whole_table else "partitions"
+        context = make_context(self.metadata, batch_id or new_batch_id(), runner=make_runner(runner), overwrite=mode)
+        result = upsert_table(context, as_table(rows), missing="null", on_stage=on_stage)
+        return self._finished(result, context)
+
+    def upsert_files(
+        self,
+        files: Sequence[str],
+        options: LandingOptions | None = None,
+        *,
+        batch_id: str | None = None,
+        strict: bool = False,
+        max_rejected: str | int | None = None,
+        overwrite: str | None = None,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult:
+        """Upsert landing files (Parquet, CSV, JSON lines) as one batch; bad rows are split off with their reasons.
+
+        strict        refuse the batch when a row is rejected (RejectedRowsError)
+        max_rejected  refuse it when more rows are: ``100``, ``5%`` or ``100,5%``
+        overwrite     None, ``partitions`` (those the files have rows for) or ``table``
+        """
+        context = make_context(
+            self.metadata, batch_id or new_batch_id(), runner=make_runner(runner), overwrite=overwrite
+        )
+        limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
+        result = upsert_files(context, files, options, strict=strict, max_rejected=limit, on_stage=on_stage)
+        return self._finished(result, context)
+
+    def delete(
+        self,
+        keys: Rows | None = None,
+        *,
+        where: str | Predicate | None = None,
+        batch_id: str | None = None,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult | None:
+        """Delete rows by key, or all rows a condition holds for, as one batch.
+
+        keys      the primary key's columns; keys that are not there are skipped
+        where     as for `scan`
+        returns   None when no row was found: then nothing is written
+        errors    InvalidInputError without exactly one of the two, or a table without primary key; UnsupportedError for a
+                  merge engine whose readers skip deletes
+        memory    the rows to delete (of a deduplicate table only keys and what decides their order)
+        """
+        if (keys is None) == (where is None):
+            raise InvalidInputError("delete takes keys, or a condition (where)")
+        check_deletable(self.schema)
+        rows = self._rows_of(as_table(keys)) if keys is not None else self._rows_where(where)
+        if rows.num_rows == 0:
+            log.info("%s: no row to delete", self.uri)
+            return None
+        rows = rows.append_column(KIND_COLUMN, pa.array(["-D"] * rows.num_rows, pa.string()))
+        return self.upsert(rows, batch_id=batch_id, missing="null", runner=runner, on_stage=on_stage)
+
+    def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
+        """Log a committed batch, and compact when the table's options request it."""
+        log.info("%s: %r", self.uri, result)
+        compact_after_commit(self.metadata, context.runner)
+        return result
+
+    def _rows_of(self, keys: pa.Table) -> pa.Table:
+        answer = self.lookup(keys)
+        return answer.filter(answer.column("_FOUND")).select(list(columns_of_deletes(self.schema)))
+
+    def _rows_where(self, where: str | Predicate | None) -> pa.Table:
+        return self.scan(where=where, columns=columns_of_deletes(self.schema)).to_arrow()
+
+
+def columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:
+    """Return what a -D row must carry: its key, what orders it after the row it deletes, and what may not be null."""
+    options = schema.table_options
+    if options.merge_engine != "deduplicate" or options.changelog_producer != "none":
+        return schema.field_names
+    needed = {*schema.primary_keys, *schema.partition_keys, *options.sequence_field}
+    return tuple(f.name for f in schema.fields if f.name in needed or not f.type.nullable)
+
+
+def check_deletable(schema: TableSchema) -> None:
+    """Raise InvalidInputError or UnsupportedError for a table in which a delete would change nothing."""
+    options = schema.table_options
+    if not schema.primary_keys:
+        raise InvalidInputError("rows can be deleted from tables with a primary key only")
+    if options.ignore_delete:
+        raise UnsupportedError("option 'ignore-delete' = true: a delete would change nothing")
+    if options.merge_engine == "first-row":
+        raise UnsupportedError("merge engine first-row does not support deletes")
+    wanted = _DELETING_OPTION.get(options.merge_engine)
+    if wanted is not None and schema.options.get(wanted, "false").lower() != "true":
+        raise UnsupportedError(f"merge engine {options.merge_engine} deletes rows only with option '{wanted}' = true")

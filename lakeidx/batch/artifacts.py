@@ -1,0 +1,330 @@
+"""What a batch leaves behind stage by stage: typed reports, and the files they name.
+
+A batch lives in ``<warehouse>/_lakeidx/<db>/<table>/<batch id>/``. A stage writes its files into a directory of its own with a
+random name and closes with ``<stage>.json``, put if absent: of two runs of one stage one wins, and everybody continues with the
+winner's report. Files of a run that lost, or died, are never named by a report and are cleaned with the batch.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.format.paths import TablePaths, split_table_uri
+from lakeidx.storage.base import ObjectStore
+
+STAGING_DIR = "_lakeidx"
+COMMITTING = "committing"
+#: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
+UPSERT = "upsert"
+_BATCH_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._=@+-]{0,149}$")
+
+
+class Report(BaseModel):
+    """Base of all reports: strict, frozen, closed against unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SourceFile(Report):
+    """A landing file as it was when it was ingested.
+
+    version    the store's mark of its content (time of the last change)
+    checksum   SHA-256 of its bytes, where it was cheap to have
+    """
+
+    path: str
+    size: int
+    version: str
+    checksum: str | None = None
+
+    def is_version_of(self, other: SourceFile) -> bool:
+        """Return True when both are one file that was not written in between."""
+        return (self.path, self.size, self.version) == (other.path, other.size, other.version)
+
+
+class StagedPart(Report):
+    """Rows in batch order: part i comes before part i+1.
+
+    path          Parquet file: staged by ingest, or the landing file itself (`by_reference`)
+    row_groups    row groups of the file that make up the part; None = all
+    has_kinds     the part has a column ``_VALUE_KIND``
+    checksum      SHA-256 of the staged file; only of rows that came from memory
+    """
+
+    path: str
+    rows: int
+    bytes: int
+    source: int
+    by_reference: bool = False
+    row_groups: tuple[int, ...] | None = None
+    has_kinds: bool = False
+    checksum: str | None = None
+
+
+class IngestReport(Report):
+    """Outcome of `ingest`.
+
+    table_id   that of the table the rows are for ("" in reports of older releases)
+    content    of rows that come without an order or parts of their own: see `lakeidx.batch.row_content`
+    """
+
+    stage: Literal["ingest"] = "ingest"
+    batch_id: str
+    schema_id: int
+    sources: tuple[SourceFile, ...]
+    parts: tuple[StagedPart, ...]
+    rows_in: int
+    rows_rejected: int
+    rejected_path: str | None
+    reject_reasons: dict[str, int]
+    table_id: str = ""
+    content: str | None = None
+    seconds: float
+
+    @property
+    def rows_staged(self) -> int:
+        """Rows that continue to the next stage."""
+        return self.rows_in - self.rows_rejected
+
+
+class Target(Report):
+    """One (partition, bucket) that gets rows.
+
+    partition        the manifest's partition bytes as hex
+    index_file       the bucket's HASH index file that assignment has seen, None when it has none
+    index_path       its whole path, when it is not in the table
+    index_rows       hashes in it
+    new_hashes       hashes that the bucket gets and did not have; None: index_write has to look
+    """
+
+    partition: str
+    bucket: int
+    rows: int
+    first_sequence: int
+    index_file: str | None = None
+    index_path: str | None = None
+    index_rows: int | None = None
+    new_hashes: int | None = None
+
+
+class BucketAssignmentReport(Report):
+    """Outcome of `bucket_assignment`.
+
+    targets_paths    one Arrow file per staged part: column ``target`` (int32), one per row
+    assigned_on      partition hex -> bucket -> HASH index file the buckets were assigned on; None when no index is kept
+    index_type       how rows found their buckets
+    moves_path       directory of the files that say which rows move their key from another partition, are dropped, or take
+                     the partition of their key (`lakeidx.batch.moved_rows`); None when none does
+    moved, dropped   deletes that moves add to the batch; rows that are left out
+    global_index     keys were looked for in all partitions
+    located_paths    what an index that keeps something outside the table had answered, one file per part
+    overwrite        the batch's mode: ``upsert``, or what it replaces (``partitions``, ``table``); "" in older reports
+    """
+
+    stage: Literal["bucket_assignment"] = "bucket_assignment"
+    batch_id: str
+    attempt: int
+    base_snapshot_id: int | None
+    targets: tuple[Target, ...]
+    targets_paths: tuple[str, ...]
+    assigned_on: dict[str, dict[int, str]] | None
+    rows: int
+    inserts: int
+    updates: int
+    deletes: int
+    new_buckets: int
+    index_type: str
+    index_metrics: dict[str, float] = {}
+    moves_path: str | None = None
+    moved: int = 0
+    dropped: int = 0
+    global_index: bool = False
+    located_paths: tuple[str, ...] = ()
+    overwrite: str = ""
+    seconds: float
+
+
+class IndexWriteReport(Report):
+    """Outcome of `index_write`; `changes_path` holds the entries to commit."""
+
+    stage: Literal["index_write"] = "index_write"
+    batch_id: str
+    attempt: int
+    changes_path: str
+    rows_in: int
+    rows_written: int
+    data_files: int
+    data_bytes: int
+    index_files: int
+    index_bytes: int
+    buckets: int
+    seconds: float
+
+
+class CommitReport(Report):
+    """Outcome of `commit`.
+
+    already       an earlier run had committed the batch: nothing was put now
+    replans       how often the batch was planned again after a conflict; `attempt` is the one that was committed
+    commit_user   the name its snapshots carry ("" in reports of older releases)
+    """
+
+    stage: Literal["commit"] = "commit"
+    batch_id: str
+    attempt: int
+    snapshot_ids: tuple[int, ...]
+    already: bool
+    replans: int
+    seconds: float
+    commit_user: str = ""
+
+
+class SupersededRun(Report):
+    """A note that a run of a batch does not count any more."""
+
+    kind: Literal["superseded"] = "superseded"
+    batch_id: str
+    run: int
+    reason: str
+
+
+class CommitNote(Report):
+    """A note that an attempt is about to be committed: from then on it may be in the table."""
+
+    kind: Literal["committing"] = "committing"
+    batch_id: str
+    attempt: int
+
+
+AnyReport = TypeVar("AnyReport", IngestReport, BucketAssignmentReport, IndexWriteReport, CommitReport)
+
+
+class BatchFiles:
+    """The staging directory of one batch.
+
+    A batch whose rows are not in the table any more (`lakeidx.batch.rerun`) is run again under its id: ``superseded-<n>.json``
+    says that run n does not count, and run n + 1 has a directory of its own, ``run-<n + 1>``.
+    """
+
+    def __init__(self, store: ObjectStore, paths: TablePaths, batch_id: str) -> None:
+        check_batch_id(batch_id)
+        self.store = store
+        self.batch_id = batch_id
+        self.directory = f"{staging_root(paths)}/{batch_id}"
+        self._run: int | None = None
+
+    @property
+    def run(self) -> int:
+        """Which run of the batch counts, from 1."""
+        if self._run is None:
+            run = 1
+            while self.store.exists(self._superseded(run)):
+                run += 1
+            self._run = run
+        return self._run
+
+    @property
+    def root(self) -> str:
+        """Where the reports and files of the run lie."""
+        return self.directory if self.run == 1 else f"{self.directory}/run-{self.run}"
+
+    def supersede(self, reason: str) -> None:
+        """Mark the present run as superseded: its rows are not in the table."""
+        run = self.run
+        note = SupersededRun(batch_id=self.batch_id, run=run, reason=reason)
+        self.store.put_if_absent(self._superseded(run), seal(note.model_dump_json(indent=1).encode()))
+        self._run = run + 1
+
+    def begin_commit(self, attempt: int) -> bool:
+        """Record that an attempt is about to be committed; False when it was recorded before: it may be in the table."""
+        path = f"{self.root}/{COMMITTING}{'' if attempt == 1 else f'-{attempt}'}.json"
+        note = CommitNote(batch_id=self.batch_id, attempt=attempt)
+        return self.store.put_if_absent(path, seal(note.model_dump_json().encode()))
+
+    def was_committing(self, attempt: int) -> bool:
+        """Return True when an attempt may have been committed."""
+        return self.store.exists(f"{self.root}/{COMMITTING}{'' if attempt == 1 else f'-{attempt}'}.json")
+
+    def new_dir(self, stage: str) -> str:
+        """Make a directory that no other run writes to, for the files of one run of a stage."""
+        return f"{self.root}/{stage}/{uuid.uuid4().hex}"
+
+    def read(self, model: type[AnyReport], *, attempt: int = 1) -> AnyReport | None:
+        """Read the report of a finished stage, None when it has not finished."""
+        path = self._report_path(model, attempt)
+        try:
+            data = self.store.get(path)
+        except NotFoundError:
+            return None
+        try:
+            return model.model_validate_json(unseal(data, path))
+        except ValidationError as error:
+            raise CorruptFileError(f"the stage report cannot be read: {error.errors()[0]['msg']}", path=path) from error
+
+    def close(self, report: AnyReport, *, attempt: int = 1) -> AnyReport:
+        """Publish a report; gives the report that counts, which is another run's when that was faster."""
+        path = self._report_path(type(report), attempt)
+        if self.store.put_if_absent(path, seal(report.model_dump_json(indent=1).encode())):
+            return report
+        winner = self.read(type(report), attempt=attempt)
+        return report if winner is None else winner
+
+    def closed_ms(self, model: type[BaseModel], *, attempt: int = 1) -> int:
+        """Return when a report was published, epoch ms by the store's clock; 0 when it was not."""
+        found = self.store.info(self._report_path(model, attempt))
+        return 0 if found is None else found.mtime_ms
+
+    def require(self, model: type[AnyReport], *, attempt: int = 1) -> AnyReport:
+        """Read the report of an earlier stage; InvalidInputError says which stage has to run first."""
+        report = self.read(model, attempt=attempt)
+        if report is None:
+            stage = _stage(model)
+            raise InvalidInputError(
+                f"stage {stage} of batch {self.batch_id!r} has not run: run it first", path=self.root
+            )
+        return report
+
+    def latest_attempt(self) -> int:
+        """Find the number of the newest bucket assignment that finished; 1 when none has."""
+        attempt = 1
+        while self.store.exists(self._report_path(BucketAssignmentReport, attempt + 1)):
+            attempt += 1
+        return attempt
+
+    def _superseded(self, run: int) -> str:
+        return f"{self.directory}/superseded-{run}.json"
+
+    def _report_path(self, model: type[BaseModel], attempt: int) -> str:
+        suffix = "" if attempt == 1 else f"-{attempt}"
+        return f"{self.root}/{_stage(model)}{suffix}.json"
+
+
+def _stage(model: type[BaseModel]) -> str:
+    return str(model.model_fields["stage"].default)
+
+
+def staging_root(paths: TablePaths) -> str:
+    """Return the directory where a table's batches are staged: beside the databases, so that no engine lists it as table data."""
+    location = split_table_uri(paths.root)
+    middle = location.database if location.database is not None else "default"
+    return f"{location.warehouse.rstrip('/')}/{STAGING_DIR}/{middle}/{location.table}"
+
+
+def check_batch_id(batch_id: str) -> None:
+    """Raise InvalidInputError for an id that cannot be a directory name everywhere."""
+    if not _BATCH_ID.match(batch_id):
+        raise InvalidInputError(
+            f"batch id {batch_id!r}: use 1 to 150 letters, digits and . _ = @ + - , beginning with a letter or digit"
+        )
+
+
+def batch_ids(store: ObjectStore, paths: TablePaths) -> Sequence[str]:
+    """Return the ids of all batches that still have a staging directory."""
+    return sorted(f.name for f in store.list(staging_root(paths)) if f.is_dir and _BATCH_ID.match(f.name))

@@ -1,0 +1,128 @@
+"""Placing through the HASH index of dynamic-bucket tables: a known hash keeps its bucket, a new one goes by the rules.
+
+The index is not held: per partition its files are read once, side by side, and only hashes that the batch may have are kept;
+how many hashes a bucket holds is in the index manifest. The rules are those of `PartitionIndex`.
+
+source   org.apache.paimon.index.HashBucketAssigner, SimpleHashBucketAssigner, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.batch.assignment.part_keys import PartKeys
+from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
+from lakeidx.bucket_assignment.partition_index import Assignment, IndexedBucket, PartitionIndex
+from lakeidx.bucket_assignment.routing import group_rows
+from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
+from lakeidx.bucket_assignment.whole_columns import MIN_ROWS, ColumnsAssignment, assign_columns
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.table.key_buckets import find_hits
+from lakeidx.table.metadata import TableMetadata
+
+Hashes = NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class HashPlacing:
+    """The rules of one batch, partition after partition.
+
+    index        HASH files of the partitions the batch touches, by bucket; none when the batch replaces what is there
+    fresh        the batch replaces what is there: buckets are filled again from 0
+    new_hashes   hashes that each bucket got and did not have
+    rows_read    hashes in the index files that were read
+    """
+
+    metadata: TableMetadata
+    schema: TableSchema
+    index: Mapping[bytes, Mapping[int, IndexEntry]]
+    rules: AssignRules
+    pick: RandomBuckets
+    fresh: bool
+    new_hashes: dict[Place, int] = field(default_factory=dict)
+    rows_read: int = 0
+
+    @classmethod
+    def of_batch(
+        cls,
+        metadata: TableMetadata,
+        schema: TableSchema,
+        index: Mapping[bytes, Mapping[int, IndexEntry]],
+        *,
+        batch_id: str,
+        fresh: bool,
+    ) -> HashPlacing:
+        """Make assigners by the table's options; draws are seeded by the batch, so that a stage that is run again gives
+        the same buckets.
+        """
+        options = schema.table_options
+        rules = AssignRules(
+            target_rows=options.dynamic_bucket_target_row_num, max_buckets=options.dynamic_bucket_max_buckets
+        )
+        pick = RandomBuckets(np.random.default_rng(zlib.crc32(batch_id.encode())))
+        return cls(metadata, schema, {} if fresh else index, rules, pick, fresh)
+
+    def place(self, partition: bytes, columns: Sequence[Hashes]) -> list[Assignment]:
+        """Assign the rows of one partition to buckets, column after column.
+
+        columns   int32[n] each, hashes of trimmed primary keys in batch order
+        errors    CorruptFileError for a damaged index file, NotFoundError; InvalidInputError when bucket ids have run out
+        """
+        files = self._read(partition, columns)
+        placed = None
+        if sum(len(hashes) for hashes in columns) >= MIN_ROWS:
+            placed = assign_columns(columns, files, rules=self.rules, pick=self.pick, overwrite=self.fresh)
+        if placed is None:
+            placed = self._by_map(files, columns)
+        for bucket, count in placed.new_counts.items():
+            self.new_hashes[partition, bucket] = count
+        return placed.columns
+
+    def _read(self, partition: bytes, columns: Sequence[Hashes]) -> list[IndexedBucket]:
+        """Return what the partition's index files have of the batch's hashes."""
+        entries = [entry for _, entry in sorted(self.index.get(partition, {}).items())]
+        self.rows_read += sum(e.row_count for e in entries)
+        found = find_hits(self.metadata, self.schema, entries, columns)
+        return [(hits.entry.bucket, hits.known, hits.entry.row_count) for hits in found]
+
+    def _by_map(self, files: Sequence[IndexedBucket], columns: Sequence[Hashes]) -> ColumnsAssignment:
+        """Assign row by row through a map of the hashes."""
+        if self.fresh:
+            index = PartitionIndex.for_overwrite(rules=self.rules, pick=self.pick)
+        else:
+            index = PartitionIndex.load(files, rules=self.rules, pick=self.pick)
+        return ColumnsAssignment([index.assign_rows(hashes) for hashes in columns], index.new_counts())
+
+
+def place_by_hash(parts: Sequence[PartKeys], placing: HashPlacing) -> Placed:
+    """Place all rows, partition by partition, rows of a partition in batch order."""
+    # Memory is taken when it is written to: parts of one partition take over what placing gives.
+    buckets = [np.empty(len(p.keys), np.int32) for p in parts]
+    known = [np.empty(len(p.keys), np.bool_) for p in parts]
+    groups = [None if len(p.keys.partitions) < 2 else group_rows(p.keys.codes, len(p.keys.partitions)) for p in parts]
+    for partition in dict.fromkeys(p for part in parts for p in part.keys.partitions):
+        mine: list[tuple[int, slice | NDArray[np.int64]]] = []
+        for i, (part, group) in enumerate(zip(parts, groups, strict=True)):
+            if partition in part.keys.partitions:
+                mine.append((i, slice(None) if group is None else group.rows(part.keys.partitions.index(partition))))
+        placed = placing.place(partition, [parts[i].keys.hashes[rows] for i, rows in mine])
+        for (i, rows), assigned in zip(mine, placed, strict=True):
+            if isinstance(rows, slice):
+                buckets[i], known[i] = assigned.buckets, ~assigned.is_new
+            else:
+                buckets[i][rows], known[i][rows] = assigned.buckets, ~assigned.is_new
+    counts = RowCounts()
+    for part, there in zip(parts, known, strict=True):
+        counts.add(len(part.keys), there, part.retract)
+    return Placed(
+        parts=[PartPlaces(p.keys.partitions, p.keys.codes, b) for p, b in zip(parts, buckets, strict=True)],
+        counts=counts,
+        new_hashes=placing.new_hashes,
+        metrics={"index_hashes_loaded": float(placing.rows_read)},
+    )

@@ -1,0 +1,51 @@
+"""Keys of staged parts as numbers: partition codes and key hashes, read from key columns alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.batch.artifacts import IngestReport, StagedPart
+from lakeidx.batch.keys import RowKeys, key_columns, row_keys
+from lakeidx.batch.parts import read_part
+from lakeidx.data.row_kinds import is_retract
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.table.key_buckets import buckets_by_function
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.in_parallel import in_parallel
+
+#: Parts read at a time (Arrow and the kernels release the GIL).
+READ_THREADS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PartKeys:
+    """Keys and row kinds of one staged part; `retract` is None when all rows are +I or +U."""
+
+    keys: RowKeys
+    retract: NDArray[np.bool_] | None
+
+
+def read_part_keys(metadata: TableMetadata, ingest: IngestReport, part: StagedPart, schema: TableSchema) -> PartKeys:
+    """Partition codes and key hashes (buckets, in fixed-bucket tables) of one staged part; only key columns are read."""
+    # An append table without buckets needs nothing but the number of rows, which any column tells.
+    columns = key_columns(schema) or schema.field_names[:1]
+    table = read_part(metadata.store, ingest, part, schema, columns)
+    retract = None
+    if VALUE_KIND in table.column_names:
+        retract = is_retract(table.column(VALUE_KIND).to_numpy())
+        if not schema.primary_keys and retract.any():
+            raise InvalidInputError("an append table accepts no rows of kind -U or -D", path=part.path)
+    keys = row_keys(table, schema)
+    if schema.bucket_mode is BucketMode.HASH_FIXED:
+        keys = RowKeys(keys.partitions, keys.codes, buckets_by_function(schema, table, schema.bucket))
+    return PartKeys(keys, retract)
+
+
+def read_keys(metadata: TableMetadata, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
+    """Read the keys of every staged part, parts in parallel; see `read_part_keys`."""
+    return in_parallel(lambda part: read_part_keys(metadata, ingest, part, schema), ingest.parts, threads=READ_THREADS)

@@ -1,0 +1,100 @@
+"""What placing the rows of a batch gives, whichever way they were placed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.batch.assignment.keyed_batch import KeyedBatch
+from lakeidx.key_index.key_moves import MovePlan
+from lakeidx.key_index.locations import KeyLocations
+
+#: (partition bytes, bucket)
+Place = tuple[bytes, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartPlaces:
+    """Where the rows of one staged part go, dropped ones left out, and after them the deletes that it adds.
+
+    partitions   distinct partitions as manifest bytes
+    codes        int32[n]: which of them each row goes to
+    buckets      int32[n]
+    """
+
+    partitions: tuple[bytes, ...]
+    codes: NDArray[np.int32]
+    buckets: NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """Rows of a batch by what they do: a retract is a delete, else a known key is an update, a new one an insert."""
+
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+    def add(self, rows: int, known: NDArray[np.bool_] | None, retract: NDArray[np.bool_] | None) -> None:
+        """Count some rows.
+
+        known     bool[rows]; None: it is unknown which keys exist (fixed buckets), every row that is no delete is an insert
+        retract   bool[rows]; None: no row is
+        """
+        deletes = 0 if retract is None else int(np.count_nonzero(retract))
+        updates = 0
+        if known is not None:
+            updates = int(np.count_nonzero(known if retract is None else known & ~retract))
+        self.deletes += deletes
+        self.updates += updates
+        self.inserts += rows - deletes - updates
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.inserts + self.updates + self.deletes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moves:
+    """Rows that go elsewhere than their own partition says, or nowhere.
+
+    batch   the batch they are of
+    plan    with all buckets filled in
+    """
+
+    batch: KeyedBatch
+    plan: MovePlan
+
+    @property
+    def any(self) -> bool:
+        """True when some row is dropped, moved, or adds a delete."""
+        plan = self.plan
+        if len(plan.delete_row) or not bool(plan.keep.all()):
+            return True
+        return bool((plan.partition != self.batch.keys.partition).any())
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Placed:
+    """Places of all rows of a batch.
+
+    parts        per staged part
+    counts       rows by what they do
+    new_hashes   hashes that each bucket got and did not have; None: not counted, the index file has to be examined
+    metrics      what finding the keys took
+    moves        of index types that find keys; None where every row goes to its own partition
+    located      what an index type with state outside the table had answered, and the batch it answered for
+    is_global    keys were looked for in all partitions
+    """
+
+    parts: Sequence[PartPlaces]
+    counts: RowCounts
+    new_hashes: Mapping[Place, int] | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    moves: Moves | None = None
+    located: tuple[KeyedBatch, KeyLocations] | None = None
+    is_global: bool = False

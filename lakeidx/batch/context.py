@@ -1,0 +1,47 @@
+"""What every stage of a batch works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeidx.batch.artifacts import BatchFiles
+from lakeidx.errors import NotFoundError
+from lakeidx.format.paths import TablePaths
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.runner import Runner
+
+#: The driver places some thirty million hashes a second and holds about 17 bytes a row: beyond this many rows, 1 GiB.
+PARALLEL_ROWS = 64_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BatchContext:
+    """One batch of one table.
+
+    metadata    the table
+    files       the batch's staging directory
+    runner      where tasks run
+    overwrite   None = upsert; "partitions" = replace the partitions the batch has rows for; "table" = replace all
+    parallel_rows   batches of so many rows or more are assigned by several assigners in tasks instead of the driver
+    """
+
+    metadata: TableMetadata
+    files: BatchFiles
+    runner: Runner
+    overwrite: str | None = None
+    parallel_rows: int = PARALLEL_ROWS
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store the table lies on."""
+        return self.metadata.store
+
+    @property
+    def paths(self) -> TablePaths:
+        """Names of the table's files."""
+        return self.metadata.paths
+
+    def is_of_table(self, error: NotFoundError) -> bool:
+        """Return True when a file of the table is what is missing: another program expired it, or cleaned it away."""
+        return error.path is not None and error.path.startswith(f"{self.paths.root}/")

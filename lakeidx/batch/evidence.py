@@ -1,0 +1,88 @@
+"""What the reports of a batch say about it, in the terms of the quality rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.errors import NotFoundError
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.snapshot import CommitKind
+from lakeidx.quality.batch_rules import BatchCounts, CommittedRows, check_rows_accounted, check_staged_rows_committed
+from lakeidx.quality.result import BucketId, RuleResult
+from lakeidx.table.metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReports:
+    """The reports of a committed batch; assignment and write of the attempt that was committed."""
+
+    ingest: IngestReport
+    assign: BucketAssignmentReport
+    write: IndexWriteReport
+    commit: CommitReport
+
+    @property
+    def buckets(self) -> frozenset[BucketId]:
+        """Buckets the batch has rows for."""
+        return frozenset((bytes.fromhex(t.partition), t.bucket) for t in self.assign.targets)
+
+
+def read_reports(files: BatchFiles) -> BatchReports:
+    """Read all reports of a batch; InvalidInputError names the stage that has not run."""
+    commit = files.require(CommitReport)
+    return BatchReports(
+        files.require(IngestReport),
+        files.require(BucketAssignmentReport, attempt=commit.attempt),
+        files.require(IndexWriteReport, attempt=commit.attempt),
+        commit,
+    )
+
+
+def batch_counts(ingest: IngestReport, assign: BucketAssignmentReport) -> BatchCounts:
+    """Count what became of the rows of a batch, by the stages' reports."""
+    return BatchCounts(
+        batch_id=ingest.batch_id,
+        ingested=ingest.rows_in,
+        inserted=assign.inserts,
+        updated=assign.updates,
+        deleted=assign.deletes,
+        rejected=ingest.rows_rejected,
+    )
+
+
+def committed_entries(metadata: TableMetadata, reports: BatchReports) -> list[ManifestEntry] | None:
+    """Return the entries that the batch's snapshots add, those of a compaction left out; None when one of them has expired."""
+    found: list[ManifestEntry] = []
+    for snapshot_id in reports.commit.snapshot_ids:
+        try:
+            snapshot = metadata.snapshot(snapshot_id)
+            metas = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+            entries = [e for m in metas for e in metadata.manifest(m.file_name)]
+        except NotFoundError:
+            return None
+        # Files of an overwrite may go to the top level at once.
+        any_level = snapshot.commit_kind is CommitKind.OVERWRITE
+        found += [e for e in entries if e.kind is FileKind.ADD and (any_level or e.file.level == 0)]
+    return found
+
+
+def committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedRows | None:
+    """Compare staged rows with the rows of the manifest entries that the batch's snapshot adds; None when it has expired."""
+    entries = committed_entries(metadata, reports)
+    if entries is None:
+        return None
+    superseded = reports.write.rows_in - reports.write.rows_written
+    committed = sum(e.file.row_count for e in entries)
+    # Keys that change their partition add a delete each; rows that may not move a key are left out.
+    staged = reports.ingest.rows_staged + reports.assign.moved - reports.assign.dropped
+    return CommittedRows(staged=staged, superseded=superseded, committed=committed)
+
+
+def check_batch(metadata: TableMetadata, reports: BatchReports) -> list[RuleResult]:
+    """Run the rules over one committed batch."""
+    rows = committed_rows(metadata, reports)
+    return [
+        check_rows_accounted([batch_counts(reports.ingest, reports.assign)]),
+        check_staged_rows_committed([] if rows is None else [rows]),
+    ]

@@ -1,0 +1,181 @@
+"""Call the table's key index before, after and on abort of the commit of a batch.
+
+prepare     before the snapshot is put, unless the batch is in the table already (its writer died after the commit)
+committed   when the snapshot is there; told again when the stage is run again, which changes nothing
+on_abort    when the commit lost a conflict, before the batch is assigned again: what `prepare` left must be ignored
+            under the batch's name
+
+Only indexes that keep something outside the table are told of the batch's keys; those are read again from the staged parts,
+since another process may have assigned them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
+from lakeidx.batch.assignment.keyed_batch import read_batch, read_located
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.index_types import follows_commits, index_context, open_key_index, uses_key_index
+from lakeidx.batch.target_files import read_targets
+from lakeidx.errors import NotFoundError, UnavailableError
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.key_index.locations import CommitInfo, KeyBatch, LiveFile, number_partitions
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.port import IndexContext
+from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import data_file_path
+
+log = logging.getLogger(__name__)
+
+
+class IndexHooks:
+    """One attempt of one batch.
+
+    request   what is to be committed
+    """
+
+    def __init__(self, context: BatchContext, assign: BucketAssignmentReport, request: CommitRequest) -> None:
+        self._context = context
+        self._assign = assign
+        self._request = request
+        ingest = context.files.require(IngestReport)
+        self._ingest = ingest
+        self._schema: TableSchema = context.metadata.schema(ingest.schema_id)
+        self._keeps = bool(assign.located_paths)
+        self._active = self._keeps or follows_commits(self._schema)
+
+    def prepare(self) -> None:
+        """Prepare the index before the snapshot is written.
+
+        errors   UnavailableError when the index does not answer; the batch must not be committed then
+        """
+        if not self._active or not self._keeps or self._is_committed():
+            return
+        context = self._index_context(self._base())
+        with open_key_index(self._schema, self._context.paths) as key_index:
+            key_index.prepare_commit(self._info, context)
+
+    def committed(self, snapshot_ids: tuple[int, ...]) -> None:
+        """Update the index after the batch was committed.
+
+        errors   UnavailableError; the stage has to be run again, which tells the index again
+        """
+        if not self._active or not snapshot_ids:
+            return
+        metadata = self._context.metadata
+        try:
+            snapshot: Snapshot | None = metadata.snapshot(snapshot_ids[0])
+        except NotFoundError:
+            snapshot = metadata.latest_snapshot()
+        info = replace(self._info, snapshot_id=snapshot_ids[0], added=self._added(self._request.changes))
+        with open_key_index(self._schema, self._context.paths) as key_index:
+            try:
+                key_index.update_locations(info, self._index_context(snapshot))
+            except UnavailableError as error:
+                if not key_index.catches_up:
+                    raise
+                log.warning(
+                    "index %s could not be updated to snapshot %d yet: %s", key_index.name, snapshot_ids[0], error
+                )
+
+    def on_abort(self) -> None:
+        """Roll the index back after the commit lost a conflict."""
+        if not self._active or not self._keeps:
+            return
+        context = self._index_context(self._base())
+        # The next attempt commits under the same name, so what this one left has to go, whatever the option says.
+        raw = {**context.options.raw, "hoodie.index.hbase.rollback.sync": "true"}
+        with open_key_index(self._schema, self._context.paths) as key_index:
+            key_index.rollback(self._info, replace(context, options=IndexOptions(raw)))
+
+    def _is_committed(self) -> bool:
+        metadata = self._context.metadata
+        return find_committed(metadata, self._request) is not None or committed_and_expired(metadata, self._request)
+
+    def _base(self) -> Snapshot | None:
+        """Read the newest snapshot: it says which commits are in the table."""
+        return self._context.metadata.latest_snapshot()
+
+    def _index_context(self, snapshot: Snapshot | None) -> IndexContext:
+        return index_context(self._context.metadata, self._schema, snapshot)
+
+    @cached_property
+    def _info(self) -> CommitInfo:
+        context, assign = self._context, self._assign
+        info = CommitInfo(
+            instant=self._request.commit_user,
+            started_ms=context.files.closed_ms(IngestReport),
+            base_id=assign.base_snapshot_id,
+        )
+        if not self._keeps:
+            return info
+        batch = read_batch(context.metadata, self._ingest, self._schema)
+        was = read_located(context.store, assign.located_paths)
+        goes = np.concatenate([np.zeros(0, np.int32), *(read_targets(context.store, p) for p in assign.targets_paths)])
+        # Rows that are dropped change no location.
+        kept = np.flatnonzero(goes >= 0)
+        partitions, numbers = number_partitions(was.partitions, (bytes.fromhex(t.partition) for t in assign.targets))
+        partition = np.array([numbers[bytes.fromhex(t.partition)] for t in assign.targets], np.int32)
+        bucket = np.array([t.bucket for t in assign.targets], np.int32)
+        return replace(
+            info,
+            batch=_take(batch.keys, kept),
+            partition=partition[goes[kept]],
+            bucket=bucket[goes[kept]],
+            deleted=batch.retract[kept],
+            partitions=partitions,
+            was=replace(was, bucket=was.bucket[kept], partition=was.partition[kept], file=was.file[kept]),
+        )
+
+    def _added(self, changes: TableChanges) -> list[LiveFile]:
+        return [_live_file(self._context.metadata, e) for e in changes.append if e.kind is FileKind.ADD]
+
+
+def on_compaction(
+    metadata: TableMetadata, schema: TableSchema, snapshot_ids: Sequence[int], changes: TableChanges
+) -> None:
+    """Update an index that tracks data files after a compaction, without reading the files.
+
+    One that cannot be reached now, or is behind, finds out by itself when the next batch comes.
+    """
+    if not uses_key_index(schema) or not snapshot_ids:
+        return
+    try:
+        with open_key_index(schema, metadata.paths) as key_index:
+            if not key_index.follows_compactions:
+                return
+            snapshot = metadata.snapshot(snapshot_ids[-1])
+            added = [e for e in changes.compact if e.kind is FileKind.ADD]
+            # A file that only changes its level is removed and added.
+            gone = {e.file.file_name for e in changes.compact if e.kind is FileKind.DELETE}
+            info = CommitInfo(
+                instant=snapshot.commit_user,
+                started_ms=snapshot.time_millis,
+                snapshot_id=snapshot.id,
+                base_id=snapshot.id - 1,
+                added=[_live_file(metadata, e) for e in added],
+                removed=gone - {e.file.file_name for e in added},
+            )
+            key_index.update_locations(info, index_context(metadata, schema, snapshot))
+    except (UnavailableError, NotFoundError) as error:
+        log.warning("the key index could not be updated after a compaction yet: %s", error)
+
+
+def _live_file(metadata: TableMetadata, entry: ManifestEntry) -> LiveFile:
+    return LiveFile(entry.partition, entry.bucket, data_file_path(metadata, entry), entry.file)
+
+
+def _take(batch: KeyBatch, rows: np.ndarray) -> KeyBatch:
+    if len(rows) == len(batch):
+        return batch
+    return KeyBatch(batch.partitions, batch.partition[rows], batch.keys.take(rows), batch.key_types, batch.hashes[rows])

@@ -1,0 +1,97 @@
+"""Rows of a batch whose keys live in another partition: how assignment tells the write stage, and what becomes of the rows.
+
+Next to the targets of part i (-1 there = the row is dropped) lies ``moves-<i>.arrow`` with one line per delete that the
+part adds:
+
+=========  ======  ====================================================================================================
+column     type    content
+=========  ======  ====================================================================================================
+row        int32   the delete comes just before this row of the part, and carries its values; ascending
+target     int32   (partition, bucket) that the delete goes to
+=========  ======  ====================================================================================================
+
+In a batch with moves every row gets the partition columns of the target it goes to: deletes go to the old partition, and
+where a merge engine keeps a key in its partition the new row is turned into one of that partition.
+
+source   org.apache.paimon.crosspartition.ExistingProcessor and its three processors, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.batch.arrow_files import read_columns, write_columns
+from lakeidx.batch.artifacts import BucketAssignmentReport
+from lakeidx.codec.values import internal_to_arrow
+from lakeidx.data.row_kinds import DELETE
+from lakeidx.data.rows import take_rows
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.view import decode_partition_dict
+
+_SCHEMA = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("target", pa.int32(), nullable=False)])
+
+
+def write_moves(
+    store: ObjectStore, directory: str, part: int, rows: NDArray[np.int32], targets: NDArray[np.int32]
+) -> None:
+    """Write the deletes that a part adds: int32[d] rows, ascending, and int32[d] targets."""
+    write_columns(store, _path(directory, part), [rows, targets], _SCHEMA)
+
+
+def read_moves(store: ObjectStore, directory: str, part: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Read what `write_moves` wrote."""
+    (rows, targets), _ = read_columns(store, _path(directory, part), _SCHEMA)
+    return rows, targets
+
+
+def move_rows(
+    rows: pa.Table,
+    targets: NDArray[np.int32],
+    deletes: tuple[NDArray[np.int32], NDArray[np.int32]],
+    assign: BucketAssignmentReport,
+    schema: TableSchema,
+) -> tuple[pa.Table, NDArray[np.int32]]:
+    """Build the rows of a part as they are written: dropped ones left out, deletes put in, partition columns as their targets say.
+
+    targets   int32[n], -1 = dropped
+    deletes   (int32[d] rows, int32[d] targets)
+    returns   m rows with column ``_VALUE_KIND``, and int32[m] their targets
+    """
+    kept = np.flatnonzero(targets >= 0)
+    delete_rows, delete_targets = deletes
+    source = np.concatenate([kept, delete_rows.astype(np.int64)])
+    is_delete = np.repeat([False, True], [len(kept), len(delete_rows)])
+    # A delete sorts before the row it comes with.
+    order = np.argsort(2 * source + ~is_delete, kind="stable")
+    source, is_delete = source[order], is_delete[order]
+    goes = np.concatenate([targets[kept], delete_targets])[order].astype(np.int32)
+    out = take_rows(rows.combine_chunks(), source)
+    kinds = np.zeros(len(source), np.int8)
+    if VALUE_KIND in out.column_names:
+        kinds = out.column(VALUE_KIND).to_numpy().astype(np.int8)
+        out = out.drop_columns([VALUE_KIND])
+    kinds = np.where(is_delete, np.int8(DELETE), kinds)
+    for name, column in _partition_columns(goes, assign, schema).items():
+        place = out.schema.get_field_index(name)
+        out = out.set_column(place, out.schema.field(place), column)
+    return out.append_column(VALUE_KIND, pa.array(kinds, pa.int8())), goes
+
+
+def _partition_columns(
+    goes: NDArray[np.int32], assign: BucketAssignmentReport, schema: TableSchema
+) -> dict[str, pa.Array]:
+    """Partition columns of rows by their targets."""
+    values = [decode_partition_dict(bytes.fromhex(t.partition), schema) for t in assign.targets]
+    indices = pa.array(goes)
+    return {
+        name: internal_to_arrow([v[name] for v in values], schema.field(name).type).take(indices)
+        for name in schema.partition_keys
+    }
+
+
+def _path(directory: str, part: int) -> str:
+    return f"{directory}/moves-{part:05d}.arrow"

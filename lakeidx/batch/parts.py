@@ -1,0 +1,177 @@
+"""Parts of a batch: staged Parquet files, or row groups of a landing file taken by reference."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.landing.read import open_chunks, open_parquet
+from lakeidx.storage import open_store
+from lakeidx.storage.base import ObjectStore, OutputFile, WriteOnly
+from lakeidx.types import STRING_ROOTS
+
+#: Rows of one part: what a map task of a later stage holds in memory.
+PART_ROWS = 1_000_000
+#: Rows from which the columns of a part are decoded side by side: waking threads costs more than a small part does.
+_THREADED_ROWS = 20_000
+#: Bytes per value of a Parquet column, uncompressed, up to which it is read as a dictionary: indexes of two bytes at most.
+_DICTIONARY_BYTES = 2
+
+
+def landing_store(store: ObjectStore, path: str) -> ObjectStore:
+    """Open the store a landing file is in: the table's, or its own for a local file of a table on S3 and the other way round.
+
+    A store of its own is reached as environment variables say.
+    """
+    return store if _is_remote(store.uri) == _is_remote(path) else open_store(path)
+
+
+def _is_remote(uri: str) -> bool:
+    return "://" in uri and not uri.startswith("file:")
+
+
+def describe_source(store: ObjectStore, path: str) -> SourceFile:
+    """Describe a landing file as it is now; NotFoundError when it is missing."""
+    info = landing_store(store, path).info(path)
+    if info is None or info.is_dir:
+        raise NotFoundError("the landing file does not exist", path=path)
+    return SourceFile(path=path, size=info.size, version=str(info.mtime_ms))
+
+
+def check_source(store: ObjectStore, source: SourceFile) -> None:
+    """Raise InvalidInputError when a file that was staged by reference is not the file that was ingested any more."""
+    if not describe_source(store, source.path).is_version_of(source):
+        raise InvalidInputError(
+            "the landing file changed since it was ingested; ingest it as a new batch", path=source.path
+        )
+
+
+def write_part(
+    store: ObjectStore, out_dir: str, source: int, number: int, rows: pa.Table, *, checksum: bool = False
+) -> StagedPart:
+    """Write one staged part.
+
+    checksum   also compute that of the staged file
+    """
+    path = f"{out_dir}/part-{source:05d}-{number:05d}.parquet"
+    with store.open_output(path) as sink:
+        digest = _Digest(sink)
+        _write_rows(rows, digest if checksum else sink)
+    return StagedPart(path=path, rows=rows.num_rows, bytes=store.size(path), source=source,
+                      has_kinds=VALUE_KIND in rows.column_names, checksum=digest.hex() if checksum else None)  # fmt: skip
+
+
+def part_checksum(rows: pa.Table) -> str:
+    """Return the checksum that `write_part` gives rows, without writing them."""
+    digest = _Digest(None)
+    _write_rows(rows, digest)
+    return digest.hex()
+
+
+def _write_rows(rows: pa.Table, sink: object) -> None:
+    pq.write_table(
+        rows, sink, compression="zstd", compression_level=1, row_group_size=PART_ROWS // 4, write_page_checksum=True
+    )
+
+
+class _Digest(WriteOnly):
+    """A file that computes the SHA-256 of what goes through it."""
+
+    def __init__(self, sink: OutputFile | None) -> None:
+        self._sink = sink
+        self._sha = hashlib.sha256()
+        self._size = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self._sha.update(data)
+        written = memoryview(data).nbytes if self._sink is None else self._sink.write(data)
+        self._size += written
+        return written
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """Do nothing: nothing is buffered here."""
+
+    def close(self) -> None:
+        """Do nothing: its owner closes the file."""
+        self.closed = True
+
+    def abort(self) -> None:
+        """Do nothing: its owner aborts the file."""
+
+    def hex(self) -> str:
+        return self._sha.hexdigest()
+
+
+def read_part(
+    store: ObjectStore,
+    report: IngestReport,
+    part: StagedPart,
+    schema: TableSchema,
+    columns: Sequence[str],
+    *,
+    dictionaries: Collection[str] = (),
+) -> pa.Table:
+    """Read a staged part: the asked table columns in their Arrow types, then _VALUE_KIND when the part has kinds.
+
+    dictionaries   text columns that may come as dictionaries; those do whose values repeat much in the file
+    errors         InvalidInputError when a landing file staged by reference was changed, CorruptFileError when it is damaged
+    """
+    if part.by_reference:
+        check_source(store, report.sources[part.source])
+        store = landing_store(store, part.path)
+    names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
+    file = open_parquet(store, part.path)
+    groups = list(part.row_groups) if part.row_groups is not None else list(range(file.metadata.num_row_groups))
+    kept = _repeating_columns(store, part.path, groups, dictionaries)
+    try:
+        if kept:
+            file = pq.ParquetFile(
+                store.open_input(part.path),
+                metadata=file.metadata,
+                read_dictionary=kept,
+                page_checksum_verification=True,
+            )
+        table = file.read_row_groups(groups, columns=names, use_threads=part.rows >= _THREADED_ROWS).select(names)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise CorruptFileError(f"the staged part is damaged: {error}", path=part.path) from error
+    wanted = pa.schema([pa.field(n, _part_type(n, schema, kept)) for n in names])
+    return table if table.schema.equals(wanted) else table.cast(wanted)
+
+
+def _part_type(name: str, schema: TableSchema, dictionaries: Sequence[str]) -> pa.DataType:
+    if name == VALUE_KIND:
+        return pa.int8()
+    plain = schema.arrow_schema.field(name).type
+    return pa.dictionary(pa.int32(), plain) if name in dictionaries else plain
+
+
+def _repeating_columns(store: ObjectStore, path: str, groups: Sequence[int], names: Collection[str]) -> list[str]:
+    if not names or not groups:
+        return []
+    chunks, leaves = open_chunks(store, path)
+    out = []
+    for name in (n for n in leaves if n in names):
+        at, physical = leaves[name]
+        values = sum(chunks.stats(g, at, physical).values for g in groups)
+        sizes = [chunks.plain_bytes(g, at) for g in groups]
+        if values > 0 and min(sizes) >= 0 and sum(sizes) <= _DICTIONARY_BYTES * values:
+            out.append(name)
+    return out
+
+
+def text_columns(schema: TableSchema) -> frozenset[str]:
+    """Return the text columns of which nothing looks at the values on their way into a data file: not keys."""
+    keys = {*schema.primary_keys, *schema.partition_keys}
+    return frozenset(f.name for f in schema.fields if f.type.root in STRING_ROOTS and f.name not in keys)

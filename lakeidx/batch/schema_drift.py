@@ -1,0 +1,50 @@
+"""What a change of schema means for a batch that was staged before it.
+
+Data files carry the id of the schema they were written with, and every reader casts them to the newest one: columns that were
+added, dropped, renamed, moved or widened since a batch was staged need nothing. What cannot be cast is refused here, before
+the commit: options that decide where rows go or which files a batch must bring, and columns that hold no nulls any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakeidx.batch.artifacts import BatchFiles, CommitReport, IngestReport, batch_ids
+from lakeidx.batch.index_types import index_type
+from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.storage.base import ObjectStore
+
+#: Options that a batch follows while it is assigned and written, besides those that no table with data can change.
+_WRITTEN_BY = ("bucket", "changelog-producer", "deletion-vectors.enabled")
+
+
+def drift_reason(staged: TableSchema, now: TableSchema) -> str:
+    """Return why rows staged under one schema cannot be committed under another, "" when they can."""
+    if staged.id == now.id:
+        return ""
+    for key in sorted({*IMMUTABLE_OPTIONS, *_WRITTEN_BY}):
+        if staged.options.get(key) != now.options.get(key):
+            return f"option '{key}' changed from {staged.options.get(key)!r} to {now.options.get(key)!r}"
+    if index_type(staged) != index_type(now):
+        return f"option 'index.type' changed from {index_type(staged)!r} to {index_type(now)!r}"
+    tightened = next(_tightened(staged, now), None)
+    return "" if tightened is None else f"column {tightened!r} became NOT NULL"
+
+
+def staged_batches(store: ObjectStore, paths: TablePaths) -> list[str]:
+    """Return the ids of the batches that are staged and not committed yet."""
+    found = []
+    for batch_id in batch_ids(store, paths):
+        files = BatchFiles(store, paths, batch_id)
+        if files.read(IngestReport) is not None and files.read(CommitReport) is None:
+            found.append(batch_id)
+    return found
+
+
+def _tightened(staged: TableSchema, now: TableSchema) -> Iterator[str]:
+    before = staged.fields_by_id
+    for field in now.fields:
+        if not field.type.nullable and (field.id not in before or before[field.id].type.nullable):
+            yield field.name

@@ -1,0 +1,112 @@
+"""Stage `bucket_assignment`: every staged row gets its (partition, bucket); only key columns are read.
+
+One body for all tables: locate the batch's keys, then place those that are nowhere. What finds keys is the table's index type
+(`lakeidx.key_index`), the bucket function in tables of fixed buckets. Which state all this was decided on is part of the report,
+and the commit refuses to publish when it is not the state of the table any more.
+
+source   org.apache.paimon.index.HashBucketAssigner, org.apache.paimon.crosspartition.GlobalIndexAssigner,
+         org.apache.paimon.bucket, release 1.4.2; org.apache.hudi.index.HoodieIndex, release 1.0.2
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import NamedTuple
+
+from lakeidx.batch.artifacts import UPSERT, BucketAssignmentReport, IngestReport
+from lakeidx.batch.assignment.keyed_batch import write_located
+from lakeidx.batch.assignment.placed import Placed
+from lakeidx.batch.assignment.placing import place_batch
+from lakeidx.batch.assignment.targets import NumberedTargets, describe_targets, number_targets, write_places
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.index_types import check_index_type, index_type
+from lakeidx.batch.stages.rerun import check_mode
+from lakeidx.errors import CommitConflictError, NotFoundError
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.view import SnapshotView, load_view
+
+log = logging.getLogger(__name__)
+
+_TRIES = 10
+
+
+def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssignmentReport:
+    """Assign all rows of a batch; a finished stage gives its report again.
+
+    attempt   1, or a higher number to assign again after a commit conflict
+    errors    InvalidInputError when the batch was assigned in another mode (upsert, overwrite)
+    """
+    done = context.files.read(BucketAssignmentReport, attempt=attempt)
+    if done is not None:
+        check_mode(done, context.overwrite)
+        return done
+    started = time.monotonic()
+    ingest = context.files.require(IngestReport)
+    schema = context.metadata.schema(ingest.schema_id)
+    check_index_type(schema)
+    placed, latest, view, (numbers, rows, per_part) = _place(context, ingest, schema)
+    touched = {partition for partition, _ in numbers}
+    targets, new_buckets = describe_targets(schema, view, placed, numbers, rows, fresh=context.overwrite is not None)
+    directory = context.files.new_dir("bucket_assignment")
+    paths = write_places(context.store, directory, placed, per_part)
+    moves, counts = placed.moves, placed.counts
+    report = BucketAssignmentReport(
+        batch_id=context.files.batch_id,
+        attempt=attempt,
+        base_snapshot_id=None if latest is None else latest.id,
+        targets=tuple(targets),
+        targets_paths=paths,
+        assigned_on=_assigned_on(schema, view, touched),
+        rows=counts.rows,
+        inserts=counts.inserts,
+        updates=counts.updates,
+        deletes=counts.deletes,
+        new_buckets=new_buckets,
+        index_type=index_type(schema),
+        index_metrics=dict(placed.metrics),
+        moves_path=directory if moves is not None and moves.any else None,
+        moved=0 if moves is None else len(moves.plan.delete_row),
+        dropped=0 if moves is None else int((~moves.plan.keep).sum()),
+        global_index=placed.is_global,
+        overwrite=context.overwrite or UPSERT,
+        located_paths=() if placed.located is None else write_located(context.store, directory, *placed.located),
+        seconds=time.monotonic() - started,
+    )
+    return context.files.close(report, attempt=attempt)
+
+
+class _Plan(NamedTuple):
+    """Where the rows of a batch go, decided on a snapshot; its state in their partitions; see `number_targets`."""
+
+    placed: Placed
+    latest: Snapshot | None
+    view: SnapshotView
+    numbered: NumberedTargets
+
+
+def _place(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> _Plan:
+    """Place the batch on the newest snapshot; on a newer one when that expires, or the index type's own state is newer."""
+    for left in reversed(range(_TRIES)):
+        latest = context.metadata.latest_snapshot()
+        try:
+            placed = place_batch(context, ingest, schema, latest)
+            numbered = number_targets(placed.parts)
+            touched = {partition for partition, _ in numbered[0]}
+            return _Plan(placed, latest, load_view(context.metadata, latest, partitions=touched), numbered)
+        except CommitConflictError:
+            if not left:
+                raise
+        except NotFoundError as error:
+            if not left or not context.is_of_table(error):
+                raise
+            log.info("batch %s is assigned again: %s", context.files.batch_id, error)
+    raise AssertionError("unreachable")
+
+
+def _assigned_on(schema: TableSchema, view: SnapshotView, touched: set[bytes]) -> dict[str, dict[int, str]] | None:
+    if schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+        return None
+    index = view.hash_index()
+    return {p.hex(): {b: e.file_name for b, e in index.get(p, {}).items()} for p in sorted(touched)}

@@ -1,0 +1,179 @@
+"""Stage `commit`: publish what was written, at most once.
+
+A batch that lost a conflict is planned again by whoever runs the stages (`lakeidx.batch.upsert`), from the newest snapshot; this
+stage only says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+
+from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.index_hooks import IndexHooks
+from lakeidx.batch.schema_drift import drift_reason
+from lakeidx.errors import CommitConflictError
+from lakeidx.table.commit.changes import CommitRequest, Overwrite, TableChanges, decode_changes
+from lakeidx.table.commit.commit_changes import commit_changes
+from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed, missing_files
+from lakeidx.table.expiration.automatic_tags import make_automatic_tags, make_batch_tag
+
+#: Assigns and writes a batch again as this attempt, or a later one; gives its number.
+PlanAgain = Callable[[BatchContext, int], int]
+
+#: Files that were written so long ago are looked for before they are committed.
+STALE_WRITE_MS = 3_600_000
+#: How often a batch is planned again before the conflict is given to the caller.
+MAX_REPLANS = 20
+log = logging.getLogger(__name__)
+
+_NAMESPACE = uuid.UUID("5f0f1c5e-8c53-5d0e-9a53-6c616b656964")
+
+
+def commit_user(table_uri: str, batch_id: str, run: int = 1) -> str:
+    """Make the commit user of a batch: the same for every try, different for every batch and table."""
+    again = "" if run == 1 else f"#{run}"
+    return f"lakeidx-{uuid.uuid5(_NAMESPACE, f'{table_uri}#{batch_id}{again}')}"
+
+
+def build_request(
+    context: BatchContext,
+    assign: BucketAssignmentReport,
+    write: IndexWriteReport,
+    first_base: int | None,
+    *,
+    tried_before: bool = True,
+) -> CommitRequest:
+    """Make the commit request of a written batch.
+
+    first_base     snapshot the first attempt was planned on: an earlier try is looked for from there on
+    tried_before   an earlier try of this attempt may have committed it
+    """
+    changes = decode_changes(context.store.get(write.changes_path), write.changes_path)
+    overwrite = None
+    if context.overwrite == "table":
+        overwrite = Overwrite(partitions=None)
+    elif context.overwrite == "partitions":
+        overwrite = Overwrite(partitions=frozenset(bytes.fromhex(t.partition) for t in assign.targets))
+    assigned_on = None
+    if assign.assigned_on is not None and overwrite is None:
+        assigned_on = {bytes.fromhex(p): buckets for p, buckets in assign.assigned_on.items()}
+    return CommitRequest(
+        commit_user=commit_user(context.paths.root, context.files.batch_id, context.files.run),
+        changes=changes,
+        base_snapshot_id=first_base,
+        assigned_on=assigned_on,
+        alone_since=(assign.base_snapshot_id or 0) if assign.global_index and overwrite is None else None,
+        overwrite=overwrite,
+        tried_before=tried_before,
+    )
+
+
+def run_commit(
+    context: BatchContext, plan_again: PlanAgain, *, sleep: Callable[[float], None] = time.sleep
+) -> CommitReport:
+    """Commit a batch at most once.
+
+    A conflict (another batch changed the hash index or the touched buckets) asks for a new attempt; a batch that loses again and
+    again is let go first (`lakeidx.batch.commit_priority`). Tags that are due then are made before the report is written, so that a
+    batch that dies in between makes them when it comes again.
+    plan_again   assigns and writes the batch again: called with the number of the attempt, gives the one it ended with
+    returns      the report; `already` when the batch had been committed before
+    errors   CommitConflictError after MAX_REPLANS, CommitUnknownError, UnavailableError
+    """
+    done = context.files.read(CommitReport)
+    if done is not None:
+        return done.model_copy(update={"already": True})
+    turn = CommitPriority(context.store, context.paths, context.files.batch_id, sleep=sleep)
+    try:
+        report = _commit_or_replan(context, turn, plan_again, sleep)
+        schema = context.metadata.latest_schema()
+        make_automatic_tags(context.metadata, schema)
+        make_batch_tag(context.metadata, schema)
+        return context.files.close(report)
+    finally:
+        turn.done()
+
+
+def _commit_or_replan(
+    context: BatchContext, turn: CommitPriority, plan_again: PlanAgain, sleep: Callable[[float], None]
+) -> CommitReport:
+    started = time.monotonic()
+    attempt = context.files.latest_attempt()
+    lost = 0
+    first_base = context.files.require(BucketAssignmentReport).base_snapshot_id
+    while True:
+        assign = context.files.require(BucketAssignmentReport, attempt=attempt)
+        write = context.files.require(IndexWriteReport, attempt=attempt)
+        partitions = tuple(sorted({t.partition for t in assign.targets}))
+        if assign.global_index:
+            # Batches with a global index must not overtake any other batch.
+            partitions = (EVERY_PARTITION, *partitions)
+        turn.wait(partitions)
+        tried_before = not context.files.begin_commit(attempt)
+        request = build_request(context, assign, write, first_base, tried_before=tried_before)
+        _check_schema(context, request)
+        hooks = IndexHooks(context, assign, request)
+        try:
+            if not tried_before:
+                _check_files(context, attempt, request.changes)
+            hooks.prepare()
+            result = commit_changes(context.metadata, request, sleep=sleep)
+            break
+        except CommitConflictError as error:
+            hooks.on_abort()
+            lost += 1
+            if lost > MAX_REPLANS:
+                raise
+            log.info(
+                "batch %s lost attempt %d and is planned again: %s", context.files.batch_id, attempt, error.message
+            )
+            turn.ask(partitions, lost, assign.seconds + write.seconds)
+            turn.wait(partitions)
+            attempt = plan_again(context, attempt + 1)
+    hooks.committed(result.snapshot_ids)
+    return CommitReport(
+        batch_id=context.files.batch_id,
+        attempt=attempt,
+        snapshot_ids=result.snapshot_ids,
+        already=result.already,
+        replans=lost,
+        seconds=time.monotonic() - started,
+        commit_user=request.commit_user,
+    )
+
+
+def _check_files(context: BatchContext, attempt: int, changes: TableChanges) -> None:
+    """Raise CommitConflictError when files of a batch that was written long ago were removed by someone who does not know it."""
+    written_ms = context.files.closed_ms(IndexWriteReport, attempt=attempt)
+    if time.time() * 1000 - written_ms < STALE_WRITE_MS:
+        return
+    missing = missing_files(context.metadata, changes)
+    if missing:
+        raise CommitConflictError(
+            f"{len(missing)} files of the batch were removed before it was committed", path=missing[0]
+        )
+
+
+def _check_schema(context: BatchContext, request: CommitRequest) -> None:
+    """Refuse a batch whose rows the newest schema does not take, unless an earlier try of it has committed them.
+
+    What was staged will never be committed, so the run does not count any more: the batch is run anew when it comes again.
+    """
+    staged = context.metadata.schema(context.files.require(IngestReport).schema_id)
+    now = context.metadata.latest_schema()
+    reason = drift_reason(staged, now)
+    metadata, files = context.metadata, context.files
+    if not reason or find_committed(metadata, request) is not None or committed_and_expired(metadata, request):
+        return
+    path = files.root
+    files.supersede(reason)
+    raise CommitConflictError(
+        f"batch {files.batch_id!r} was staged under schema {staged.id}, and since then {reason} (schema {now.id}): run it again, "
+        "its rows are then staged anew",
+        path=path,
+    )

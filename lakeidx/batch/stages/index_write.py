@@ -1,0 +1,317 @@
+"""Stage `index_write`: staged rows and their targets become level-0 data files and hash index files.
+
+One shuffle of rows, as Arrow blocks: a map task cuts its part by target, a reduce task gets a target's blocks in batch order,
+sorts them by key, merges rows of one key as the table's merge engine does, and writes. Rows beyond the budget of a task
+become further level-0 files, so memory follows the budget.
+
+source   org.apache.paimon.mergetree.MergeTreeWriter, org.apache.paimon.index.DynamicBucketIndexMaintainer, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport, Target
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.moved_rows import move_rows, read_moves
+from lakeidx.batch.parts import read_part, text_columns
+from lakeidx.batch.target_files import read_targets
+from lakeidx.bucket_assignment.maintainer import plan_index_update
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.data.engines import apply_write_options, make_engine
+from lakeidx.data.merge.merge_runs import merge_rows
+from lakeidx.data.merge.sort import merge_order
+from lakeidx.data.rows import gather_rows
+from lakeidx.data.write_data_file import write_data_files
+from lakeidx.errors import InternalError, InvalidInputError
+from lakeidx.file_index import index_builder
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.paths import NewFileNames
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.key_index.bloom.footer import footer_builder
+from lakeidx.table.commit.changes import TableChanges, encode_changes, merge_changes
+from lakeidx.table.index_files import read_hash_index, write_hash_index
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import HASH_INDEX, decode_partition_dict
+from lakeidx.tasks.routed_rows import Block, RoutedRows
+
+SEQUENCE = "_SEQUENCE_NUMBER"
+
+#: Arrow bytes of one bucket that a reduce task gathers before it writes a file.
+DEFAULT_BUDGET_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """What write tasks need; pickles."""
+
+    metadata: TableMetadata
+    schema: TableSchema
+    ingest: IngestReport
+    assign: BucketAssignmentReport
+    budget_bytes: int = DEFAULT_BUDGET_BYTES
+
+    def split(self, part_number: int) -> Iterator[RoutedRows]:
+        """Map: read one staged part, with the target of each row."""
+        part = self.ingest.parts[part_number]
+        rows = read_part(
+            self.metadata.store,
+            self.ingest,
+            part,
+            self.schema,
+            self.schema.field_names,
+            dictionaries=_dictionary_columns(self.schema),
+        )
+        targets = read_targets(self.metadata.store, self.assign.targets_paths[part_number])
+        if len(targets) != rows.num_rows:
+            raise InternalError(f"{len(targets)} targets for {rows.num_rows} rows", path=part.path)
+        if self.assign.moves_path is not None:
+            deletes = read_moves(self.metadata.store, self.assign.moves_path, part_number)
+            rows, targets = move_rows(rows, targets, deletes, self.assign, self.schema)
+        yield RoutedRows(part_number, rows, targets)
+
+    def combine(self, number: int, blocks: Iterator[Block]) -> WrittenBucket:
+        """Reduce: write one bucket."""
+        return write_bucket(self, self.assign.targets[number], blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBucket:
+    """What one bucket's task wrote, as bytes that travel cheaply."""
+
+    changes: TableChanges
+    rows_in: int
+
+
+def run_index_write(
+    context: BatchContext, attempt: int, *, budget_bytes: int = DEFAULT_BUDGET_BYTES
+) -> IndexWriteReport:
+    """Write the data and index files of a batch; a finished stage gives its report again."""
+    done = context.files.read(IndexWriteReport, attempt=attempt)
+    if done is not None:
+        return done
+    started = time.monotonic()
+    ingest = context.files.require(IngestReport)
+    assign = context.files.require(BucketAssignmentReport, attempt=attempt)
+    schema = context.metadata.schema(ingest.schema_id)
+    tasks = WriteContext(context.metadata, schema, ingest, assign, budget_bytes)
+    written = context.runner.shuffle(
+        tasks.split,
+        range(len(ingest.parts)),
+        tasks.combine,
+        weights=[t.rows for t in assign.targets],
+        label="index_write",
+    )
+    rows_in = sum(w.rows_in for w in written)
+    expected = sum(t.rows for t in assign.targets)
+    if rows_in != expected:
+        raise InternalError(
+            f"{expected} rows were assigned, {rows_in} arrived at their buckets", path=context.files.root
+        )
+    changes = merge_changes(w.changes for w in written)
+    out = f"{context.files.new_dir('index_write')}/changes.bin"
+    context.store.put(out, encode_changes(changes))
+    report = IndexWriteReport(
+        batch_id=context.files.batch_id,
+        attempt=attempt,
+        changes_path=out,
+        rows_in=rows_in,
+        rows_written=sum(e.file.row_count for e in changes.append),
+        data_files=len(changes.append),
+        data_bytes=sum(e.file.file_size for e in changes.append),
+        index_files=len(changes.append_index),
+        index_bytes=sum(e.file_size for e in changes.append_index),
+        buckets=len(assign.targets),
+        seconds=time.monotonic() - started,
+    )
+    return context.files.close(report, attempt=attempt)
+
+
+def _dictionary_columns(schema: TableSchema) -> frozenset[str]:
+    """Return the columns that may travel as dictionaries: where the merge engine only picks rows, and never looks at
+    these values.
+    """
+    options = schema.table_options
+    if options.merge_engine != "deduplicate" or options.sequence_field:
+        return frozenset()
+    return text_columns(schema)
+
+
+def write_bucket(context: WriteContext, target: Target, blocks: Iterable[Block]) -> WrittenBucket:
+    """Sort, merge and write one bucket's rows; write its hash index when it got new hashes."""
+    schema = context.schema
+    metadata = context.metadata
+    partition = bytes.fromhex(target.partition)
+    values = decode_partition_dict(partition, schema)
+    names = NewFileNames()
+    writer = _BucketWriter(context, target, metadata.paths.bucket_dir(values, target.bucket), names)
+    for block in blocks:
+        writer.add(block.rows)
+    files = writer.finish()
+    entries, changelog = (
+        tuple(ManifestEntry(kind=FileKind.ADD, partition=partition, bucket=target.bucket,
+                            total_buckets=schema.bucket, file=f) for f in made)
+        for made in (files, writer.changelog)
+    )  # fmt: skip
+    index: tuple[IndexEntry, ...] = ()
+    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+        index = _write_index(context, target, partition, writer.hashes(), names)
+    changes = TableChanges(append=entries, append_index=index, append_changelog=changelog)
+    return WrittenBucket(changes, writer.rows_in)
+
+
+def _write_index(
+    context: WriteContext, target: Target, partition: bytes, hashes: NDArray[np.int32], names: NewFileNames
+) -> tuple[IndexEntry, ...]:
+    metadata, schema = context.metadata, context.schema
+    if not len(hashes):
+        return ()
+    present = _present_index(target, partition)
+    old = None if present is None else read_hash_index(metadata, schema, present)
+    merged = plan_index_update(old, hashes)
+    if merged is None:
+        return ()
+    return (write_hash_index(metadata, schema, partition, target.bucket, merged, names),)
+
+
+def _present_index(target: Target, partition: bytes) -> IndexEntry | None:
+    """Find the entry of the HASH index file that assignment has seen."""
+    if target.index_file is None:
+        return None
+    if target.index_rows is None:
+        raise InvalidInputError(
+            "the batch was assigned by another release of lakeidx: run it again under a new batch id"
+        )
+    return IndexEntry(
+        kind=FileKind.ADD,
+        partition=partition,
+        bucket=target.bucket,
+        index_type=HASH_INDEX,
+        file_name=target.index_file,
+        file_size=4 * target.index_rows,
+        row_count=target.index_rows,
+        external_path=target.index_path,
+    )
+
+
+class _BucketWriter:
+    """Gathers a bucket's rows up to the budget and writes each fill as sorted level-0 files."""
+
+    def __init__(self, context: WriteContext, target: Target, directory: str, names: NewFileNames) -> None:
+        self.context = context
+        self.directory = directory
+        self.names = names
+        self.rows_in = 0
+        self._sequence = target.first_sequence
+        # Nothing is new to the bucket: its index file stays, and is not read.
+        self._wants_hashes = context.schema.bucket_mode is BucketMode.HASH_DYNAMIC and target.new_hashes != 0
+        self._engine = make_engine(context.schema) if context.schema.primary_keys else None
+        self._index_builder = index_builder(context.schema)
+        self._footer = footer_builder(context.schema)
+        self._pending: list[pa.Table] = []
+        self._pending_bytes = 0
+        self._hashes: list[NDArray[np.int32]] = []
+        self._files: list[DataFileMeta] = []
+        self.changelog: list[DataFileMeta] = []
+
+    def add(self, rows: pa.Table) -> None:
+        self.rows_in += rows.num_rows
+        self._pending.append(rows)
+        self._pending_bytes += rows.nbytes
+        if self._pending_bytes >= self.context.budget_bytes:
+            self._flush()
+
+    def finish(self) -> list[DataFileMeta]:
+        self._flush()
+        return self._files
+
+    def hashes(self) -> NDArray[np.int32]:
+        """Return the hashes of all rows that were added."""
+        return np.concatenate(self._hashes) if self._hashes else np.zeros(0, dtype=np.int32)
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        schema = self.context.schema
+        kinds = any(VALUE_KIND in t.column_names for t in self._pending)
+        rows = _concat([_plain(t, kinds) for t in self._pending])
+        self._pending, self._pending_bytes = [], 0
+        if self._engine is None:
+            self._write(rows.select(list(schema.field_names)))
+            self._sequence += rows.num_rows
+            return
+        key_names = schema.trimmed_primary_keys
+        if self._wants_hashes:
+            types = [schema.field(n).type for n in key_names]
+            self._hashes.append(hash_columns([rows.column(n) for n in key_names], types))
+        n = rows.num_rows
+        sequence = pa.array(np.arange(self._sequence, self._sequence + n, dtype=np.int64))
+        self._sequence += n
+        codes = rows.column(VALUE_KIND) if kinds else pa.array(np.zeros(n, dtype=np.int8))
+        columns = [sequence, codes, *(rows.column(name) for name in schema.field_names)]
+        kv = pa.table(columns, names=[SEQUENCE, VALUE_KIND, *schema.field_names])
+        kv = apply_write_options(kv, schema)
+        if schema.table_options.changelog_producer == "input" and kv.num_rows:
+            self._write_changelog(kv)
+        merged = merge_rows(kv, schema, self._engine)
+        self._write(merged)
+
+    def _write(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._files.extend(
+                write_data_files(
+                    iter([rows]),
+                    self.context.schema,
+                    store=self.context.metadata.store,
+                    bucket_dir=self.directory,
+                    names=self.names,
+                    index_builder=self._index_builder,
+                    footer_metadata=self._footer,
+                    first_sequence=self._sequence,
+                )
+            )
+
+    def _write_changelog(self, kv: pa.Table) -> None:
+        """Write the changelog of changelog-producer=input: every record as ingested, before any merge, in the order of
+        the sorted buffer.
+        """
+        schema = self.context.schema
+        self.changelog.extend(
+            write_data_files(
+                iter([gather_rows([kv], merge_order(kv, schema))]),
+                schema,
+                store=self.context.metadata.store,
+                bucket_dir=self.directory,
+                names=self.names,
+                changelog=True,
+            )
+        )
+
+
+def _concat(tables: list[pa.Table]) -> pa.Table:
+    """Concatenate tables into one; a column that is a dictionary in some tables is one in all, with one dictionary."""
+    encoded = {f.name for t in tables for f in t.schema if pa.types.is_dictionary(f.type)}
+    if not encoded:
+        return pa.concat_tables(tables)
+    out = []
+    for table in tables:
+        for i, f in enumerate(table.schema):
+            if f.name in encoded and not pa.types.is_dictionary(f.type):
+                table = table.set_column(i, f.name, table.column(i).dictionary_encode())
+        out.append(table)
+    return pa.concat_tables(out).unify_dictionaries()
+
+
+def _plain(rows: pa.Table, kinds: bool) -> pa.Table:
+    if kinds and VALUE_KIND not in rows.column_names:
+        return rows.append_column(VALUE_KIND, pa.array(np.zeros(rows.num_rows, dtype=np.int8)))
+    return rows

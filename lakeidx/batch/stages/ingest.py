@@ -1,0 +1,330 @@
+"""Stage `ingest`: landing files to staged rows of the table's schema, bad rows split off with their reasons.
+
+A landing Parquet file that already has the table's types and no nulls where none may be is staged *by reference*: later
+stages read the file itself, checked to be the one that was ingested. Everything else is cast and staged as Parquet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
+from lakeidx.batch.parts import PART_ROWS, landing_store, part_checksum, write_part
+from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
+from lakeidx.data.row_kinds import is_retract
+from lakeidx.errors import InvalidInputError, RejectedRowsError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.landing.cast_rows import REJECT_SCHEMA, cast_piece
+from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
+from lakeidx.landing.read import (
+    LandingOptions,
+    Piece,
+    check_columns,
+    landing_format,
+    open_chunks,
+    open_parquet,
+    read_landing,
+)
+from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
+from lakeidx.storage.base import ObjectStore
+from lakeidx.tasks.runner import Runner
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, Field, Root, to_arrow
+
+_FLOATS = (Root.FLOAT, Root.DOUBLE)
+_FOOTER_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class IngestTask:
+    """One landing file for one task."""
+
+    store: ObjectStore
+    schema: TableSchema
+    options: LandingOptions
+    source: int
+    file: SourceFile
+    out_dir: str
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedFile:
+    """What a task made of its landing file."""
+
+    parts: tuple[StagedPart, ...]
+    rows_in: int
+    rejected: pa.Table
+
+
+def run_ingest(
+    files: BatchFiles,
+    schema: TableSchema,
+    landing: Sequence[str],
+    options: LandingOptions,
+    runner: Runner,
+    *,
+    table_id: str = "",
+    strict: bool = False,
+    limit: RejectLimit | None = None,
+) -> IngestReport:
+    """Ingest the landing files of a batch, in order; a batch that was ingested gives its report again.
+
+    table_id   identity of the table
+    strict     refuse the batch when a row is rejected (nothing is published)
+    limit      refuse it when more are; one whose rows are all rejected is always refused
+    errors     RejectedRowsError; InvalidInputError, also when the batch was ingested with other content; NotFoundError,
+               CorruptFileError naming the landing file
+    """
+    done = files.read(IngestReport)
+    if done is not None:
+        check_landing(files.store, done, landing)
+        return done
+    started = time.monotonic()
+    check_missing_mode(options.missing)
+    if not landing:
+        raise InvalidInputError("a batch needs at least one landing file")
+    store = files.store
+    sources = describe_sources(store, landing)
+    out_dir = files.new_dir("ingest")
+    tasks = [IngestTask(store, schema, options, i, s, out_dir) for i, s in enumerate(sources)]
+    results = _ingest_all(tasks, runner)
+    rejected = pa.concat_tables([r.rejected for r in results])
+    reasons = Counter(reason.split(":")[0] for reason in rejected.column("reason").to_pylist())
+    rows_in = sum(r.rows_in for r in results)
+    why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.num_rows, rows_in)
+    if why:
+        raise _too_many(rejected, "the batch is strict" if strict else why)
+    rejected_path = None
+    if rejected.num_rows:
+        rejected_path = f"{out_dir}/rejected.parquet"
+        with store.open_output(rejected_path) as sink:
+            pq.write_table(rejected, sink)
+    report = IngestReport(
+        batch_id=files.batch_id,
+        schema_id=schema.id,
+        sources=sources,
+        parts=tuple(p for r in results for p in r.parts),
+        rows_in=rows_in,
+        rows_rejected=rejected.num_rows,
+        rejected_path=rejected_path,
+        reject_reasons=dict(reasons.most_common(50)),
+        seconds=time.monotonic() - started,
+        table_id=table_id,
+    )
+    return files.close(report)
+
+
+def _too_many(rejected: pa.Table, why: str) -> RejectedRowsError:
+    first = rejected.slice(0, 1).to_pylist()[0]
+    return RejectedRowsError(
+        f"{rejected.num_rows} rows rejected and {why}; first: line {first['line']}: {first['reason']}",
+        path=first["source"],
+    )
+
+
+def _ingest_all(tasks: Sequence[IngestTask], runner: Runner) -> list[IngestedFile]:
+    """Ingest all files: those staged by reference here, from their footers; the others in tasks."""
+    with ThreadPoolExecutor(min(_FOOTER_THREADS, len(tasks))) as pool:
+        done = list(pool.map(_by_reference, tasks))
+    rest = [t for t, found in zip(tasks, done, strict=True) if found is None]
+    read = iter(runner.map(ingest_file, rest, label="ingest") if rest else ())
+    return [next(read) if found is None else found for found in done]
+
+
+def ingest_file(task: IngestTask) -> IngestedFile:
+    """Read, cast and stage one landing file (runs in a task)."""
+    writer = _PartWriter(task)
+    rejected: list[pa.Table] = []
+    rows_in = 0
+    present: set[str] = set()
+    upserts = False
+    for piece in read_landing(
+        landing_store(task.store, task.file.path), task.file.path, task.schema.fields, task.options
+    ):
+        present |= set(piece.rows.column_names)
+        upserts = upserts or _has_upserts(piece.rows)
+        kept, bad = cast_piece(piece, task.schema.fields, task.file.path, keys=_key_names(task.schema))
+        rows_in += piece.rows.num_rows + len(piece.bad_lines)
+        rejected.append(bad)
+        writer.add(kept)
+    if upserts:
+        refuse_missing(task.schema, present, task.options.missing, what="the landing file's rows", path=task.file.path)
+    return IngestedFile(
+        writer.finish(), rows_in, pa.concat_tables(rejected) if rejected else REJECT_SCHEMA.empty_table()
+    )
+
+
+def _has_upserts(rows: pa.Table) -> bool:
+    """Return True unless every row deletes its key."""
+    if KIND_COLUMN not in rows.column_names:
+        return bool(rows.num_rows > 0)
+    codes, unknown = kind_codes(rows.column(KIND_COLUMN))
+    upserts = ~is_retract(np.asarray(codes))
+    return bool(upserts.any() if unknown is None else (upserts & ~unknown).any())
+
+
+def _key_names(schema: TableSchema) -> frozenset[str]:
+    return frozenset((*schema.primary_keys, *schema.partition_keys))
+
+
+def _same_type(found: pa.DataType, wanted: Field) -> bool:
+    """Return True when later stages may read the column as it is: the same values in the same Arrow type up to its layout."""
+    target = to_arrow(wanted.type)
+    if found == target:
+        return True
+    if wanted.type.root in STRING_ROOTS:
+        return bool(pa.types.is_large_string(found) or pa.types.is_string_view(found))
+    if wanted.type.root in BYTES_ROOTS:
+        return bool(pa.types.is_large_binary(found) or pa.types.is_binary_view(found))
+    return False
+
+
+def _by_reference(task: IngestTask) -> IngestedFile | None:
+    """Return the parts that point into the landing file, None when its rows must be cast or examined."""
+    path = task.file.path
+    if landing_format(path, task.options) != "parquet":
+        return None
+    file = open_parquet(landing_store(task.store, path), path)
+    found = {f.name: f.type for f in file.schema_arrow}
+    check_columns(list(found), task.schema.fields, task.options, path)
+    if KIND_COLUMN in found or VALUE_KIND in found or any(f.name not in found for f in task.schema.fields):
+        return None
+    if not all(_same_type(found[f.name], f) for f in task.schema.fields):
+        return None
+    if any(task.schema.field(n).type.root in _FLOATS for n in _key_names(task.schema)):
+        # Keys are examined: none may be NaN.
+        return None
+    metadata = file.metadata
+    chunks, leaves = open_chunks(landing_store(task.store, path), path)
+    for f in task.schema.fields:
+        if f.type.nullable and f.default_value is None:
+            continue
+        for group in range(metadata.num_row_groups):
+            if f.name not in leaves or chunks.stats(group, *leaves[f.name]).null_count != 0:
+                return None
+    parts: list[StagedPart] = []
+    groups: list[int] = []
+    rows = size = 0
+    for group in range(metadata.num_row_groups):
+        groups.append(group)
+        rows += metadata.row_group(group).num_rows
+        size += metadata.row_group(group).total_byte_size
+        if rows >= PART_ROWS or group == metadata.num_row_groups - 1:
+            parts.append(StagedPart(path=path, rows=rows, bytes=size, source=task.source, by_reference=True,
+                                    row_groups=tuple(groups)))  # fmt: skip
+            groups, rows, size = [], 0, 0
+    return IngestedFile(tuple(p for p in parts if p.rows), metadata.num_rows, REJECT_SCHEMA.empty_table())
+
+
+class _PartWriter:
+    """Writes staged rows as Parquet parts of bounded size."""
+
+    def __init__(self, task: IngestTask) -> None:
+        self.task = task
+        self.parts: list[StagedPart] = []
+        self._pending: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._pending.append(rows)
+            self._rows += rows.num_rows
+        if self._rows >= PART_ROWS:
+            self._flush()
+
+    def finish(self) -> tuple[StagedPart, ...]:
+        self._flush()
+        return tuple(self.parts)
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        has_kinds = any(VALUE_KIND in t.column_names for t in self._pending)
+        tables = [_with_kinds(t) if has_kinds else t for t in self._pending]
+        part = write_part(
+            self.task.store, self.task.out_dir, self.task.source, len(self.parts), pa.concat_tables(tables)
+        )
+        self.parts.append(part)
+        self._pending, self._rows = [], 0
+
+
+def _with_kinds(table: pa.Table) -> pa.Table:
+    if VALUE_KIND in table.column_names:
+        return table
+    return table.append_column(VALUE_KIND, pa.array(np.zeros(table.num_rows, dtype=np.int8)))
+
+
+def stage_table(
+    files: BatchFiles, schema: TableSchema, rows: pa.Table, *, table_id: str = "", missing: str = MISSING_DEFAULT
+) -> IngestReport:
+    """Stage rows that are in memory, in order; bad rows are an error here, for no one would look at them later.
+
+    schema     the newest; of a batch that was staged before the one it was staged under, else only numbers of rows are compared
+    table_id   identity of the table
+    missing    columns that the rows do not have: see `lakeidx.landing.missing_columns`
+    errors     InvalidInputError naming the row (counted from 1) and the reason, and when the batch was staged with other rows
+    """
+    done = files.read(IngestReport)
+    if done is not None:
+        _check_same_rows(done, schema, rows)
+        return done
+    started = time.monotonic()
+    if _has_upserts(rows):
+        refuse_missing(schema, rows.column_names, missing, what="the given rows")
+    out_dir = files.new_dir("ingest")
+    parts = [
+        write_part(files.store, out_dir, 0, number, kept, checksum=True)
+        for number, kept in enumerate(_pieces(schema, rows))
+    ]
+    report = IngestReport(
+        batch_id=files.batch_id,
+        schema_id=schema.id,
+        sources=(),
+        parts=tuple(parts),
+        rows_in=rows.num_rows,
+        rows_rejected=0,
+        rejected_path=None,
+        reject_reasons={},
+        seconds=time.monotonic() - started,
+        table_id=table_id,
+    )
+    return files.close(report)
+
+
+def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table) -> None:
+    """Refuse other rows than those that were staged; they are compared as cast to the schema they were staged under."""
+    if done.rows_in != rows.num_rows or done.schema_id != schema.id:
+        check_rows(done, None, rows.num_rows)
+        return
+    try:
+        checksums = [part_checksum(p) for p in _pieces(schema, rows)]
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"batch {done.batch_id!r} was ingested with other content, under schema {schema.id}: {error.message}; "
+            "give this content a batch id of its own"
+        ) from error
+    check_rows(done, checksums, rows.num_rows)
+
+
+def _pieces(schema: TableSchema, rows: pa.Table) -> Iterator[pa.Table]:
+    """Cast rows in pieces of one staged part; InvalidInputError for a bad row."""
+    check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
+    for start in range(0, rows.num_rows, PART_ROWS):
+        piece = Piece(rows.slice(start, PART_ROWS), start + 1)
+        kept, rejected = cast_piece(piece, schema.fields, "the given table", keys=_key_names(schema))
+        if rejected.num_rows:
+            first = rejected.slice(0, 1).to_pylist()[0]
+            raise InvalidInputError(
+                f"row {first['line']}: {first['reason']} ({rejected.num_rows} bad rows in this piece)"
+            )
+        # In one chunk: the staged bytes, and so their checksum, do not depend on how the rows came.
+        yield kept.combine_chunks()

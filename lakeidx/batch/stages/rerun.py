@@ -1,0 +1,132 @@
+"""What a batch id means when it comes again: resumed, done already, refused, or run again.
+
+A batch is its id, the table, its mode (upsert or overwrite) and the content of its landing files. Its reports are believed only
+while the table is the one they refer to, and its snapshot is in the table's history or has expired; after a rollback, or when
+the table was dropped and created again, the batch is run again. One that comes again with other content, or in another mode, is
+refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+
+from lakeidx.batch.artifacts import UPSERT, BatchFiles, BucketAssignmentReport, CommitReport, IngestReport, SourceFile
+from lakeidx.batch.parts import describe_source, landing_store
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.metadata import TableMetadata
+
+log = logging.getLogger(__name__)
+
+#: Landing files on a local disk up to this size get a checksum; of larger ones size and time of change tell.
+CHECKSUM_BYTES = 16 << 20
+
+
+def begin_run(metadata: TableMetadata, files: BatchFiles) -> None:
+    """Begin a batch before its first stage; when the rows of its last run are no longer in the table, start it again.
+
+    cost     two small requests for a new id
+    errors   TableReplacedError
+    """
+    ingest = files.read(IngestReport)
+    reason = None if ingest is None else why_superseded(metadata, files, ingest)
+    if reason is not None:
+        log.warning("batch %s is run again: %s", files.batch_id, reason)
+        files.supersede(reason)
+
+
+def still_counts(metadata: TableMetadata, batch_id: str) -> bool:
+    """Return False when the rows of a batch that was committed are known not to be in the table any more."""
+    files = BatchFiles(metadata.store, metadata.paths, batch_id)
+    begin_run(metadata, files)
+    return files.run == 1 or files.read(CommitReport) is not None
+
+
+def why_superseded(metadata: TableMetadata, files: BatchFiles, ingest: IngestReport | None) -> str | None:
+    """Return why the rows of a batch's run are not in this table; None when they are, or may still come."""
+    if ingest is not None and ingest.table_id and ingest.table_id != metadata.table_id:
+        return "the table was dropped and created again"
+    commit = files.read(CommitReport)
+    if commit is None or not commit.snapshot_ids:
+        return None
+    last = commit.snapshot_ids[-1]
+    latest = metadata.latest_snapshot()
+    if latest is None or latest.id < last:
+        return f"its snapshot {last} was rolled back"
+    try:
+        there = metadata.snapshot(last)
+    except NotFoundError:
+        expired = (metadata.earliest_snapshot_id() or 0) > last
+        return None if expired else f"its snapshot {last} was rolled back"
+    if commit.commit_user and there.commit_user != commit.commit_user:
+        return f"its snapshot {last} was rolled back, and the id belongs to another commit"
+    return None
+
+
+def describe_sources(store: ObjectStore, landing: Sequence[str]) -> tuple[SourceFile, ...]:
+    """Describe the landing files as they are now, small local ones with a checksum; NotFoundError when one is missing."""
+    return tuple(_with_checksum(store, describe_source(store, path)) for path in landing)
+
+
+def check_landing(store: ObjectStore, done: IngestReport, landing: Sequence[str]) -> None:
+    """Raise InvalidInputError when a batch that was ingested comes again with other landing files.
+
+    A file that is missing by now counts as the one that was ingested under its path.
+    """
+    if len(landing) != len(done.sources):
+        raise _other_content(done, f"{len(done.sources)} landing files then, {len(landing)} now", None)
+    for path, before in zip(landing, done.sources, strict=True):
+        try:
+            now = describe_source(store, path)
+        except NotFoundError:
+            if path == before.path:
+                continue
+            raise
+        if now.is_version_of(before):
+            continue
+        same = now.size == before.size and before.checksum is not None
+        if not same or _with_checksum(store, now).checksum != before.checksum:
+            raise _other_content(done, f"{before.size} bytes of {before.path} then, {now.size} bytes now", path)
+
+
+def check_rows(
+    done: IngestReport, checksums: Sequence[str | None] | None, rows: int, *, content: str | None = None
+) -> None:
+    """Refuse other rows under the id of a batch that was ingested from memory.
+
+    checksums   of the rows as they would be staged now; None: only their number is compared, because the table's columns,
+                to which they are cast, have changed since
+    content     of the rows, where parts cannot be compared
+    errors      InvalidInputError
+    """
+    before = [p.checksum for p in done.parts]
+    other = checksums is not None and None not in before and before != list(checksums)
+    other |= content is not None and done.content is not None and done.content != content
+    if done.rows_in != rows or other:
+        raise _other_content(done, f"{done.rows_in} rows then, {rows} other rows now", None)
+
+
+def check_mode(done: BucketAssignmentReport, overwrite: str | None) -> None:
+    """Raise InvalidInputError when a batch that was assigned as an upsert comes again as an overwrite, or the other way round."""
+    now = overwrite or UPSERT
+    if done.overwrite and done.overwrite != now:
+        raise InvalidInputError(
+            f"batch {done.batch_id!r} ran in mode {done.overwrite}, and comes again in mode {now}: "
+            "give this run a batch id of its own"
+        )
+
+
+def _other_content(done: IngestReport, what: str, path: str | None) -> InvalidInputError:
+    return InvalidInputError(
+        f"batch {done.batch_id!r} was ingested with other content ({what}): give this content a batch id of its own",
+        path=path,
+    )
+
+
+def _with_checksum(store: ObjectStore, source: SourceFile) -> SourceFile:
+    home = landing_store(store, source.path)
+    if source.size > CHECKSUM_BYTES or not home.place.startswith("local:"):
+        return source
+    return source.model_copy(update={"checksum": hashlib.sha256(home.get(source.path)).hexdigest()})

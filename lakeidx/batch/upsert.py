@@ -1,0 +1,214 @@
+"""All stages of a batch, one after another, in one call: what the command line and `Table.upsert` use."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.batch.context import PARALLEL_ROWS, BatchContext
+from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.commit import run_commit
+from lakeidx.batch.stages.index_write import run_index_write
+from lakeidx.batch.stages.ingest import run_ingest, stage_table
+from lakeidx.batch.stages.rerun import begin_run
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema.feature_gate import check_use
+from lakeidx.landing.missing_columns import MISSING_DEFAULT
+from lakeidx.landing.read import LandingOptions
+from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.options.features import Use
+from lakeidx.results import Result
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.runner import LocalRunner, Runner
+
+log = logging.getLogger(__name__)
+
+#: Called with the name of the stage that starts.
+OnStage = Callable[[str], None]
+
+_EXPIRED_TRIES = 10
+OVERWRITE_MODES = (None, "partitions", "table")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BatchResult(Result):
+    """What a batch did: its metrics, and the reports of its stages."""
+
+    ingest: IngestReport
+    assign: BucketAssignmentReport
+    write: IndexWriteReport
+    commit: CommitReport
+
+    @property
+    def snapshots(self) -> tuple[int, ...]:
+        """Ids of the snapshots that hold the batch."""
+        return self.commit.snapshot_ids
+
+    @property
+    def already(self) -> bool:
+        """True when the batch had been committed before, and nothing was done now."""
+        return self.commit.already
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the metrics, for scripts."""
+        return {
+            "batch": self.ingest.batch_id,
+            "already": self.already,
+            "rows": self.ingest.rows_in,
+            "inserts": self.assign.inserts,
+            "updates": self.assign.updates,
+            "deletes": self.assign.deletes,
+            "moved": self.assign.moved,
+            "dropped": self.assign.dropped,
+            "rejected": self.ingest.rows_rejected,
+            "buckets": len(self.assign.targets),
+            "newBuckets": self.assign.new_buckets,
+            "dataFiles": self.write.data_files,
+            "snapshots": list(self.commit.snapshot_ids),
+            "replans": self.commit.replans,
+        }
+
+
+def new_batch_id() -> str:
+    """Generate a batch id."""
+    return f"batch-{uuid.uuid4().hex}"
+
+
+def make_context(
+    metadata: TableMetadata,
+    batch_id: str,
+    *,
+    runner: Runner | None = None,
+    overwrite: str | None = None,
+    parallel_rows: int = PARALLEL_ROWS,
+) -> BatchContext:
+    """Make the context of a batch.
+
+    overwrite, parallel_rows   see `BatchContext`
+    errors                     UnsupportedError when an option of the table makes writing go wrong
+    """
+    schema = metadata.latest_schema()
+    check_use(schema, Use.WRITE, metadata.paths.root)
+    if overwrite not in OVERWRITE_MODES:
+        raise InvalidInputError(f"unknown overwrite mode {overwrite!r}; use partitions or table")
+    if overwrite == "partitions" and not schema.partition_keys:
+        raise InvalidInputError(
+            "overwrite partitions: the table has no partition keys, so all of it would be replaced; to do so, overwrite the table",
+            path=metadata.paths.root,
+        )
+    paths: TablePaths = metadata.paths
+    return BatchContext(
+        metadata, BatchFiles(metadata.store, paths, batch_id), runner or LocalRunner(2), overwrite, parallel_rows
+    )
+
+
+def upsert_files(
+    context: BatchContext,
+    landing: Sequence[str],
+    options: LandingOptions | None = None,
+    *,
+    strict: bool = False,
+    max_rejected: RejectLimit | None = None,
+    on_stage: OnStage | None = None,
+) -> BatchResult:
+    """Run landing files through all stages up to commit; a batch that was committed before changes nothing.
+
+    errors   see `ingest_files`
+    """
+    tell = on_stage or (lambda stage: None)
+    tell("ingest")
+    ingest_files(context, landing, options, strict=strict, max_rejected=max_rejected)
+    return finish_batch(context, tell)
+
+
+def ingest_files(
+    context: BatchContext,
+    landing: Sequence[str],
+    options: LandingOptions | None = None,
+    *,
+    strict: bool = False,
+    max_rejected: RejectLimit | None = None,
+) -> IngestReport:
+    """Run the stage `ingest` over landing files; again when the rows of an earlier run are not in the table any more.
+
+    errors   InvalidInputError when the batch was ingested with other content; RejectedRowsError; see `run_ingest`
+    """
+    metadata = context.metadata
+    begin_run(metadata, context.files)
+    return run_ingest(
+        context.files,
+        metadata.latest_schema(),
+        landing,
+        options or LandingOptions(),
+        context.runner,
+        strict=strict,
+        limit=max_rejected,
+        table_id=metadata.table_id,
+    )
+
+
+def upsert_table(
+    context: BatchContext, rows: pa.Table, *, missing: str = MISSING_DEFAULT, on_stage: OnStage | None = None
+) -> BatchResult:
+    """Run rows in memory through all stages; row kinds in column ``_kind`` when present.
+
+    missing   columns that the rows do not have: see `lakeidx.landing.missing_columns`
+    """
+    tell = on_stage or (lambda stage: None)
+    tell("ingest")
+    metadata = context.metadata
+    begin_run(metadata, context.files)
+    done = context.files.read(IngestReport)
+    schema = metadata.latest_schema() if done is None else metadata.schema(done.schema_id)
+    stage_table(context.files, schema, rows, table_id=metadata.table_id, missing=missing)
+    return finish_batch(context, tell)
+
+
+def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
+    """Run the stages after ingest."""
+    tell("bucket_assignment")
+    attempt = context.files.latest_attempt()
+    run_bucket_assignment(context, attempt)
+    tell("index_write")
+    write_attempt(context, attempt)
+    tell("commit")
+    commit = commit_batch(context)
+    return BatchResult(
+        context.files.require(IngestReport),
+        context.files.require(BucketAssignmentReport, attempt=commit.attempt),
+        context.files.require(IndexWriteReport, attempt=commit.attempt),
+        commit,
+    )
+
+
+def commit_batch(context: BatchContext, *, sleep: Callable[[float], None] = time.sleep) -> CommitReport:
+    """Run the stage `commit`; a batch that lost a conflict is assigned and written again, here."""
+    return run_commit(context, write_attempt, sleep=sleep)
+
+
+def write_attempt(context: BatchContext, attempt: int) -> int:
+    """Assign and write a batch; once more when a file of the state it was planned on expired in the meantime.
+
+    returns  the attempt that was written
+    errors   NotFoundError for a landing file, or when the state expired again and again
+    """
+    for _ in range(_EXPIRED_TRIES):
+        try:
+            run_bucket_assignment(context, attempt)
+            run_index_write(context, attempt)
+            return attempt
+        except NotFoundError as error:
+            if not context.is_of_table(error):
+                raise
+            log.info("attempt %d of batch %s is planned again: %s", attempt, context.files.batch_id, error)
+            attempt += context.files.read(BucketAssignmentReport, attempt=attempt) is not None
+    run_bucket_assignment(context, attempt)
+    run_index_write(context, attempt)
+    return attempt

@@ -1,0 +1,33 @@
+"""Keeping a bucket's HASH index file: what has to be written after a batch.
+
+source   org.apache.paimon.index.DynamicBucketIndexMaintainer, release 1.4.2. Java writes the hashes in the order of its
+         hash set; the order has no meaning, lakeidx writes them ascending.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.bucket_assignment.hash_set import missing_from, sorted_set
+
+_NONE = np.empty(0, np.int32)
+
+
+def plan_index_update(old: NDArray[np.int32] | None, new_hashes: NDArray[np.int32]) -> NDArray[np.int32] | None:
+    """Plan the content of the bucket's next index file, or None when the present one stays.
+
+    old         int32[k]: hashes of the present file in any order, None when the bucket has no file
+    new_hashes  int32[n]: hashes of the keys written to the bucket, known ones and repeats among them; deletes count
+                like any
+                other key, and never take a hash out
+    returns     old and new hashes, each once, ascending; None when no hash is new
+    cost        sorting `new_hashes`, and a copy of `old` when it is ascending, as lakeidx writes it; Java's are sorted first
+    """
+    if not len(new_hashes):
+        return None
+    known = _NONE if old is None else sorted_set(old)
+    missing = missing_from(new_hashes, known)
+    if not len(missing):
+        return None
+    return np.insert(known, np.searchsorted(known, missing), missing) if len(known) else missing

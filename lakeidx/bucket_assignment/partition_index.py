@@ -1,0 +1,246 @@
+"""The dynamic-bucket hash index of one partition, as an assigner holds it: a state machine over whole columns.
+
+For each row, in order: a known hash has its bucket; a new one goes to the first own bucket with fewer than target rows,
+else to a new bucket (the smallest own id that is free), else, where max-buckets forbids another one, to a known bucket
+drawn at random. `assign` gives exactly what these rules give row by row, hashes repeated inside the column included
+(`lakeidx.testing.reference_assigner` is the row-by-row form, and a property test compares the two).
+
+source   org.apache.paimon.index.PartitionIndex, release 1.4.2; facts: the fact sheet's sections 6.3 and 18
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.bucket_assignment.capacity import FillPolicy, GrowingBuckets, OverwriteRooms, bucket_column
+from lakeidx.bucket_assignment.hash_map import HashMap
+from lakeidx.bucket_assignment.rules import MAX_BUCKETS, AssignRules, BucketPicker
+from lakeidx.bucket_assignment.walk_order import loaded_walk_order
+from lakeidx.errors import InternalError, InvalidInputError
+
+#: Bucket and hashes of a HASH file; and how many hashes the file has, when only some of them are given.
+IndexedBucket = tuple[int, NDArray[np.int32]] | tuple[int, NDArray[np.int32], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Where the rows of a column go.
+
+    buckets  int32[n]
+    is_new   bool[n], True at the row that brought its hash into the index
+    """
+
+    buckets: NDArray[np.int32]
+    is_new: NDArray[np.bool_]
+
+
+class PartitionIndex:
+    """Hash -> bucket of one partition; make one with `load`, `for_overwrite` or `with_buckets`."""
+
+    __slots__ = ("_map", "_pick", "_rooms", "_rules")
+
+    def __init__(self, rules: AssignRules, pick: BucketPicker, rooms: FillPolicy, hash_map: HashMap) -> None:
+        self._rules = rules
+        self._pick = pick
+        self._rooms = rooms
+        self._map = hash_map
+
+    @classmethod
+    def load(
+        cls,
+        files: Iterable[IndexedBucket],
+        *,
+        rules: AssignRules,
+        pick: BucketPicker,
+        routed_here: Callable[[NDArray[np.int32]], NDArray[np.bool_]] | None = None,
+    ) -> PartitionIndex:
+        """Load an index of what the HASH files of a partition hold.
+
+        files        (bucket, int32[m]) per file, in the order of the index manifest; with the number of hashes in the file
+                     as a third when only some of them are given
+        routed_here  which hashes (bool[m]) come to this assigner; None: all. Others are not remembered, but count in
+                     the buckets this assigner owns
+        errors       InvalidInputError for a bucket id beyond 32,766 or hashes that are not an int32 column
+        cost         one pass over the hashes; the map is allocated once
+        """
+        kept: list[tuple[int, NDArray[np.int32]]] = []
+        rows: dict[int, int] = {}
+        for bucket, hashes, *counted in files:
+            if not 0 <= bucket < MAX_BUCKETS:
+                raise InvalidInputError(f"bucket {bucket} of a hash index is not one of 0 to {MAX_BUCKETS - 1}")
+            hashes = _column(hashes)
+            rows[bucket] = rows.get(bucket, 0) + (counted[0] if counted else len(hashes))
+            kept.append((bucket, hashes if routed_here is None else hashes[routed_here(hashes)]))
+        hash_map = HashMap()
+        hash_map.reserve(sum(len(hashes) for _, hashes in kept))
+        for bucket, hashes in kept:
+            hash_map.store(hashes, bucket)
+        return cls(rules, pick, _rooms(rules, rows), hash_map)
+
+    @classmethod
+    def with_buckets(
+        cls,
+        hashes: NDArray[np.int32],
+        buckets: NDArray[np.int32],
+        *,
+        counts: Mapping[int, int],
+        rules: AssignRules,
+        pick: BucketPicker,
+    ) -> PartitionIndex:
+        """Make an index of known hashes and their buckets, with the own buckets walked in the order of `counts`.
+
+        hashes, buckets  int32[m] each
+        counts           rows per own bucket
+        """
+        hash_map = HashMap()
+        hash_map.reserve(len(hashes))
+        for bucket, part in _by_bucket(_column(hashes), buckets).items():
+            hash_map.store(part, bucket)
+        return cls(rules, pick, GrowingBuckets(rules, dict(counts), list(counts)), hash_map)
+
+    @classmethod
+    def for_overwrite(cls, *, rules: AssignRules, pick: BucketPicker) -> PartitionIndex:
+        """Make an empty index that fills own buckets one after another, for a partition that is overwritten."""
+        return cls(rules, pick, OverwriteRooms(rules), HashMap())
+
+    @property
+    def rules(self) -> AssignRules:
+        """The limits and the ownership this index was made with."""
+        return self._rules
+
+    def __len__(self) -> int:
+        """Return the distinct hashes known."""
+        return len(self._map)
+
+    @property
+    def buckets(self) -> NDArray[np.int32]:
+        """Own buckets in the order they became known, int32[k]."""
+        return bucket_column(self._rooms.counts)
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Hashes per own bucket: those of its file, routed here or not, and those given to it since. A copy."""
+        return dict(self._rooms.counts)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held; 8 to 10 per hash, up to 18 for the moment the map grows."""
+        return self._map.memory_bytes
+
+    def items(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
+        """Return all known hashes and their buckets, in no particular order; copies."""
+        return self._map.items()
+
+    def lookup(self, hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Look up the bucket of each hash, int32[n], -1 where unknown; changes nothing."""
+        return self._map.lookup(_column(hashes))
+
+    def assign(self, hashes: NDArray[np.int32], *, task_max: int = 0) -> NDArray[np.int32]:
+        """Assign a column of key hashes to buckets, int32[n]; see `assign_rows`."""
+        return self.assign_rows(hashes, task_max=task_max).buckets
+
+    def assign_rows(self, hashes: NDArray[np.int32], *, task_max: int = 0) -> Assignment:
+        """Assign every row to its bucket and record the new hashes.
+
+        hashes    int32[n], hashes of the trimmed primary keys, in row order
+        task_max  the largest bucket id given out before by the assigner task; only LimitScope.TASK looks at it
+        errors    InvalidInputError when bucket ids have run out, or max-buckets leaves this assigner none; the rows
+                  before the one that failed stay assigned
+        cost      one pass over the column, plus a few microseconds per bucket that fills up
+        """
+        hashes = _column(hashes)
+        n = len(hashes)
+        result = Assignment(np.empty(n, np.int32), np.zeros(n, np.bool_))
+        self._fill(hashes, result, task_max)
+        return result
+
+    def _fill(self, hashes: NDArray[np.int32], result: Assignment, task_max: int) -> None:
+        out, is_new = result.buckets, result.is_new
+        row, seen = self._map.assign(hashes, out, is_new, start=0, bucket=0, room=0), 0
+        while row < len(hashes):
+            task_max, seen = max(task_max, int(out[seen:row].max(initial=0))), row
+            room = self._rooms.next_room(task_max)
+            if room is None:
+                return self._draw(hashes, result, row)
+            known = len(self._map)
+            row = self._map.assign(hashes, out, is_new, start=row, bucket=room.bucket, room=room.rows)
+            self._rooms.took(room.bucket, len(self._map) - known)
+        return None
+
+    def _draw(self, hashes: NDArray[np.int32], result: Assignment, row: int) -> None:
+        out, is_new = result.buckets, result.is_new
+        known = self._rooms.choices
+        while row < len(hashes):
+            stop = self._map.collect(hashes, out, is_new, start=row)
+            try:
+                picks = checked_picks(self._pick, known, int(np.count_nonzero(is_new[row:stop])))
+            except BaseException:
+                is_new[row:stop] = False
+                self._map.drop_pending()
+                raise
+            self._map.settle(hashes, out, is_new, start=row, stop=stop, picks=picks)
+            per_bucket = np.bincount(picks)
+            for bucket in np.flatnonzero(per_bucket).tolist():
+                self._rooms.took(bucket, int(per_bucket[bucket]))
+            row = stop
+
+    def new_hashes(self) -> dict[int, NDArray[np.int32]]:
+        """Return the hashes recorded since load (or since `forget_new`), by bucket ascending; no order inside."""
+        return _by_bucket(*self._map.new_items())
+
+    def new_counts(self) -> dict[int, int]:
+        """Return how many hashes each bucket got since load (or since `forget_new`), by bucket ascending."""
+        found, counts = np.unique(self._map.new_items()[1], return_counts=True)
+        return dict(zip(found.tolist(), counts.tolist(), strict=True))
+
+    def forget_new(self) -> None:
+        """Call what was recorded so far old, after it was committed; the hashes stay known."""
+        self._map.forget_new()
+
+
+def loaded_rooms(rules: AssignRules, files: Iterable[IndexedBucket]) -> GrowingBuckets:
+    """Return the rooms that index files leave, as `PartitionIndex.load` takes them."""
+    rows: dict[int, int] = {}
+    for bucket, hashes, *counted in files:
+        rows[bucket] = rows.get(bucket, 0) + (counted[0] if counted else len(hashes))
+    return _rooms(rules, rows)
+
+
+def _rooms(rules: AssignRules, rows: Mapping[int, int]) -> GrowingBuckets:
+    walk = loaded_walk_order((bucket, n) for bucket, n in rows.items() if rules.owns(bucket))
+    return GrowingBuckets(rules, {bucket: rows[bucket] for bucket in walk}, walk)
+
+
+def checked_picks(pick: BucketPicker, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
+    """Draw `count` of the known buckets, int32[count].
+
+    errors   InternalError when the picker gives anything else
+    """
+    if count == 0:
+        return known[:0]
+    picks = np.asarray(pick(known, count), np.int32)
+    allowed = np.zeros(MAX_BUCKETS, np.bool_)
+    allowed[known] = True
+    in_range = len(picks) == count and picks.min() >= 0 and picks.max() < MAX_BUCKETS
+    if not in_range or not allowed[picks].all():
+        raise InternalError(f"asked for {count} of the buckets {known.tolist()}, the picker gave {picks}")
+    return picks
+
+
+def _by_bucket(hashes: NDArray[np.int32], buckets: NDArray[Any]) -> dict[int, NDArray[np.int32]]:
+    order = np.argsort(buckets, kind="stable")
+    found, first = np.unique(buckets[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(hashes[order], first[1:]), strict=True)) if len(found) else {}
+
+
+def _column(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+    # Arrow hands out read-only arrays. Copying one costs less than compiling every kernel for that type, too.
+    if not isinstance(hashes, np.ndarray) or hashes.dtype != np.int32 or hashes.ndim != 1:
+        kind = f"{hashes.dtype}[{hashes.ndim} dimensions]" if isinstance(hashes, np.ndarray) else type(hashes).__name__
+        raise InvalidInputError(f"key hashes must be one column of native int32, not {kind}")
+    return np.require(hashes, requirements=["C", "W"])

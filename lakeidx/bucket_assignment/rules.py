@@ -1,0 +1,125 @@
+"""What the assigners agree on: limits, who owns which bucket, and how a random bucket is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import sha256
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.errors import InvalidInputError
+
+MAX_BUCKETS = 32767
+"""Bucket ids are 0 to 32,766: Java keeps them as 16-bit numbers (PartitionIndex, release 1.4.2)."""
+
+TARGET_ROWS_OPTION = "dynamic-bucket.target-row-num"
+MAX_BUCKETS_OPTION = "dynamic-bucket.max-buckets"
+INITIAL_BUCKETS_OPTION = "dynamic-bucket.initial-buckets"
+PARALLELISM_OPTION = "dynamic-bucket.assigner-parallelism"
+
+
+class LimitScope(Enum):
+    """What dynamic-bucket.max-buckets is compared with."""
+
+    PARTITION = "partition"
+    """The buckets of the partition at hand, as the option says and Java does since 2.0."""
+    TASK = "task"
+    """Java 1.4.2: no partition opens another bucket once the largest id that the assigner task has given out, in any
+    partition, has reached the limit. A later partition may be left with one bucket that takes everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignRules:
+    """The numbers that decide where a new hash goes.
+
+    target_rows    hashes in a bucket from which on it takes no new ones; at least 1
+    max_buckets    buckets a partition may have (their ids are below this number), 1 to 32,767, or -1 for no limit
+    num_assigners  assigners that share the bucket ids of a partition
+    assign_id      which of them this one is; it owns the ids b with b % num_assigners == assign_id % num_assigners
+    limit_scope    what max_buckets (or 32,767) is compared with
+
+    errors   InvalidInputError for a number out of range, naming its option
+    """
+
+    target_rows: int
+    max_buckets: int = -1
+    num_assigners: int = 1
+    assign_id: int = 0
+    limit_scope: LimitScope = LimitScope.PARTITION
+
+    def __post_init__(self) -> None:
+        if self.target_rows < 1:
+            raise InvalidInputError(f"must be at least 1, not {self.target_rows}", path=TARGET_ROWS_OPTION)
+        if self.max_buckets != -1 and not 1 <= self.max_buckets <= MAX_BUCKETS:
+            raise InvalidInputError(
+                f"must be -1 (no limit) or 1 to {MAX_BUCKETS}, not {self.max_buckets}", path=MAX_BUCKETS_OPTION
+            )
+        if self.num_assigners < 1 or self.assign_id < 0:
+            raise InvalidInputError(
+                f"there is no assigner {self.assign_id} of {self.num_assigners}: at least one assigner, ids from 0"
+            )
+
+    @property
+    def last_bucket(self) -> int:
+        """The largest id a new bucket may have."""
+        return (MAX_BUCKETS if self.max_buckets == -1 else self.max_buckets) - 1
+
+    @property
+    def first_own_bucket(self) -> int:
+        """The smallest id this assigner owns; own ids follow in steps of num_assigners."""
+        return self.assign_id % self.num_assigners
+
+    def owns(self, bucket: int) -> bool:
+        """Return whether a new hash may go to this bucket from here."""
+        return bucket % self.num_assigners == self.first_own_bucket
+
+
+class BucketPicker(Protocol):
+    """Chooses buckets when no new one may be opened: one draw for each new hash, in row order."""
+
+    def __call__(self, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
+        """Draw `count` buckets out of `known` (int32[k], k >= 1), repeats allowed; int32[count]."""
+        ...
+
+
+class RandomBuckets:
+    """Draws every known bucket with the same chance, as Java does.
+
+    rng      the source of chance; the same seed gives the same buckets however a column is cut into calls
+    source   org.apache.paimon.utils.ListUtils.pickRandomly, release 1.4.2
+    """
+
+    __slots__ = ("_rng",)
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    @classmethod
+    def seeded(cls, text: str) -> RandomBuckets:
+        """Return the draws that depend on nothing but `text` (a batch id), so that a stage that is run again decides the same."""
+        return cls(np.random.default_rng(list(sha256(text.encode()).digest())))
+
+    def __call__(self, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
+        """Draw `count` of the known buckets."""
+        return known[self._rng.integers(0, len(known), size=count)]
+
+
+def too_many_buckets(rules: AssignRules) -> InvalidInputError:
+    """Make the error of an assigner that has used up all its bucket ids and has no max-buckets to fall back on."""
+    return InvalidInputError(
+        f"no bucket id up to {rules.last_bucket} is left for assigner {rules.assign_id} of {rules.num_assigners} "
+        f"and all its buckets hold {rules.target_rows} keys: raise {TARGET_ROWS_OPTION}, or use fewer assigners",
+        path=TARGET_ROWS_OPTION,
+    )
+
+
+def no_own_bucket(rules: AssignRules) -> InvalidInputError:
+    """Make the error of a max-buckets that leaves an assigner without a single bucket id."""
+    return InvalidInputError(
+        f"{rules.max_buckets} leaves assigner {rules.assign_id} of {rules.num_assigners} without a bucket: use at most "
+        f"{rules.max_buckets} assigners ({INITIAL_BUCKETS_OPTION}, {PARALLELISM_OPTION}), or allow more buckets",
+        path=MAX_BUCKETS_OPTION,
+    )

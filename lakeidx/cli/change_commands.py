@@ -1,0 +1,89 @@
+"""``lakeidx changes|diff``: what has changed between two states of a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow.compute as pc
+import typer
+
+from lakeidx.cli.context import TableArgument, open_table, report_errors
+from lakeidx.cli.output import ListFormat, RowFormat, print_list, write_rows
+from lakeidx.errors import InvalidInputError
+from lakeidx.table.scan.changes import ChangeScan, find_states
+from lakeidx.table.scan.incremental import IncrementalMode
+from lakeidx.table.scan.incremental_diff import ROW_KIND, count_differing
+
+Where = Annotated[str | None, typer.Option("--where", help="SQL condition on each row, before or after")]
+Columns = Annotated[str | None, typer.Option("--columns", help="comma list; the row kind follows them")]
+Format = Annotated[RowFormat, typer.Option("--format", help="how to print")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")]
+
+
+@report_errors
+def changes(
+    table: TableArgument,
+    states: Annotated[
+        str,
+        typer.Argument(metavar="A..B", help="after A up to B: snapshot ids, tags or ISO times; one may be omitted"),
+    ],
+    mode: Annotated[
+        IncrementalMode, typer.Option("--mode", help="derived: -U +U +I -D computed from the states, for any table")
+    ] = IncrementalMode.AUTO,
+    where: Where = None,
+    columns: Columns = None,
+    row_format: Format = RowFormat.JSONL,
+    output: Output = None,
+) -> None:
+    """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D."""
+    opened = open_table(table)
+    after, upto = find_states(opened.metadata, states)
+    found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns))
+    write_rows(found.batches(), found.arrow_schema, row_format, output)
+
+
+@report_errors
+def diff(
+    table: TableArgument,
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="snapshot id, tag or ISO time; 0 = the empty table")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="snapshot id, tag or ISO time")],
+    stat: Annotated[bool, typer.Option("--stat", help="count rows by kind, and changed values by column")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="print key columns only")] = False,
+    where: Where = None,
+    columns: Columns = None,
+    row_format: Format = RowFormat.JSONL,
+    output: Output = None,
+) -> None:
+    """Compare two states by key: every row that is new, changed (before and after) or deleted, once."""
+    opened = open_table(table)
+    if keys and columns is not None:
+        raise InvalidInputError("give --keys or --columns, not both")
+    names = list(opened.schema.primary_keys) if keys else _names(columns)
+    found = opened.diff(before, after, where=where, columns=names)
+    if stat:
+        print_list(count_changes(found), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
+    else:
+        write_rows(found.batches(), found.arrow_schema, row_format, output)
+
+
+def _names(columns: str | None) -> list[str] | None:
+    return None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
+
+
+def count_changes(found: ChangeScan) -> list[dict[str, Any]]:
+    """Count rows per kind of change, then changed values per column."""
+    kinds: Counter[str] = Counter()
+    values: Counter[str] = Counter()
+    for rows in found.batches():
+        for entry in pc.value_counts(rows.column(ROW_KIND)).to_pylist():
+            kinds[entry["values"]] += entry["counts"]
+        old, new = (rows.filter(pc.equal(rows.column(ROW_KIND), kind)) for kind in ("-U", "+U"))
+        if old.num_rows == new.num_rows:
+            for name in found.columns:
+                values[name] += count_differing(old.column(name), new.column(name), found.schema.field(name).type)
+    out: list[dict[str, Any]] = [
+        {"what": what, "rows": kinds[kind]} for what, kind in (("new", "+I"), ("changed", "+U"), ("deleted", "-D"))
+    ]
+    return out + [{"what": f"column {name}", "rows": count} for name, count in values.most_common() if count]

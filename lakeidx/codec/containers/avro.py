@@ -1,0 +1,383 @@
+"""Avro object container files, as Paimon writes its manifests.
+
+=======  =============================================================================================
+bytes    content
+=======  =============================================================================================
+4        ``Obj`` 01
+varies   map of metadata (long count, then string key + bytes value each, closed by count 0)
+16       sync marker, random per file
+then     blocks: long record count, long byte length, the (compressed) records, the sync marker again
+=======  =============================================================================================
+
+Longs are zigzag varints; there is no checksum beyond the sync markers. Records are decoded by fastavro, a whole block per call
+(a block is an Avro array without its count and end mark); by the *writer's* schema, so that callers pick fields by name, take
+``None`` for those that are missing and keep those they do not know (`lakeidx.codec.containers.avro_unknown`).
+
+source   Avro 1.11 specification; org.apache.paimon.format.avro.AvroFileFormat, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import secrets
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import zstandard
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.schema import SchemaParseException
+
+from lakeidx.codec.cursor import Cursor
+from lakeidx.errors import InvalidInputError, UnsupportedError
+
+MAGIC = b"Obj\x01"
+SYNC_SIZE = 16
+# The Java writer closes a block once this many uncompressed bytes are in it.
+BLOCK_BYTES = 64_000
+# No honest block comes near; a damaged length must not make the reader allocate without bound.
+MAX_BLOCK_BYTES = 1 << 29
+_USUAL_BLOCK_BYTES = 1 << 20
+_MAX_SCHEMA_DEPTH = 32
+_PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
+# Errors that fastavro's decoder raises on damaged bytes; anything else is a bug and must be seen.
+_DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, StopIteration, MemoryError)
+INFLATE_ERRORS = (zstandard.ZstdError, zlib.error, pa.ArrowException, OSError, *_DECODE_ERRORS)
+"""What decompressing damaged bytes raises."""
+
+Record = dict[str, Any]
+T = TypeVar("T")
+
+
+class RecordSchema:
+    """A record schema, parsed once: its exact text for file headers, and fastavro's form of "array of these records"."""
+
+    __slots__ = ("array", "text")
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.text = json.dumps(schema, separators=(",", ":"))
+        self.array: Any = parse_schema({"type": "array", "items": schema})
+
+
+def encode_container(
+    items: Sequence[T],
+    schema: RecordSchema,
+    to_record: Callable[[T], Record],
+    *,
+    codec: str = "zstandard",
+    level: int = 1,
+    sync: bytes | None = None,
+) -> bytes:
+    """Write an Avro object container file.
+
+    to_record   makes an item's record; called block by block, so that not all records are there at once
+    codec       ``zstandard`` (or ``zstd``), ``null``, ``deflate`` or ``snappy``
+    level       for zstandard and deflate
+    sync        16 bytes; random when left out
+    errors      InvalidInputError for another codec
+    """
+    marker = secrets.token_bytes(SYNC_SIZE) if sync is None else sync
+    compress = compressor(codec, level)
+    out = [file_head(schema.text, codec, marker)]
+    start, step = 0, 64
+    while start < len(items):
+        chunk = [to_record(item) for item in items[start : start + step]]
+        buffer = io.BytesIO()
+        schemaless_writer(buffer, schema.array, chunk)
+        raw = buffer.getbuffer()
+        count = encode_long(len(chunk))
+        # An array is its count, its items and a closing 0; a block wants the items alone.
+        body = compress(raw[len(count) : -1])
+        out += [count, encode_long(len(body)), body, marker]
+        start += step
+        step = max(1, BLOCK_BYTES * len(chunk) // len(raw))
+    return b"".join(out)
+
+
+def file_head(schema: str, codec: str, sync: bytes) -> bytes:
+    """Return what stands before the blocks of a file."""
+    codec = "zstandard" if codec == "zstd" else codec
+    texts = ("avro.schema", schema, "avro.codec", codec)
+    return b"".join((MAGIC, b"\x04", *map(encode_string, texts), b"\x00", sync))
+
+
+def decode_container(data: bytes, path: str | None = None) -> list[Record]:
+    """Read all records of an Avro object container file, by the schema in its header.
+
+    returns  one dict per record, keys and value shapes as the writer's schema says; timestamps as plain integers
+    errors   CorruptFileError; UnsupportedError for a codec that Paimon never writes
+    """
+    return [record for block in decode_blocks(data, path) for record in block]
+
+
+def decode_blocks(data: bytes, path: str | None = None) -> Iterator[list[Record]]:
+    """Decode a container block by block, so that one block's records can be freed before the next is read.
+
+    errors   as `decode_container`, those of blocks while iterating
+    """
+    return open_blocks(data, path)[1]
+
+
+def open_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[list[Record]]]:
+    """Return the JSON text of the writer's schema, and `decode_blocks`.
+
+    errors   as `decode_container`; those of the header at once
+    """
+    cursor = Cursor(data, path)
+    text, sync, codec = _read_head(cursor)
+    schema = _read_schema(text, cursor)
+    return text, _blocks(cursor, schema, sync, _inflate_of(codec, cursor))
+
+
+def _read_head(cursor: Cursor) -> tuple[bytes, bytes, bytes]:
+    """Read the writer's schema, the sync marker and the codec."""
+    found = bytes(cursor.view(min(4, len(cursor))))
+    if found != MAGIC:
+        raise cursor.error(f"not an Avro file: expected {MAGIC!r}, found {found!r}", at=0)
+    meta = _read_meta(cursor)
+    sync = cursor.bytes(SYNC_SIZE)
+    return meta.get("avro.schema", b""), sync, meta.get("avro.codec", b"null")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBlock:
+    """A block as it stands in a file.
+
+    count    records in it
+    packed   its compressed records
+    unpack   decompresses them; its errors are those of damaged bytes
+    """
+
+    count: int
+    packed: bytes
+    unpack: Callable[[bytes], bytes]
+
+
+def packed_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[PackedBlock]]:
+    """Return the JSON text of the writer's schema, and the blocks as they stand, for walks over them.
+
+    errors   as `decode_container`, but nothing is decompressed
+    """
+    cursor = Cursor(data, path)
+    text, sync, codec = _read_head(cursor)
+    unpack = _inflate_of(codec, cursor)
+    return text, (PackedBlock(count, packed, unpack) for count, packed, _ in _packed(cursor, sync))
+
+
+def decode_records(writer: bytes, records: Sequence[bytes], path: str | None = None) -> list[Record]:
+    """Decode single records that were cut out of blocks.
+
+    writer   JSON text of the schema they were written with
+    errors   CorruptFileError
+    """
+    if not records:
+        return []
+    cursor = Cursor(b"", path)
+    return _decode_block(_read_schema(writer, cursor), len(records), b"".join(records), cursor, 0)
+
+
+def plain_record(writer: bytes) -> dict[str, Any]:
+    """Return a writer's schema without logical types and whatever else does not change the bytes.
+
+    errors   ValueError for what no Paimon file has
+    """
+    plain = _plain(json.loads(writer), 0)
+    if not isinstance(plain, dict) or plain["type"] != "record":
+        raise ValueError("the top type is not a record")
+    return plain
+
+
+def _packed(cursor: Cursor, sync: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Give records, compressed bytes, and the position of these, of each block."""
+    while cursor.remaining:
+        at = cursor.pos
+        count, size = cursor.zigzag(), cursor.zigzag()
+        if count < 0 or size < 0:
+            raise cursor.error(f"a block cannot have {count} records in {size} bytes", at=at)
+        start = cursor.pos
+        body = cursor.bytes(size)
+        if cursor.bytes(SYNC_SIZE) != sync:
+            raise cursor.error(
+                "the sync marker after the block is not the one of the header", at=cursor.pos - SYNC_SIZE
+            )
+        yield count, body, start
+
+
+def _blocks(cursor: Cursor, schema: Any, sync: bytes, inflate: Callable[[bytes], bytes]) -> Iterator[list[Record]]:
+    for count, packed, at in _packed(cursor, sync):
+        try:
+            body = inflate(packed)
+        except INFLATE_ERRORS as e:
+            raise cursor.error(f"the block does not decompress: {e}", at=at) from e
+        if count > len(body):
+            raise cursor.error(f"a block of {len(body)} bytes cannot hold {count} records", at=at)
+        if count:
+            yield _decode_block(schema, count, body, cursor, at)
+
+
+def header_schema(data: bytes, path: str | None = None) -> dict[str, Any]:
+    """Return the writer's schema of an Avro file, as JSON, without reading a record.
+
+    errors   CorruptFileError
+    """
+    cursor = Cursor(data, path)
+    text = _read_head(cursor)[0]
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise cursor.error("avro.schema is not JSON") from e
+    if not isinstance(schema, dict):
+        raise cursor.error("avro.schema is not a record")
+    return schema
+
+
+def _decode_block(schema: Any, count: int, body: bytes, cursor: Cursor, at: int) -> list[Record]:
+    stream = io.BytesIO(b"".join((encode_long(count), body, b"\x00")))
+    try:
+        records = schemaless_reader(stream, schema, None)
+    except _DECODE_ERRORS as e:
+        raise cursor.error(f"the block's {count} records do not follow the schema: {e!r}", at=at) from e
+    if not isinstance(records, list) or len(records) != count or stream.read(1):
+        raise cursor.error(f"the block does not hold exactly {count} records", at=at)
+    return records
+
+
+def _read_meta(cursor: Cursor) -> dict[str, bytes]:
+    meta: dict[str, bytes] = {}
+    while (count := cursor.zigzag()) != 0:
+        if count < 0:
+            count = -count
+            cursor.zigzag()
+        for _ in range(count):
+            key = cursor.bytes(cursor.zigzag())
+            meta[key.decode("utf-8", "replace")] = cursor.bytes(cursor.zigzag())
+    return meta
+
+
+def _read_schema(text: bytes, cursor: Cursor) -> Any:
+    try:
+        return _parse(text)
+    except (*_DECODE_ERRORS, RecursionError, AttributeError, SchemaParseException) as e:
+        raise cursor.error(f"the header's avro.schema cannot be read: {e}", at=4) from e
+
+
+@functools.lru_cache(maxsize=64)
+def _parse(text: bytes) -> Any:
+    # Manifests of one table repeat one schema text; parsing it costs more than decoding a small file.
+    return parse_schema({"type": "array", "items": plain_record(text)})
+
+
+def _plain(node: Any, depth: int) -> Any:
+    """Strip logical types and names that could clash from a schema, and check that items of every array take at least one byte.
+
+    Items that take no bytes (null, an empty record) would let a damaged count loop for ever.
+    """
+    if depth > _MAX_SCHEMA_DEPTH:
+        raise ValueError("nested too deeply")
+    if isinstance(node, list):
+        return [branch if branch == "null" else _plain(branch, depth + 1) for branch in node]
+    kind = node["type"] if isinstance(node, dict) else node
+    if isinstance(kind, (dict, list)):
+        return _plain(kind, depth + 1)
+    if kind in _PRIMITIVES:
+        return kind
+    if kind == "array":
+        return {"type": "array", "items": _plain(node["items"], depth + 1)}
+    if kind == "map":
+        return {"type": "map", "values": _plain(node["values"], depth + 1)}
+    if kind == "record" and node["fields"]:
+        fields = [{"name": f["name"], "type": _plain(f["type"], depth + 1)} for f in node["fields"]]
+        return {"type": "record", "name": node["name"], "fields": fields}
+    raise ValueError(f"type {kind!r} is none that a Paimon file has")
+
+
+def compressor(codec: str, level: int) -> Callable[[bytes | memoryview], bytes]:
+    """Return what compresses a block; InvalidInputError for another codec."""
+    if codec == "null":
+        return bytes
+    if codec in ("zstandard", "zstd"):
+        return zstandard.ZstdCompressor(level=level).compress
+    if codec == "deflate":
+        return lambda raw: zlib.compress(raw, level, -15)
+    if codec == "snappy":
+        return lambda raw: pa.compress(bytes(raw), "snappy", asbytes=True) + struct.pack(">I", zlib.crc32(raw))
+    raise InvalidInputError(f"Avro codec {codec!r} is not one of zstd, null, deflate, snappy")
+
+
+def _inflate_of(codec: bytes, cursor: Cursor) -> Callable[[bytes], bytes]:
+    inflate = _INFLATE.get(codec)
+    if inflate is None:
+        name = codec.decode("utf-8", "replace")
+        if codec in (b"bzip2", b"xz"):
+            raise UnsupportedError(f"Avro codec {name}", path=cursor.path)
+        raise cursor.error(f"unknown Avro codec {name!r}", at=4)
+    return inflate
+
+
+def _unzstd(body: bytes) -> bytes:
+    # Java's stream writer leaves the content size out of the frame; its blocks are far below this.
+    limit = _USUAL_BLOCK_BYTES
+    if (size := zstandard.get_frame_parameters(body).content_size) <= MAX_BLOCK_BYTES:
+        limit = max(1, size)
+    with contextlib.suppress(zstandard.ZstdError):
+        whole: bytes = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompress(
+            body, max_output_size=limit, allow_extra_data=False
+        )
+        return whole
+    # Larger, of several frames, or damaged: five times slower, and it says what is wrong.
+    with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(body, read_across_frames=True) as reader:
+        raw = reader.read(MAX_BLOCK_BYTES + 1)
+    if len(raw) > MAX_BLOCK_BYTES:
+        raise ValueError(f"more than {MAX_BLOCK_BYTES} bytes")
+    return raw
+
+
+def _undeflate(body: bytes) -> bytes:
+    inflater = zlib.decompressobj(-15)
+    raw = inflater.decompress(body, MAX_BLOCK_BYTES)
+    if not inflater.eof:
+        raise ValueError("the deflate stream does not end")
+    return raw
+
+
+def _unsnappy(body: bytes) -> bytes:
+    if len(body) < 5:
+        raise ValueError("too short for snappy")
+    size = Cursor(body).varint()
+    if size > MAX_BLOCK_BYTES:
+        raise ValueError(f"more than {MAX_BLOCK_BYTES} bytes")
+    raw: bytes = pa.decompress(body[:-4], size, "snappy", asbytes=True)
+    if struct.unpack(">I", body[-4:])[0] != zlib.crc32(raw):
+        raise ValueError("the CRC-32 after the snappy block does not match")
+    return raw
+
+
+_INFLATE: dict[bytes, Callable[[bytes], bytes]] = {
+    b"null": bytes,
+    b"zstandard": _unzstd,
+    b"deflate": _undeflate,
+    b"snappy": _unsnappy,
+}
+
+
+def encode_long(value: int) -> bytes:
+    """Encode a long as Avro does."""
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_string(text: str) -> bytes:
+    """Encode a text as Avro does."""
+    raw = text.encode()
+    return encode_long(len(raw)) + raw

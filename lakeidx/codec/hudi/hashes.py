@@ -1,0 +1,225 @@
+"""Small hashes Hudi uses besides its filters: Java's string hash, MD5 routing, XXH32; and Java's string order on UTF-8.
+
+==============  =======================================================================================================
+hash            definition
+==============  =======================================================================================================
+java string     h = 31 * h + c over UTF-16 code units, 32 bits, from 0
+md5 routing     the first 8 bytes of the MD5 of the UTF-8 text, little endian, signed 64 bits
+xxh32           XXH32 of the UTF-8 text, seed 0, signed 32 bits
+==============  =======================================================================================================
+
+Java orders strings by UTF-16 code unit, Parquet and Python by UTF-8 byte (= code point). They differ only where a
+character from U+10000 (lead byte 0xF0..0xF4) meets one of U+E000..U+FFFF (0xEE, 0xEF); mapping those two lead bytes
+above 0xF4 turns one order into the other.
+
+source   java.lang.String#hashCode and #compareTo; org.apache.hudi.common.util.NumericUtils and hash.HashID of Hudi
+         1.0.2; golden/hudi/metadata.json, consistent.json
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.rows.rowbytes import RowBytes
+
+_JAVA_ORDER = np.arange(256, dtype=np.uint8)
+_JAVA_ORDER[[0xEE, 0xEF]] = (0xFE, 0xFF)
+#: UTF-8 text without bytes from here on sorts the same in Java and bytewise.
+FIRST_MOVED_BYTE = 0xEE
+
+
+def java_string_hash(text: str) -> int:
+    """Return ``String.hashCode``: signed 32 bits."""
+    h = 0
+    raw = text.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(raw), 2):
+        h = (31 * h + (raw[i] << 8 | raw[i + 1])) & 0xFFFFFFFF
+    return signed32(h)
+
+
+def md5_routing_hash(text: str) -> int:
+    """Hash that routes keys to buckets of candidate pairs and to insert buckets: signed 64 bits."""
+    digest = hashlib.md5(text.encode("utf-8"), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:8], "little", signed=True)
+
+
+def xxh32(text: str) -> int:
+    """Return XXH32 with seed 0: signed 32 bits."""
+    return signed32(xxhash.xxh32_intdigest(text.encode("utf-8"), seed=0))
+
+
+def signed32(h: int) -> int:
+    """Convert an unsigned 32-bit number to Java's int."""
+    return h - (1 << 32) if h >> 31 else h
+
+
+def java_order(keys: RowBytes) -> RowBytes:
+    """Return the strings whose bytewise order is the Java order of `keys` (UTF-8); the same object when both orders agree."""
+    if not len(keys.data) or int(keys.data.max()) < FIRST_MOVED_BYTE:
+        return keys
+    return RowBytes(_JAVA_ORDER[keys.data], keys.offsets)
+
+
+def java_order_key(text: str) -> bytes:
+    """Return the scalar twin of `java_order`: a sort key for one string."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def xxh32_many(keys: RowBytes) -> npt.NDArray[np.int32]:
+    """Return `xxh32` of each UTF-8 string.
+
+    returns  int32[n]
+    """
+    out = np.empty(len(keys), np.int32)
+    _xxh32_many(frozen(keys.data), frozen(keys.offsets), out)
+    return out
+
+
+def md5_routing_hash_many(keys: RowBytes, take: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
+    """Return `md5_routing_hash` of each UTF-8 string.
+
+    take     int64[c] positions in `keys`; None = all
+    returns  int64[c]
+    """
+    picked = np.arange(len(keys), dtype=np.int64) if take is None else np.ascontiguousarray(take, np.int64)
+    out = np.empty(len(picked), np.int64)
+    _md5_many(frozen(keys.data), frozen(keys.offsets), frozen(picked), _MD5_SINES, _MD5_SHIFTS, out)
+    return out
+
+
+@numba.njit(inline="always")
+def java_hash_span(data: Any, start: Any, end: Any) -> Any:
+    """Return Java's string hash of UTF-8 ``data[start:end]``: uint32, for kernels; undefined for other bytes."""
+    h = np.uint32(0)
+    at = start
+    while at < end:
+        b = np.uint32(data[at])
+        if b < 0x80:
+            point = b
+            at += 1
+        elif b < 0xE0 and at + 1 < end:
+            point = np.uint32((b & np.uint32(0x1F)) << np.uint32(6) | (np.uint32(data[at + 1]) & np.uint32(0x3F)))
+            at += 2
+        elif b < 0xF0 and at + 2 < end:
+            point = np.uint32(
+                (b & np.uint32(0x0F)) << np.uint32(12)
+                | (np.uint32(data[at + 1]) & np.uint32(0x3F)) << np.uint32(6)
+                | (np.uint32(data[at + 2]) & np.uint32(0x3F))
+            )
+            at += 3
+        elif at + 3 < end:
+            point = np.uint32(
+                (b & np.uint32(0x07)) << np.uint32(18)
+                | (np.uint32(data[at + 1]) & np.uint32(0x3F)) << np.uint32(12)
+                | (np.uint32(data[at + 2]) & np.uint32(0x3F)) << np.uint32(6)
+                | (np.uint32(data[at + 3]) & np.uint32(0x3F))
+            )
+            at += 4
+        else:
+            point = b
+            at += 1
+        if point >= 0x10000:
+            rest = np.uint32(point - np.uint32(0x10000))
+            h = np.uint32(np.uint32(h * np.uint32(31)) + np.uint32(0xD800) + (rest >> np.uint32(10)))
+            point = np.uint32(np.uint32(0xDC00) + (rest & np.uint32(0x3FF)))
+        h = np.uint32(np.uint32(h * np.uint32(31)) + point)
+    return h
+
+
+@numba.njit(inline="always")
+def _u32(data: Any, at: Any) -> Any:
+    return np.uint32(
+        np.uint32(data[at])
+        | np.uint32(data[at + 1]) << np.uint32(8)
+        | np.uint32(data[at + 2]) << np.uint32(16)
+        | np.uint32(data[at + 3]) << np.uint32(24)
+    )
+
+
+@numba.njit(inline="always")
+def _rot(x: Any, k: Any) -> Any:
+    return np.uint32((x << np.uint32(k)) | (x >> np.uint32(32 - k)))
+
+
+@kernel
+def _xxh32_many(data: Any, offsets: Any, out: Any) -> None:
+    p1, p2, p3 = np.uint32(0x9E3779B1), np.uint32(0x85EBCA77), np.uint32(0xC2B2AE3D)
+    p4, p5 = np.uint32(0x27D4EB2F), np.uint32(0x165667B1)
+    for i in range(len(out)):
+        at, end = offsets[i], offsets[i + 1]
+        length = np.uint32(end - at)
+        if end - at >= 16:
+            v1, v2, v3, v4 = np.uint32(p1 + p2), p2, np.uint32(0), np.uint32(np.uint32(0) - p1)
+            while at + 16 <= end:
+                v1 = np.uint32(_rot(np.uint32(v1 + np.uint32(_u32(data, at) * p2)), 13) * p1)
+                v2 = np.uint32(_rot(np.uint32(v2 + np.uint32(_u32(data, at + 4) * p2)), 13) * p1)
+                v3 = np.uint32(_rot(np.uint32(v3 + np.uint32(_u32(data, at + 8) * p2)), 13) * p1)
+                v4 = np.uint32(_rot(np.uint32(v4 + np.uint32(_u32(data, at + 12) * p2)), 13) * p1)
+                at += 16
+            h = np.uint32(_rot(v1, 1) + _rot(v2, 7) + _rot(v3, 12) + _rot(v4, 18))
+        else:
+            h = p5
+        h = np.uint32(h + length)
+        while at + 4 <= end:
+            h = np.uint32(_rot(np.uint32(h + np.uint32(_u32(data, at) * p3)), 17) * p4)
+            at += 4
+        while at < end:
+            h = np.uint32(_rot(np.uint32(h + np.uint32(np.uint32(data[at]) * p5)), 11) * p1)
+            at += 1
+        h = np.uint32(np.uint32(h ^ (h >> np.uint32(15))) * p2)
+        h = np.uint32(np.uint32(h ^ (h >> np.uint32(13))) * p3)
+        out[i] = np.int32(np.uint32(h ^ (h >> np.uint32(16))))
+
+
+_MD5_SINES = (np.abs(np.sin(np.arange(1, 65, dtype=np.float64))) * 2.0**32).astype(np.uint32)
+_MD5_SHIFTS = np.array([7, 12, 17, 22] * 4 + [5, 9, 14, 20] * 4 + [4, 11, 16, 23] * 4 + [6, 10, 15, 21] * 4, np.uint32)
+
+
+@kernel
+def _md5_many(data: Any, offsets: Any, take: Any, sines: Any, shifts: Any, out: Any) -> None:
+    block = np.empty(64, np.uint8)
+    for c in range(len(take)):
+        start, end = offsets[take[c]], offsets[take[c] + 1]
+        length = end - start
+        # Padding: 0x80, zeros, the bit length as 64 bits little endian; blocks of 64 bytes.
+        blocks = (length + 8) // 64 + 1
+        a0, b0 = np.uint32(0x67452301), np.uint32(0xEFCDAB89)
+        c0, d0 = np.uint32(0x98BADCFE), np.uint32(0x10325476)
+        for n in range(blocks):
+            for j in range(64):
+                at = n * 64 + j
+                if at < length:
+                    block[j] = data[start + at]
+                elif at == length:
+                    block[j] = np.uint8(0x80)
+                elif n == blocks - 1 and j >= 56:
+                    block[j] = np.uint8(((length * 8) >> (8 * (j - 56))) & 0xFF)
+                else:
+                    block[j] = np.uint8(0)
+            a, b, cc, d = a0, b0, c0, d0
+            for r in range(64):
+                if r < 16:
+                    f = np.uint32((b & cc) | (~b & d))
+                    g = r
+                elif r < 32:
+                    f = np.uint32((d & b) | (~d & cc))
+                    g = (5 * r + 1) & 15
+                elif r < 48:
+                    f = np.uint32(b ^ cc ^ d)
+                    g = (3 * r + 5) & 15
+                else:
+                    f = np.uint32(cc ^ (b | np.uint32(~d)))
+                    g = (7 * r) & 15
+                f = np.uint32(f + a + sines[r] + _u32(block, 4 * g))
+                a, d, cc = d, cc, b
+                b = np.uint32(b + np.uint32((f << shifts[r]) | (f >> (np.uint32(32) - shifts[r]))))
+            a0, b0 = np.uint32(a0 + a), np.uint32(b0 + b)
+            c0, d0 = np.uint32(c0 + cc), np.uint32(d0 + d)
+        out[c] = np.int64(np.uint64(a0) | np.uint64(b0) << np.uint64(32))

@@ -1,0 +1,228 @@
+"""Numba kernels of key order: words of strings, comparison of neighbours, search in sorted keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from lakeidx.codec.jit import kernel, load_u64, store_u64
+
+# Escapes of byte strings inside a longer key: 00 -> 01 01, 01 -> 01 02, and 00 ends the string.
+ESCAPE = 1
+# 1,024 counters of a digit and the lines they write to stay in the first two caches.
+DIGIT_BITS = 10
+
+
+@numba.njit
+def _swapped(word: Any) -> Any:
+    """Return the bytes of a u64 in reverse, so that unsigned order is the order of the bytes."""
+    word = (word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | (word >> np.uint64(8)) & np.uint64(
+        0x00FF00FF00FF00FF
+    )
+    word = (word & np.uint64(0x0000FFFF0000FFFF)) << np.uint64(16) | (word >> np.uint64(16)) & np.uint64(
+        0x0000FFFF0000FFFF
+    )
+    return word << np.uint64(32) | word >> np.uint64(32)
+
+
+@numba.njit
+def _big_endian_at(data: Any, at: Any, end: Any) -> Any:
+    """Return up to 8 bytes of ``data[at:end]`` as a big-endian u64, zero-filled at the end."""
+    if at + 8 <= end:
+        return _swapped(load_u64(data, at))
+    word = np.uint64(0)
+    for b in range(end - at):
+        word |= np.uint64(data[at + b]) << np.uint64(56 - 8 * b)
+    return word
+
+
+@kernel
+def string_words(data: Any, starts: Any, lengths: Any, rows: Any, skip: Any, out: Any) -> None:
+    """Fill out uint64[m] with bytes skip..skip+7 of string rows[j], big endian, zero-filled."""
+    for j in range(len(rows)):
+        i = rows[j]
+        if lengths[i] > skip:
+            out[j] = _big_endian_at(data, starts[i] + skip, starts[i] + lengths[i])
+        else:
+            out[j] = 0
+
+
+@numba.njit
+def compare_bytes(a: Any, a_at: Any, a_end: Any, b: Any, b_at: Any, b_end: Any) -> Any:
+    """Return unsigned order of two byte strings: -1, 0 or 1."""
+    while a_at < a_end and b_at < b_end:
+        x, y = _big_endian_at(a, a_at, a_end), _big_endian_at(b, b_at, b_end)
+        if x != y:
+            return -1 if x < y else 1
+        a_at += 8
+        b_at += 8
+    rest = (a_end - a_at) - (b_end - b_at)
+    return -1 if rest < 0 else 1 if rest > 0 else 0
+
+
+@kernel
+def compare_neighbours(data: Any, starts: Any, lengths: Any, out: Any) -> None:
+    """Fill out int8[n - 1] with the order of string i and string i + 1."""
+    for i in range(len(out)):
+        out[i] = compare_bytes(
+            data, starts[i], starts[i] + lengths[i], data, starts[i + 1], starts[i + 1] + lengths[i + 1]
+        )
+
+
+@numba.njit
+def _has_escapes(word: Any) -> Any:
+    """Return whether one of the 8 bytes is 00 or 01."""
+    borrow = word - np.uint64(0x0202020202020202)
+    return borrow & ~word & np.uint64(0x8080808080808080) != 0
+
+
+@kernel
+def escaped_sizes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
+    """Add the size of each escaped string, end mark included, to out int64[n]."""
+    for i in range(len(out)):
+        at, end = starts[i], starts[i] + lengths[i]
+        size = lengths[i] + 1
+        while at < end:
+            if at + 8 <= end and not _has_escapes(load_u64(data, at)):
+                at += 8
+            else:
+                size += data[at] <= ESCAPE
+                at += 1
+        out[i] += size
+
+
+@kernel
+def put_escaped(out: Any, cursor: Any, data: Any, starts: Any, lengths: Any) -> None:
+    """Write escaped strings and their end marks at the cursor, and advance it."""
+    for i in range(len(cursor)):
+        at, end, to = starts[i], starts[i] + lengths[i], cursor[i]
+        while at < end:
+            if at + 8 <= end and not _has_escapes(load_u64(data, at)):
+                store_u64(out, to, load_u64(data, at))
+                at += 8
+                to += 8
+                continue
+            byte = data[at]
+            if byte <= ESCAPE:
+                out[to] = ESCAPE
+                to += 1
+                byte += np.uint8(1)
+            out[to] = byte
+            at += 1
+            to += 1
+        out[to] = 0
+        cursor[i] = to + 1
+
+
+@kernel
+def gather_bits(values: Any, runs: Any, out: Any) -> None:
+    """Fill out uint64[n] with runs of bits of each value moved together; runs uint64[r, 3] = (from, mask, to)."""
+    for i in range(len(values)):
+        out[i] = 0
+    for r in range(len(runs)):
+        source, mask, target = runs[r, 0], runs[r, 1], runs[r, 2]
+        for i in range(len(values)):
+            out[i] |= (values[i] >> source & mask) << target
+
+
+@kernel
+def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
+    """Sort uint64[n] by `bits` bits from bit `shift` on, stably; returns whether the result is in `other`."""
+    n = len(keys)
+    passes = (bits + DIGIT_BITS - 1) // DIGIT_BITS
+    width = (bits + passes - 1) // passes
+    mask = np.uint64((1 << width) - 1)
+    counts: Any = np.zeros((passes, 1 << width), np.int64)
+    for i in range(n):
+        rest = keys[i] >> np.uint64(shift)
+        for p in range(passes):
+            counts[p, np.intp(rest & mask)] += 1
+            rest >>= np.uint64(width)
+    source, target = keys, other
+    swapped = False
+    for p in range(passes):
+        at = counts[p]
+        total: Any = 0
+        for digit in range(1 << width):
+            count = at[digit]
+            at[digit] = total
+            total += count
+        down = np.uint64(shift + p * width)
+        for i in range(n):
+            key = source[i]
+            place = np.intp(key >> down & mask)
+            target[at[place]] = key
+            at[place] += 1
+        source, target = target, source
+        swapped = not swapped
+    return swapped
+
+
+@numba.njit
+def _is_before(
+    words: Any,
+    data: Any,
+    offsets: Any,
+    i: Any,
+    probe_words: Any,
+    probe_data: Any,
+    probe_offsets: Any,
+    j: Any,
+    exact: Any,
+) -> Any:
+    """Return whether key i lies before probe j (2), equals it (1) or lies after it (0)."""
+    for k in range(words.shape[1]):
+        if words[i, k] != probe_words[j, k]:
+            return 2 if words[i, k] < probe_words[j, k] else 0
+    if exact:
+        return 1
+    return 1 - compare_bytes(data, offsets[i], offsets[i + 1], probe_data, probe_offsets[j], probe_offsets[j + 1])
+
+
+@kernel
+def search_keys(
+    words: Any,
+    data: Any,
+    offsets: Any,
+    probe_words: Any,
+    probe_data: Any,
+    probe_offsets: Any,
+    exact: Any,
+    or_equal: Any,
+    out: Any,
+) -> None:
+    """Fill out int64[m] with how many sorted keys lie before probe j, equal ones too with `or_equal`.
+
+    words uint64[n, w] decide; where they are equal and not `exact`, the byte strings ``data[offsets[i]:offsets[i + 1]]``.
+    Each search starts from the answer before it and doubles its steps: cheap when the probes are sorted too.
+    """
+    n, at = len(words), 0
+    least = 1 if or_equal else 2
+    for j in range(len(probe_words)):
+        lo, hi = 0, n
+        if at < n and _is_before(words, data, offsets, at, probe_words, probe_data, probe_offsets, j, exact) >= least:
+            lo, step = at + 1, 1
+            while lo + step <= n:
+                p = lo + step - 1
+                if _is_before(words, data, offsets, p, probe_words, probe_data, probe_offsets, j, exact) < least:
+                    hi = p
+                    break
+                lo = p + 1
+                step *= 2
+        elif (
+            at == 0
+            or _is_before(words, data, offsets, at - 1, probe_words, probe_data, probe_offsets, j, exact) >= least
+        ):
+            lo = hi = at
+        else:
+            hi = at - 1
+        while lo < hi:
+            mid = (lo + hi) >> 1
+            if _is_before(words, data, offsets, mid, probe_words, probe_data, probe_offsets, j, exact) >= least:
+                lo = mid + 1
+            else:
+                hi = mid
+        out[j] = lo
+        at = lo

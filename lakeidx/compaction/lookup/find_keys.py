@@ -1,0 +1,157 @@
+"""Where the keys of level-0 files are in the files of higher levels: sorted key columns met with sorted key columns.
+
+A level's files are in key order, and so is each level-0 file. The key columns of a level are read once, batch by batch, and each
+batch is met with the batches of every level-0 file that reach into it: a binary search per key, nothing per row outside kernels.
+Files whose key range no level-0 file touches are not opened.
+
+source   org.apache.paimon.mergetree.LookupLevels#lookup, release 1.4.2, which asks a lookup file for one key at a time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
+from lakeidx.compaction.bucket import BucketReader
+from lakeidx.compaction.pick import LevelRun
+from lakeidx.data.positions import sorted_positions
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.table.intervals import rank_files
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKeys:
+    """Positions by data file name, int64[k] rising.
+
+    above   in files of higher levels: rows, not deleted, whose key is in one of the level-0 files
+    known   in level-0 files: rows whose key is, not deleted, in a higher level
+    """
+
+    above: dict[str, Int64s] = field(default_factory=dict)
+    known: dict[str, Int64s] = field(default_factory=dict)
+
+
+def find_keys_above(
+    reader: BucketReader, schema: TableSchema, new: Sequence[DataFileMeta], above: Sequence[LevelRun]
+) -> FoundKeys:
+    """Find the keys of level-0 files in higher levels.
+
+    new      level-0 files, any order
+    above    runs of the levels to look in
+    memory   a batch of keys per level-0 file, one of the level, and the positions found
+    errors   those of reading data files
+    """
+    hits: dict[str, list[Int64s]] = {}
+    for run in above:
+        files = _touched(run.files, new, schema)
+        if not files:
+            continue
+        heads = [h for h in (_Head(reader, schema, f) for f in new) if h.advance()]
+        for file in files:
+            deleted = reader.deleted(file)
+            gone = None if deleted is None else sorted_positions(deleted)
+            for first, keys in _key_batches(reader, schema, file):
+                if not heads:
+                    break
+                alive = None if gone is None else _alive(gone, first, len(keys))
+                found = _meet(keys, alive, heads, hits)
+                if len(found):
+                    hits.setdefault(file.file_name, []).append(found + first)
+                heads = [h for h in heads if not h.is_done]
+    out = FoundKeys()
+    names = {f.file_name for f in new}
+    for name, parts in hits.items():
+        positions = np.concatenate(parts)
+        if name in names:
+            # More than one level may have a key.
+            out.known[name] = sorted_distinct(positions)
+        else:
+            out.above[name] = positions
+    return out
+
+
+class _Head:
+    """The batch of keys of one level-0 file that is being met."""
+
+    def __init__(self, reader: BucketReader, schema: TableSchema, file: DataFileMeta) -> None:
+        self.name = file.file_name
+        self._batches = _key_batches(reader, schema, file)
+        self._keys: NormalizedKeys | None = None
+        self._first = self._at = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Nothing left of the file."""
+        return self._keys is None
+
+    def advance(self) -> bool:
+        """Go to the next batch; False at the end of the file."""
+        self._first, self._keys = next(self._batches, (0, None))
+        self._at = 0
+        return self._keys is not None
+
+    def take_until(self, last: NormalizedKeys) -> Iterator[tuple[int, NormalizedKeys]]:
+        """Yield the keys up to `last`, it included, with the position of the first of them."""
+        while self._keys is not None:
+            rest = self._keys.slice(self._at, len(self._keys))
+            count = int(search_sorted(rest, last, side="right")[0])
+            if count:
+                yield self._first + self._at, rest.slice(0, count)
+            if count < len(rest):
+                self._at += count
+                return
+            self.advance()
+
+
+def _meet(
+    keys: NormalizedKeys, alive: npt.NDArray[np.bool_] | None, heads: Sequence[_Head], hits: dict[str, list[Int64s]]
+) -> Int64s:
+    """Find the keys of level-0 files in a batch of a higher level; note them, and return where they are in the batch."""
+    last = keys.slice(len(keys) - 1, len(keys))
+    met = np.zeros(len(keys), np.bool_)
+    for head in heads:
+        for first, probe in head.take_until(last):
+            at = find_sorted(keys, probe)
+            there = np.flatnonzero(at >= 0)
+            if alive is not None:
+                there = there[alive[at[there]]]
+            if len(there):
+                hits.setdefault(head.name, []).append(there + first)
+                met[at[there]] = True
+    return np.flatnonzero(met)
+
+
+def _key_batches(reader: BucketReader, schema: TableSchema, file: DataFileMeta) -> Iterator[tuple[int, NormalizedKeys]]:
+    """Yield the keys of a file with the position of the first of them."""
+    position = 0
+    for rows in reader.keys(file):
+        yield position, _keys(rows, schema)
+        position += rows.num_rows
+
+
+def _keys(rows: pa.Table, schema: TableSchema) -> NormalizedKeys:
+    return normalized_keys([rows.column(n) for n in schema.trimmed_primary_keys], schema.key_types)
+
+
+def _alive(gone: Int64s, first: int, rows: int) -> npt.NDArray[np.bool_]:
+    """bool[rows] of the stretch that begins at position `first`: rows that are not deleted."""
+    begin, end = np.searchsorted(gone, (first, first + rows))
+    out = np.ones(rows, np.bool_)
+    out[gone[begin:end] - first] = False
+    return out
+
+
+def _touched(files: Sequence[DataFileMeta], new: Sequence[DataFileMeta], schema: TableSchema) -> list[DataFileMeta]:
+    """Files of a level whose key range a level-0 file reaches into, in key order."""
+    ranked = rank_files([*files, *new], schema.key_types)
+    asked = ranked[len(files) :]
+    return [f.file for f in ranked[: len(files)] if any(f.low <= n.high and n.low <= f.high for n in asked)]

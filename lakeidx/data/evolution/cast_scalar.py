@@ -1,0 +1,284 @@
+"""One value cast as Paimon's Java casts it: the rules behind `lakeidx.data.evolution.cast`, over internal values.
+
+source   org.apache.paimon.casting.*CastRule, org.apache.paimon.utils.BinaryStringUtils, DateTimeUtils, DecimalUtils;
+         release 1.4.2
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+import numpy as np
+
+from lakeidx.codec.values import map_types
+from lakeidx.data.evolution.java_text import (
+    date_text,
+    double_text,
+    float_text,
+    parse_date,
+    parse_time,
+    parse_timestamp,
+    time_text,
+    timestamp_text,
+)
+from lakeidx.errors import UnsupportedError
+from lakeidx.types import BYTES_ROOTS, INT_ROOTS, MAX_LENGTH, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
+
+Cast = Callable[[Any], Any]
+
+_WIDE = Context(prec=400)
+_BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
+_NUMBERS = INT_ROOTS | {Root.FLOAT, Root.DOUBLE, Root.DECIMAL}
+_TRUE, _FALSE = frozenset({"t", "true", "y", "yes", "1"}), frozenset({"f", "false", "n", "no", "0"})
+_WHOLE = re.compile(r"([+-]?)([0-9]*)(?:\.[0-9]*)?", re.ASCII)
+_MS_PER_DAY = 86_400_000
+_STRING = DataType(Root.VARCHAR, length=MAX_LENGTH)
+
+
+def scalar_cast(old: DataType, new: DataType) -> Cast:
+    """Return the function that casts one non-null internal value; it gives None for a decimal that does not fit.
+
+    errors   UnsupportedError when Paimon has no such cast; the function raises ValueError for text that does not parse
+    """
+    found = _find(old, new)
+    if found is None:
+        raise UnsupportedError(f"Paimon has no cast from {old} to {new}")
+    return found
+
+
+def _find(old: DataType, new: DataType) -> Cast | None:
+    if new.root in STRING_ROOTS:
+        return _to_string(old, new)
+    if old.root in STRING_ROOTS:
+        return _from_string(new)
+    if old.root in BYTES_ROOTS:
+        return _bytes_of(new) if new.root in BYTES_ROOTS else None
+    if old.root is Root.BOOLEAN:
+        return _from_number(DataType(Root.INT), new) if new.root in _NUMBERS else None
+    if old.root in _NUMBERS:
+        return _from_number(old, new)
+    if old.root is Root.DATE:
+        return (lambda v: (v * _MS_PER_DAY, 0)) if new.root in TIMESTAMP_ROOTS else None
+    if old.root is Root.TIME:
+        return (lambda v: (v, 0)) if new.root in TIMESTAMP_ROOTS else None
+    if old.root in TIMESTAMP_ROOTS:
+        return _from_timestamp(new)
+    return None
+
+
+def _from_number(old: DataType, new: DataType) -> Cast | None:
+    if new.root is Root.DECIMAL:
+        return lambda v: fit_decimal(_decimal_of_number(v, old), new)
+    if new.root in INT_ROOTS:
+        bits = _BITS[new.root]
+        if old.root is Root.DECIMAL:
+            return lambda v: wrap(wrap(int(v.to_integral_value(ROUND_DOWN, _WIDE)), 64), bits)
+        if old.root in (Root.FLOAT, Root.DOUBLE):
+            return lambda v: wrap(_saturate(v, 64 if bits == 64 else 32), bits)
+        return lambda v: wrap(int(v), bits)
+    if new.root in (Root.FLOAT, Root.DOUBLE):
+        narrow = _to_float32 if new.root is Root.FLOAT else float
+        return lambda v: narrow(_double_of_decimal(v, old) if old.root is Root.DECIMAL else float(v))
+    if new.root is Root.BOOLEAN:
+        return (lambda v: v != 0) if old.root in INT_ROOTS else None
+    if new.root in TIMESTAMP_ROOTS:
+        return (lambda v: (v * 1000, 0)) if old.root in (Root.INT, Root.BIGINT) else None
+    return None
+
+
+def fit_decimal(value: Decimal, t: DataType) -> Decimal | None:
+    """Round half up to the scale; None when there are more digits than the precision."""
+    rounded = value.quantize(Decimal(1).scaleb(-t.scale), ROUND_HALF_UP, _WIDE)
+    return None if abs(rounded).scaleb(t.scale, _WIDE) >= 10**t.precision else rounded
+
+
+def wrap(value: int, bits: int) -> int:
+    """Return the low bits of a whole number, signed."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def _to_float32(value: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def _saturate(value: float, bits: int) -> int:
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return 0 if math.isnan(value) else low if value <= low else high if value >= high else int(value)
+
+
+def _decimal_of_number(value: Any, old: DataType) -> Decimal:
+    if isinstance(value, Decimal):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is not a decimal number")
+        # Java goes by the text of the double; a FLOAT is widened to double first.
+        return Decimal(double_text(value))
+    return Decimal(int(value))
+
+
+def _double_of_decimal(value: Decimal, old: DataType) -> float:
+    if old.precision <= 18:
+        return float(int(value.scaleb(old.scale, _WIDE))) / float(10**old.scale)
+    return float(value)
+
+
+def _from_timestamp(new: DataType) -> Cast | None:
+    if new.root is Root.DATE:
+        return lambda v: v[0] // _MS_PER_DAY
+    if new.root is Root.TIME:
+        return lambda v: v[0] % _MS_PER_DAY
+    if new.root in (Root.INT, Root.BIGINT):
+        bits = _BITS[new.root]
+        return lambda v: wrap(v[0] // 1000 if v[0] >= 0 else -(-v[0] // 1000), bits)
+    if new.root in TIMESTAMP_ROOTS:
+        return lambda v: truncate_timestamp(v, new.precision)
+    return None
+
+
+def truncate_timestamp(value: tuple[int, int], precision: int) -> tuple[int, int]:
+    """Cut off digits beyond the precision, towards zero in the milliseconds as Java's `%` has it."""
+    millis, nanos = value
+    if precision >= 3:
+        unit = 10 ** (9 - precision) if precision < 9 else 1
+        return millis, nanos - nanos % unit
+    unit = 10 ** (3 - precision)
+    if millis % unit == 0 and nanos == 0:
+        return value
+    return int(math.copysign(abs(millis) - abs(millis) % unit, millis)), 0
+
+
+def _to_string(old: DataType, new: DataType) -> Cast | None:
+    unbounded = new.root is Root.VARCHAR and new.length == MAX_LENGTH
+    if old.root in (Root.DATE, Root.TIME) or old.root in TIMESTAMP_ROOTS:
+        return _temporal_text(old) if unbounded else None
+    text = _text_of(old)
+    if text is None or old.root in BYTES_ROOTS or old.is_nested:
+        return text
+    return lambda v: fit_text(text(v), new)
+
+
+def fit_text(text: str, t: DataType) -> str:
+    """Cut to the length; CHAR is padded with blanks."""
+    if len(text) > t.length:
+        return text[: t.length]
+    return text.ljust(t.length) if t.root is Root.CHAR else text
+
+
+def _temporal_text(old: DataType) -> Cast:
+    if old.root is Root.DATE:
+        return date_text
+    if old.root is Root.TIME:
+        return lambda v: time_text(v, old.precision)
+    return lambda v: timestamp_text(v, old.precision)
+
+
+def _text_of(old: DataType) -> Cast | None:
+    if old.root in STRING_ROOTS:
+        return lambda v: v
+    if old.root is Root.BOOLEAN:
+        return lambda v: "true" if v else "false"
+    if old.root in INT_ROOTS:
+        return str
+    if old.root is Root.DECIMAL:
+        return lambda v: f"{v:f}"
+    if old.root is Root.FLOAT:
+        return float_text
+    if old.root is Root.DOUBLE:
+        return double_text
+    if old.root in BYTES_ROOTS:
+        return lambda v: v.decode("utf-8", "replace")
+    return _nested_text(old)
+
+
+def _nested_text(old: DataType) -> Cast | None:
+    if old.root is Root.ARRAY:
+        assert old.element is not None
+        element = _part_text(old.element)
+        return lambda v: f"[{', '.join(element(e) for e in v)}]"
+    if old.root is Root.MAP:
+        key, item = (_part_text(t) for t in map_types(old))
+        return lambda v: f"{{{', '.join(f'{key(k)} -> {item(e)}' for k, e in v)}}}"
+    if old.root is Root.ROW:
+        parts = [_part_text(f.type) for f in old.fields]
+        return lambda v: f"{{{', '.join(p(e) for p, e in zip(parts, v, strict=True))}}}"
+    return None
+
+
+def _part_text(t: DataType) -> Cast:
+    convert = scalar_cast(t, _STRING)
+    return lambda v: "null" if v is None else convert(v)
+
+
+def _from_string(new: DataType) -> Cast | None:
+    if new.root in BYTES_ROOTS:
+        fit = _bytes_of(new)
+        return lambda v: fit(v.encode())
+    if new.root is Root.BOOLEAN:
+        return _parse_bool
+    if new.root in INT_ROOTS:
+        return lambda v: parse_whole(v, _BITS[new.root])
+    if new.root is Root.FLOAT:
+        return lambda v: _to_float32(_parse_double(v))
+    if new.root is Root.DOUBLE:
+        return _parse_double
+    if new.root is Root.DECIMAL:
+        return lambda v: fit_decimal(_parse_decimal(v), new)
+    if new.root is Root.DATE:
+        return parse_date
+    if new.root is Root.TIME:
+        return parse_time
+    if new.root in TIMESTAMP_ROOTS:
+        return lambda v: parse_timestamp(v, new)
+    return None
+
+
+def _bytes_of(new: DataType) -> Cast:
+    if new.root is Root.BINARY:
+        return lambda v: v[: new.length].ljust(new.length, b"\x00")
+    return lambda v: v[: new.length]
+
+
+def _parse_bool(text: str) -> bool:
+    word = text.lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ValueError(f"{text!r} is not a BOOLEAN")
+
+
+def parse_whole(text: str, bits: int) -> int:
+    """Parse a whole number; a fraction is allowed and cut off."""
+    m = _WHOLE.fullmatch(text)
+    if m is None or not text.lstrip("+-"):
+        raise ValueError(f"{text!r} is not a whole number")
+    value = int(m[2] or 0) * (-1 if m[1] == "-" else 1)
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise ValueError(f"{text!r} does not fit {bits} bits")
+    return value
+
+
+def _parse_double(text: str) -> float:
+    word = text.strip()
+    if word in ("NaN", "+NaN", "-NaN"):
+        return math.nan
+    if word in ("Infinity", "+Infinity", "-Infinity"):
+        return -math.inf if word[0] == "-" else math.inf
+    if word[-1:] in "dDfF":
+        word = word[:-1]
+    if "_" in word or not word or word.lower().lstrip("+-")[:1] not in "0123456789.":
+        raise ValueError(f"{text!r} is not a number")
+    return float(word)
+
+
+def _parse_decimal(text: str) -> Decimal:
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) is None:
+        raise ValueError(f"{text!r} is not a decimal number")
+    return Decimal(text)

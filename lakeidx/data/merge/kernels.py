@@ -1,0 +1,128 @@
+"""Kernels that merge sorted streams of keys. Keys are `NormalizedKeys`: words first, then, when not exact, byte strings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from lakeidx.codec.jit import kernel
+from lakeidx.codec.order.kernels import compare_bytes
+
+
+@numba.njit(inline="always")
+def _order(words: Any, data: Any, offsets: Any, exact: Any, i: Any, j: Any) -> Any:
+    """Compare keys i and j: negative, 0 or positive."""
+    for k in range(words.shape[1]):
+        a, b = words[i, k], words[j, k]
+        if a != b:
+            return -1 if a < b else 1
+    if exact:
+        return 0
+    return compare_bytes(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1])
+
+
+@kernel
+def is_rising(words: Any, data: Any, offsets: Any, exact: Any) -> Any:
+    """Return whether every key is greater than the one before it."""
+    for i in range(1, len(words)):  # noqa: SIM110 - a kernel has no generators
+        if _order(words, data, offsets, exact, i - 1, i) >= 0:
+            return False
+    return True
+
+
+@kernel
+def merge_two(words: Any, data: Any, offsets: Any, exact: Any, a: Any, b: Any, out: Any) -> None:
+    """Merge row numbers a and b, each in key order, into out; of equal keys those of a come first."""
+    i = j = k = 0
+    while i < len(a) and j < len(b):
+        if _order(words, data, offsets, exact, a[i], b[j]) <= 0:
+            out[k] = a[i]
+            i += 1
+        else:
+            out[k] = b[j]
+            j += 1
+        k += 1
+    while i < len(a):
+        out[k] = a[i]
+        i += 1
+        k += 1
+    while j < len(b):
+        out[k] = b[j]
+        j += 1
+        k += 1
+
+
+@kernel
+def mark_starts(words: Any, data: Any, offsets: Any, exact: Any, order: Any, out: Any) -> Any:
+    """Fill out int64 with the places in `order` (rows in key order) where a new key begins; return how many."""
+    count = 0
+    for k in range(len(order)):
+        if k == 0 or _order(words, data, offsets, exact, order[k - 1], order[k]) != 0:
+            out[count] = k
+            count += 1
+    return count
+
+
+@kernel
+def pick_last(order: Any, starts: Any, sequences: Any, kinds: Any, out: Any) -> None:
+    """Fill out int64[g] with the last of each key's rows: greatest sequence number, an add after a retract.
+
+    order      int64[n]: rows in key order; starts int64[g]: where each key begins in it
+    sequences  int64 and kinds int8 by row. Of rows equal in both the later in `order` wins
+    """
+    for g in range(len(starts)):
+        end = starts[g + 1] if g + 1 < len(starts) else len(order)
+        best = order[starts[g]]
+        for k in range(starts[g] + 1, end):
+            row = order[k]
+            tie = sequences[row] == sequences[best]
+            if sequences[row] > sequences[best] or (tie and (kinds[row] & 1) <= (kinds[best] & 1)):
+                best = row
+        out[g] = best
+
+
+@kernel
+def sort_groups(order: Any, starts: Any, sequences: Any, kinds: Any) -> None:
+    """Sort each key's rows of `order` (in place) by sequence number, retracts before adds, otherwise stable."""
+    for g in range(len(starts)):
+        begin = starts[g]
+        end = starts[g + 1] if g + 1 < len(starts) else len(order)
+        for k in range(begin + 1, end):
+            row = order[k]
+            at = k
+            while at > begin:
+                before = order[at - 1]
+                later = sequences[before] > sequences[row] or (
+                    sequences[before] == sequences[row] and (kinds[before] & 1) < (kinds[row] & 1)
+                )
+                if not later:
+                    break
+                order[at] = before
+                at -= 1
+            order[at] = row
+
+
+@kernel
+def stretches(rows: Any, out_begin: Any, out_length: Any) -> Any:
+    """Find stretches of consecutive rows as (begin, length) pairs; returns their number, at most the outputs' length."""
+    count = 0
+    k = 0
+    while k < len(rows):
+        begin = rows[k]
+        length = 1
+        while k + length < len(rows) and rows[k + length] == begin + length:
+            length += 1
+        if count == len(out_begin):
+            return count + 1
+        out_begin[count] = begin
+        out_length[count] = length
+        count += 1
+        k += length
+    return count
+
+
+def empty_rows() -> Any:
+    """Return the byte-string arguments of exact keys."""
+    return np.zeros(0, np.uint8), np.zeros(1, np.int64)

@@ -1,0 +1,382 @@
+"""Sorted runs of one bucket merged into one stream of rows, memory bounded by a batch per run.
+
+How: of every run one batch is at hand. The smallest of their last keys is the *cut*: all rows up to it are complete, so they
+are merged by key (`merge_two`, a pass per run), grouped by equal keys, and the groups resolved: a key with one record keeps it
+as it is (Paimon never calls the merge function for it), the others go through the merge engine. Where only one run has rows
+up to the cut they pass through as slices. Nothing happens per row outside kernels.
+
+source   org.apache.paimon.mergetree.compact.SortMergeReaderWithMinHeap, ReducerMergeFunctionWrapper,
+         org.apache.paimon.mergetree.DropDeleteReader; release 1.4.2
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.codec.jit import frozen
+from lakeidx.codec.order.key import argsort_keys
+from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.data.engines import MergeEngine, make_engine
+from lakeidx.data.engines.deduplicate import DeduplicateEngine
+from lakeidx.data.level_column import LEVEL, merges_by_level, newest_above_0
+from lakeidx.data.merge.changelog import Changelog
+from lakeidx.data.merge.kernels import empty_rows, is_rising, mark_starts, merge_two, pick_last, sort_groups
+from lakeidx.data.merge.sort import merge_order, sequence_columns
+from lakeidx.data.rows import gather_rows
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from lakeidx.types import DataType, Root
+
+Int64s = npt.NDArray[np.int64]
+Int8s = npt.NDArray[np.int8]
+
+KeyBuffers: TypeAlias = tuple[npt.NDArray[np.uint64], Any, Any, bool]
+
+_BIGINT = DataType(Root.BIGINT, nullable=False)
+
+
+def merge_sorted_runs(
+    runs: Sequence[Iterable[pa.Table]],
+    schema: TableSchema,
+    engine: MergeEngine | None = None,
+    *,
+    drop_deletes: bool = False,
+    shortcut: bool = True,
+    changelog: Changelog | None = None,
+) -> Iterator[pa.Table]:
+    """Merge sorted runs of one bucket.
+
+    runs          each gives KV tables in key order, no key twice; all of one Arrow schema, which may leave columns out but
+                  not the system columns, the trimmed primary key, the sequence fields nor what the engine requires. With
+                  the column LEVEL (`lakeidx.data.level_column`) the merge goes by it where the table requests that; it is
+                  not given back
+    engine        default: the one the table's options request
+    drop_deletes  leave out rows whose kind is -U or -D after the merge
+    shortcut      keep a key's only record as it is; False (lookup compactions) sends it through the engine
+    changelog     gets the changes of the keys, deletes that are left out among them; the runs then have the column LEVEL
+    returns       KV tables in key order, each key at most once; never an empty one
+    errors        CorruptFileError for a run that is not in key order; InvalidInputError for what the engine cannot merge
+    memory        a batch per run, their keys, and the merged rows up to the next cut
+    """
+    merger = _Merger(
+        schema, engine or make_engine(schema), drop_deletes=drop_deletes, shortcut=shortcut, changelog=changelog
+    )
+    heads = [h for h in (_Head(i, iter(run), schema) for i, run in enumerate(runs)) if h.advance()]
+    while heads:
+        if len(heads) == 1:
+            parts = [heads[0].take_rest()]
+        else:
+            cut = min((h.last_key() for h in heads), key=_sort_key)
+            parts = [p for p in (h.take_until(cut) for h in heads) if p is not None]
+        merged = merger.merge(parts)
+        if merged.num_rows:
+            yield merged
+        heads = [h for h in heads if not h.is_empty or h.advance()]
+
+
+def merge_rows(
+    kv: pa.Table, schema: TableSchema, engine: MergeEngine | None = None, *, drop_deletes: bool = False
+) -> pa.Table:
+    """Sort the rows of one bucket and merge those of equal keys: what a writer flushes.
+
+    kv       rows in any order, `_SEQUENCE_NUMBER` in order of arrival
+    returns  a KV table in key order, each key at most once
+    errors   InvalidInputError for a null in a key column, and what the engine cannot merge
+    """
+    if kv.num_rows == 0:
+        return kv
+    order = merge_order(kv, schema)
+    keys = normalized_keys([kv.column(k) for k in schema.trimmed_primary_keys], schema.key_types)
+    starts = _starts(_buffers(keys), order)
+    merger = _Merger(schema, engine or make_engine(schema), drop_deletes=drop_deletes, shortcut=True)
+    return merger.resolve([kv], order, starts, keys, ordered=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows of one run that are complete, in key order."""
+
+    table: pa.Table
+    keys: NormalizedKeys
+
+
+class _Head:
+    """The batch of one run that is being consumed."""
+
+    def __init__(self, number: int, batches: Iterator[pa.Table], schema: TableSchema) -> None:
+        self._number = number
+        self._batches = batches
+        self._names = schema.trimmed_primary_keys
+        self._types = schema.key_types
+        self._table: pa.Table | None = None
+        self._keys: NormalizedKeys | None = None
+        self._at = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """No rows left of the batch at hand."""
+        return self._keys is None or self._at == len(self._keys)
+
+    def advance(self) -> bool:
+        """Advance to the next batch; False at the end of the run."""
+        before = self._keys
+        table = next((t for t in self._batches if t.num_rows), None)
+        if table is None:
+            self._table = self._keys = None
+            return False
+        keys = normalized_keys([table.column(n) for n in self._names], self._types)
+        words, data, offsets, exact = _buffers(keys)
+        rising = is_rising(words, data, offsets, exact)
+        if rising and before is not None:
+            joined = _concat_keys([before.slice(len(before) - 1, len(before)), keys.slice(0, 1)])
+            rising = is_rising(*_buffers(joined))
+        if not rising:
+            raise CorruptFileError(
+                f"sorted run {self._number} is not in key order, or holds a key twice: its files overlap"
+            )
+        self._table, self._keys, self._at = table, keys, 0
+        return True
+
+    def last_key(self) -> NormalizedKeys:
+        """Return the greatest key of the batch at hand."""
+        assert self._keys is not None
+        return self._keys.slice(len(self._keys) - 1, len(self._keys))
+
+    def take_rest(self) -> _Part:
+        """Take all rows left of the current batch."""
+        return self._take(len(self._keys or ()))
+
+    def take_until(self, cut: NormalizedKeys) -> _Part | None:
+        """Take rows up to and including a key; None when there are none."""
+        assert self._keys is not None
+        rest = self._keys.slice(self._at, len(self._keys))
+        end = self._at + int(search_sorted(rest, cut, side="right")[0])
+        return self._take(end) if end > self._at else None
+
+    def _take(self, end: int) -> _Part:
+        assert self._table is not None
+        assert self._keys is not None
+        begin, self._at = self._at, end
+        return _Part(self._table.slice(begin, end - begin), self._keys.slice(begin, end))
+
+
+class _Merger:
+    """Resolves the rows of equal keys."""
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        engine: MergeEngine,
+        *,
+        drop_deletes: bool,
+        shortcut: bool,
+        changelog: Changelog | None = None,
+    ) -> None:
+        self._schema = schema
+        self._changelog = changelog
+        self._by_level = merges_by_level(schema)
+        self._engine = engine
+        self._drop_deletes = drop_deletes
+        self._shortcut = shortcut
+        # The last row wins and nothing is computed: rows need not be put in order nor copied twice.
+        self._keep_last = isinstance(engine, DeduplicateEngine) and not schema.table_options.ignore_delete
+        self._by_sequence = not schema.table_options.sequence_field
+
+    def merge(self, parts: Sequence[_Part]) -> pa.Table:
+        """Merge the rows of several runs into one table in key order."""
+        tables, levels = _without_levels([p.table for p in parts])
+        if len(parts) == 1 and (self._shortcut or self._keep_last):
+            rows = np.arange(tables[0].num_rows)
+            return self._given(tables, rows, rows, rows, _kinds(tables), levels)
+        keys = _concat_keys([p.keys for p in parts])
+        buffers = _buffers(keys)
+        order = _merge_parts([len(p.keys) for p in parts], buffers)
+        return self.resolve(tables, order, _starts(buffers, order), keys, ordered=False, levels=levels)
+
+    def resolve(
+        self,
+        tables: Sequence[pa.Table],
+        order: Int64s,
+        starts: Int64s,
+        keys: NormalizedKeys,
+        *,
+        ordered: bool,
+        levels: Int8s | None = None,
+    ) -> pa.Table:
+        """Resolve the versions of each key to one row.
+
+        order    int64[n]: rows of the tables laid end to end, by key; `ordered`: in full merge order
+        starts   int64[g]: where each key begins in `order`
+        keys     of the rows of the tables laid end to end
+        levels   int8[n]: their levels, where merging goes by them
+        """
+        kinds = _kinds(tables)
+        if self._keep_last and (ordered or self._by_sequence):
+            if len(starts) == len(order):
+                chosen = order
+            elif ordered:
+                chosen = order[np.append(starts[1:], len(order)) - 1]
+            else:
+                chosen = np.empty(len(starts), np.int64)
+                pick_last(frozen(order), frozen(starts), frozen(_sequences(tables)), frozen(kinds), chosen)
+            return self._given(tables, order, starts, chosen, kinds, levels)
+        lengths = np.diff(np.append(starts, len(order)))
+        alone = lengths == 1 if self._shortcut else np.zeros(len(starts), np.bool_)
+        if alone.all():
+            return self._given(tables, order, starts, order[starts], kinds, levels)
+        if not ordered:
+            order = self._merge_order(tables, order, starts, lengths, kinds)
+        return self._through_engine(tables, order, starts, alone, lengths, keys, kinds, levels)
+
+    def _through_engine(
+        self,
+        tables: Sequence[pa.Table],
+        order: Int64s,
+        starts: Int64s,
+        alone: npt.NDArray[np.bool_],
+        lengths: Int64s,
+        keys: NormalizedKeys,
+        kinds: Int8s,
+        levels: Int8s | None,
+    ) -> pa.Table:
+        together = ~np.repeat(alone, lengths)
+        group_starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[~alone])[:-1]))
+        rows, shortcut = order[together], self._shortcut
+        if levels is not None and self._by_level:
+            # Also a record that is left alone goes through the engine, as Java counts records before it leaves some out.
+            rows, group_starts = newest_above_0(rows, group_starts, levels[rows])
+            shortcut = False
+        merged = self._engine.merge(gather_rows(tables, rows), group_starts, shortcut=shortcut)
+        # Rows by key: the single ones where they are, the merged ones behind all tables.
+        total = sum(t.num_rows for t in tables)
+        chosen = np.full(len(starts), -1, np.int64)
+        chosen[alone] = order[starts[alone]]
+        places = np.flatnonzero(~alone)
+        if merged.num_rows != len(places):
+            found = normalized_keys(
+                [merged.column(k) for k in self._schema.trimmed_primary_keys], self._schema.key_types
+            )
+            places = places[find_sorted(_take_keys(keys, order[starts[~alone]]), found)]
+        chosen[places] = total + np.arange(merged.num_rows)
+        parts = [*tables, merged.cast(tables[0].schema) if merged.schema != tables[0].schema else merged]
+        return self._given(parts, order, starts, chosen, np.concatenate((kinds, _kinds([merged]))), levels)
+
+    def _merge_order(
+        self, tables: Sequence[pa.Table], order: Int64s, starts: Int64s, lengths: Int64s, kinds: Int8s
+    ) -> Int64s:
+        """Reorder `order` so that the rows of each key are in merge order."""
+        if self._by_sequence:
+            order = order.copy()
+            sort_groups(order, frozen(starts), frozen(_sequences(tables)), frozen(kinds))
+            return order
+        several = np.repeat(lengths > 1, lengths)
+        rows = order[several]
+        names = [SEQUENCE_NUMBER, VALUE_KIND, *self._schema.table_options.sequence_field]
+        few = gather_rows([t.select(list(dict.fromkeys(names))) for t in tables], rows)
+        columns, types = sequence_columns(few, self._schema)
+        groups = np.repeat(np.arange(len(lengths)), lengths)[several]
+        within = argsort_keys([pa.array(groups), *columns], [_BIGINT, *types])
+        order = order.copy()
+        order[several] = rows[within]
+        return order
+
+    def _given(
+        self,
+        tables: Sequence[pa.Table],
+        order: Int64s,
+        starts: Int64s,
+        chosen: Int64s,
+        kinds: Int8s,
+        levels: Int8s | None,
+    ) -> pa.Table:
+        """Gather the rows that keys are merged to (-1: none), and tell the changelog."""
+        if self._changelog is not None and len(starts):
+            assert levels is not None, "a changelog goes by the levels of the rows"
+            self._changelog.add(tables, levels, order, starts, chosen, kinds)
+        rows = chosen if len(chosen) == 0 or chosen.min() >= 0 else chosen[chosen >= 0]
+        if self._drop_deletes:
+            keep = (kinds[rows] & 1) == 0
+            if not keep.all():
+                rows = rows[keep]
+        return gather_rows(tables, rows)
+
+
+def _merge_parts(lengths: Sequence[int], buffers: KeyBuffers) -> Int64s:
+    """Merge the rows of sorted parts laid end to end; the two shortest streams are merged first. Earlier parts first on ties."""
+    words, data, offsets, exact = buffers
+    bounds = np.cumsum([0, *lengths])
+    heap: list[tuple[int, int, Int64s]] = []
+    for i, length in enumerate(lengths):
+        heapq.heappush(heap, (length, i, frozen(np.arange(bounds[i], bounds[i + 1]))))
+    while len(heap) > 1:
+        (n, i, a), (m, j, b) = heapq.heappop(heap), heapq.heappop(heap)
+        if j < i:
+            a, b = b, a
+        out = np.empty(n + m, np.int64)
+        merge_two(words, data, offsets, exact, a, b, out)
+        heapq.heappush(heap, (n + m, min(i, j), frozen(out)))
+    return heap[0][2]
+
+
+def _starts(buffers: KeyBuffers, order: Int64s) -> Int64s:
+    out = np.empty(len(order), np.int64)
+    words, data, offsets, exact = buffers
+    return out[: mark_starts(words, data, offsets, exact, frozen(order), out)]
+
+
+def _buffers(keys: NormalizedKeys) -> KeyBuffers:
+    """Return the arguments by which kernels take keys."""
+    data, offsets = (keys.rows.data, keys.rows.offsets) if keys.rows is not None else empty_rows()
+    return frozen(keys.words), frozen(data), frozen(offsets), keys.exact
+
+
+def _concat_keys(parts: Sequence[NormalizedKeys]) -> NormalizedKeys:
+    if len(parts) == 1:
+        return parts[0]
+    words = np.concatenate([p.words for p in parts])
+    rows = [p.rows for p in parts if p.rows is not None]
+    return NormalizedKeys(words, _concat_rows(rows) if rows else None)
+
+
+def _concat_rows(parts: Sequence[RowBytes]) -> RowBytes:
+    offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)
+    np.cumsum(np.concatenate([p.lengths for p in parts]), out=offsets[1:])
+    return RowBytes(np.concatenate([p.flat for p in parts]), offsets)
+
+
+def _take_keys(keys: NormalizedKeys, rows: Int64s) -> NormalizedKeys:
+    if keys.rows is None:
+        return NormalizedKeys(keys.words[rows], None)
+    return NormalizedKeys(keys.words[rows], RowBytes.from_arrow(keys.rows.to_arrow().take(pa.array(rows))))
+
+
+def _sort_key(key: NormalizedKeys) -> tuple[bytes, bytes]:
+    """Encode one key as bytes that sort as it does."""
+    return key.words[0].astype(">u8").tobytes(), b"" if key.rows is None else key.rows[0]
+
+
+def _without_levels(tables: Sequence[pa.Table]) -> tuple[Sequence[pa.Table], Int8s | None]:
+    if LEVEL not in tables[0].column_names:
+        return tables, None
+    return [t.drop_columns([LEVEL]) for t in tables], _joined([t.column(LEVEL) for t in tables], np.int8)
+
+
+def _kinds(tables: Sequence[pa.Table]) -> Int8s:
+    return _joined([t.column(VALUE_KIND) for t in tables], np.int8)
+
+
+def _sequences(tables: Sequence[pa.Table]) -> Int64s:
+    return _joined([t.column(SEQUENCE_NUMBER) for t in tables], np.int64)
+
+
+def _joined(columns: Sequence[pa.ChunkedArray], dtype: type) -> npt.NDArray[Any]:
+    chunks = [c.to_numpy(zero_copy_only=False) for column in columns for c in column.chunks]
+    return chunks[0] if len(chunks) == 1 else np.concatenate(chunks or [np.zeros(0, dtype)])

@@ -1,0 +1,276 @@
+"""What a Parquet footer says of every column chunk: size, null count and bounds, read without Arrow's metadata objects.
+
+Those objects abort the process on some corrupt footers (a C++ exception that nothing catches); this reader checks every
+length against the bytes there are.
+
+====================  ================================================================================================
+struct                fields used
+====================  ================================================================================================
+FileMetaData          4 row_groups
+RowGroup              1 columns
+ColumnChunk           3 meta_data, 4 offset_index_offset, 5 offset_index_length
+ColumnMetaData        1 type, 2 encodings, 4 codec, 5 num_values, 6 total_uncompressed_size, 7 total_compressed_size,
+                      9 data_page_offset, 11 dictionary_page_offset, 12 statistics
+Statistics            3 null_count, 5 max_value, 6 min_value (byte order of values: little endian; FIXED decimals big)
+====================  ================================================================================================
+
+source   parquet-format 2.10 ``parquet.thrift``
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeidx.codec.jit import frozen, kernel
+from lakeidx.data.parquet.pages import ChunkPlace
+from lakeidx.data.parquet.thrift import read_field, read_list, read_size, read_varint, skip, zigzag
+from lakeidx.errors import CorruptFileError
+
+_VALUES, _BYTES, _NULLS, _MIN_AT, _MIN_SIZE, _MAX_AT, _MAX_SIZE, _ENCODINGS = range(8)
+_TYPE, _CODEC, _DATA_AT, _DICTIONARY_AT, _INDEX_AT, _INDEX_SIZE, _PLAIN_BYTES = range(8, 15)
+_WIDTH = 15
+_FORMATS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<?"}
+# Bits of the encodings by their numbers: PLAIN_DICTIONARY 2 and RLE_DICTIONARY 8; RLE 3 and BIT_PACKED 4 are those of levels.
+_DICTIONARY = 1 << 2 | 1 << 8
+_LEVELS = 1 << 3 | 1 << 4
+
+
+_MAGIC = b"PAR1"
+_LENGTH = struct.Struct("<I")
+_TAIL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkStats:
+    """Statistics of one column chunk.
+
+    values      rows, nulls included (of a column that is not nested)
+    null_count  None: the footer does not say
+    low, high   bounds in physical form: int, float, bool or bytes; None: the footer has none
+    """
+
+    values: int
+    null_count: int | None
+    low: Any
+    high: Any
+
+
+class FooterChunks:
+    """The column chunks of one footer.
+
+    footer    FileMetaData in Thrift compact form, without length and magic
+    errors    CorruptFileError naming the file
+    """
+
+    def __init__(self, footer: bytes, groups: int, columns: int, path: str) -> None:
+        self._footer = footer
+        self._path = path
+        self._table = np.full((groups, columns, _WIDTH), -1, np.int64)
+        at = walk_footer(frozen(np.frombuffer(footer, np.uint8)), self._table)
+        if at >= 0:
+            raise CorruptFileError("the Parquet footer is damaged", path=path, offset=at)
+
+    def compressed_bytes(self, group: int, column: int) -> int:
+        """Return the bytes of a chunk in the file."""
+        return max(0, int(self._table[group, column, _BYTES]))
+
+    def plain_bytes(self, group: int, column: int) -> int:
+        """Return the bytes of a chunk before compression; -1 when the footer does not say."""
+        return int(self._table[group, column, _PLAIN_BYTES])
+
+    def codec(self, group: int, column: int) -> int:
+        """Return the number of a chunk's compression codec; -1 when the footer does not say."""
+        return int(self._table[group, column, _CODEC])
+
+    def encodings(self, group: int, column: int) -> list[int]:
+        """Return the numbers of a chunk's encodings, ascending."""
+        used = int(self._table[group, column, _ENCODINGS])
+        return [] if used < 0 else [i for i in range(used.bit_length()) if used >> i & 1]
+
+    def dictionary_only(self, column: int) -> bool:
+        """Return True when surely every page of a column refers to a dictionary, in all row groups; False: not known."""
+        used = self._table[:, column, _ENCODINGS]
+        if not len(used) or (used < 0).any():
+            return False
+        return bool((used & _DICTIONARY).all()) and not bool((used & ~(_DICTIONARY | _LEVELS)).any())
+
+    def place(self, group: int, column: int, element: bytes, name: str) -> ChunkPlace | None:
+        """Return the byte ranges of a chunk and its offset index; None when the footer does not say."""
+        row = self._table[group, column].tolist()
+        if min(row[i] for i in (_TYPE, _CODEC, _DATA_AT, _INDEX_AT, _INDEX_SIZE, _BYTES)) < 0:
+            return None
+        # Some writers put 0 where there is no dictionary.
+        start = row[_DICTIONARY_AT] if 0 < row[_DICTIONARY_AT] < row[_DATA_AT] else row[_DATA_AT]
+        return ChunkPlace(element, name, row[_TYPE], row[_CODEC], start, row[_BYTES], row[_INDEX_AT], row[_INDEX_SIZE])
+
+    def stats(self, group: int, column: int, physical_type: str) -> ChunkStats:
+        """Return the statistics of a chunk; bounds whose length is not that of the type are left out."""
+        row = self._table[group, column].tolist()
+        low = self._value(row[_MIN_AT], row[_MIN_SIZE], physical_type)
+        high = self._value(row[_MAX_AT], row[_MAX_SIZE], physical_type)
+        if low is None or high is None:
+            low = high = None
+        return ChunkStats(row[_VALUES], row[_NULLS] if row[_NULLS] >= 0 else None, low, high)
+
+    def _value(self, at: int, size: int, physical_type: str) -> Any:
+        if at < 0:
+            return None
+        raw = self._footer[at : at + size]
+        form = _FORMATS.get(physical_type)
+        if form is None:
+            return raw
+        return struct.unpack(form, raw)[0] if struct.calcsize(form) == size else None
+
+
+@numba.njit
+def _statistics(data: Any, at: Any, out: Any) -> Any:
+    last = np.int64(0)
+    while True:
+        last, kind, at = read_field(data, at, last)
+        if at < 0 or kind == 0:
+            return at
+        if last == 3 and kind == 6:
+            value, at = read_varint(data, at)
+            out[2] = zigzag(value)
+        elif (last == 5 or last == 6) and kind == 8:
+            size, after = read_size(data, at)
+            if after < 0:
+                return after
+            place = 5 if last == 5 else 3
+            out[place] = after
+            out[place + 1] = size
+            at = after + size
+        else:
+            at = skip(data, at, kind)
+
+
+@numba.njit
+def _column_meta(data: Any, at: Any, out: Any) -> Any:
+    last = np.int64(0)
+    while True:
+        last, kind, at = read_field(data, at, last)
+        if at < 0 or kind == 0:
+            return at
+        if last == 2 and kind == 9:
+            count, inner, at = read_list(data, at)
+            if at < 0 or inner != 5:
+                return np.int64(-1)
+            used = np.int64(0)
+            for _ in range(count):
+                value, at = read_varint(data, at)
+                if at < 0:
+                    return np.int64(-1)
+                # Encodings beyond those known count as one that is not a dictionary.
+                number = zigzag(value)
+                used |= np.int64(1) << (number if 0 <= number < 32 else np.int64(0))
+            out[7] = used
+        elif (last == 5 or last == 6 or last == 7 or last == 9 or last == 11) and kind == 6:
+            value, at = read_varint(data, at)
+            out[0 if last == 5 else 14 if last == 6 else 1 if last == 7 else 10 if last == 9 else 11] = zigzag(value)
+        elif (last == 1 or last == 4) and kind == 5:
+            value, at = read_varint(data, at)
+            out[8 if last == 1 else 9] = zigzag(value)
+        elif last == 12 and kind == 12:
+            at = _statistics(data, at, out)
+        else:
+            at = skip(data, at, kind)
+
+
+@numba.njit
+def _column_chunk(data: Any, at: Any, out: Any) -> Any:
+    last = np.int64(0)
+    while True:
+        last, kind, at = read_field(data, at, last)
+        if at < 0 or kind == 0:
+            return at
+        if last == 3 and kind == 12:
+            at = _column_meta(data, at, out)
+        elif (last == 4 and kind == 6) or (last == 5 and kind == 5):
+            value, at = read_varint(data, at)
+            out[12 if last == 4 else 13] = zigzag(value)
+        else:
+            at = skip(data, at, kind)
+
+
+@numba.njit
+def _row_group(data: Any, at: Any, out: Any) -> Any:
+    last = np.int64(0)
+    while True:
+        last, kind, at = read_field(data, at, last)
+        if at < 0 or kind == 0:
+            return at
+        if last == 1 and kind == 9:
+            count, inner, at = read_list(data, at)
+            if at < 0 or inner != 12 or count != out.shape[0]:
+                return np.int64(-1)
+            for c in range(count):
+                at = _column_chunk(data, at, out[c])
+                if at < 0:
+                    return at
+        else:
+            at = skip(data, at, kind)
+
+
+@kernel
+def walk_footer(data: Any, out: Any) -> Any:
+    """Fill out int64[groups, columns, 15] (see the names above); the position near which the footer is damaged, or -1."""
+    at, last = np.int64(0), np.int64(0)
+    while True:
+        begin = at
+        last, kind, at = read_field(data, at, last)
+        if at < 0:
+            return begin
+        if kind == 0:
+            return np.int64(-1)
+        if last == 4 and kind == 9:
+            count, inner, at = read_list(data, at)
+            if at < 0 or inner != 12 or count != out.shape[0]:
+                return begin
+            for g in range(count):
+                at = _row_group(data, at, out[g])
+                if at < 0:
+                    return begin
+        else:
+            at = skip(data, at, kind)
+            if at < 0:
+                return begin
+
+
+def read_footer(stream: pa.NativeFile, path: str) -> bytes:
+    """Read FileMetaData as stored in the file, by one read for footers below 64 kB."""
+    size = stream.size()
+    if size < 12:
+        raise CorruptFileError(f"{size} bytes are too few for a Parquet file", path=path)
+    tail = stream.read_at(min(size, _TAIL_BYTES), max(0, size - _TAIL_BYTES))
+    if tail[-4:] != _MAGIC:
+        raise CorruptFileError(
+            f"not a Parquet file: expected {_MAGIC!r} at the end, found {tail[-4:]!r}", path=path, offset=size - 4
+        )
+    (length,) = _LENGTH.unpack(tail[-8:-4])
+    if length > size - 12:
+        raise CorruptFileError(f"a footer of {length} bytes in a file of {size}", path=path, offset=size - 8)
+    if length > len(tail) - 8:
+        tail = stream.read_at(length + 8, size - 8 - length)
+    found: bytes = tail[-8 - length : -8]
+    return found
+
+
+def open_footer(stream: pa.NativeFile, path: str) -> tuple[bytes, pq.FileMetaData, list[pq.ColumnSchema], FooterChunks]:
+    """Read a file's footer: its bytes, Arrow's metadata, the leaf columns, and what it says of column chunks.
+
+    Of the metadata only the schema, key-value pairs and the sizes of row groups may be used: the objects for column chunks abort
+    the process on some corrupt bytes.
+
+    errors   CorruptFileError; what Arrow raises for bytes it cannot read (see `row_groups.damage_of`)
+    """
+    footer = read_footer(stream, path)
+    metadata = pq.read_metadata(pa.BufferReader(b"".join((_MAGIC, footer, _LENGTH.pack(len(footer)), _MAGIC))))
+    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+    return footer, metadata, leaves, FooterChunks(footer, metadata.num_row_groups, len(leaves), path)

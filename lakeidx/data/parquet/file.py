@@ -1,0 +1,247 @@
+"""One Parquet data file being written: row groups in, a closed file and its footer out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeidx.data.nested_nulls import settle_column
+from lakeidx.data.parquet.footer import TimestampMark, annotate_timestamps
+from lakeidx.data.parquet.properties import ParquetProperties
+from lakeidx.data.parquet.schema import holds_int96, is_int96, parquet_arrow_schema
+from lakeidx.data.stats import FloatMarks, float_marks
+from lakeidx.errors import InvalidInputError
+from lakeidx.storage.base import ObjectStore, OutputFile
+from lakeidx.types import Field, Root
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A finished file.
+
+    footer       what Parquet readers will find; statistics come from it
+    floats       special values of the top-level FLOAT and DOUBLE columns
+    null_counts  of the top-level INT96 columns
+    """
+
+    path: str
+    size: int
+    rows: int
+    footer: pq.FileMetaData
+    floats: Mapping[str, FloatMarks]
+    null_counts: Mapping[str, int]
+
+
+class ParquetFile:
+    """Writes one data file, which appears under its name when `finish` has written the footer.
+
+    fields  all columns of the file, in file order (`parquet_schema.file_fields`)
+    errors  InvalidInputError from `write_group` for a null in a NOT NULL column
+    """
+
+    def __init__(self, store: ObjectStore, path: str, fields: Sequence[Field], properties: ParquetProperties) -> None:
+        self.path = path
+        self._store = store
+        self._properties = properties
+        self._schema = parquet_arrow_schema(fields)
+        self._int96 = any(holds_int96(f.type) for f in fields)
+        self._marks = _timestamp_marks(self._schema) if self._int96 else {}
+        self._floats = {f.name: FloatMarks() for f in fields if f.type.root in (Root.FLOAT, Root.DOUBLE)}
+        self._null_counts = {f.name: 0 for f in fields if is_int96(f.type)}
+        self._sink: _Sink | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._footers: list[pq.FileMetaData] = []
+        self.rows = 0
+
+    @property
+    def position(self) -> int:
+        """Bytes written so far."""
+        return self._sink.size if self._sink is not None else 0
+
+    def write_group(self, table: pa.Table) -> None:
+        """Append a table as one row group; columns in file order, plain or dictionary-encoded."""
+        table = self._conform(table)
+        if self._writer is None:
+            self._open(table)
+        for name in self._floats:
+            self._floats[name] |= float_marks(table.column(name))
+        for name in self._null_counts:
+            self._null_counts[name] += table.column(name).null_count
+        with _input_errors(self.path):
+            assert self._writer is not None
+            self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+        self.rows += table.num_rows
+
+    def finish(self, key_values: Mapping[str, str] | None = None) -> WrittenFile:
+        """Write the footer and close.
+
+        key_values  Parquet key-value metadata to put into the footer
+        """
+        if self._writer is None:
+            self.write_group(self._schema.empty_table())
+        writer, sink = self._writer, self._sink
+        assert writer is not None
+        assert sink is not None
+        if key_values:
+            writer.add_key_value_metadata(dict(key_values))
+        if self._marks:
+            sink.hold_back()
+        with _input_errors(self.path):
+            writer.close()
+        if self._marks:
+            sink.release(self._marks)
+        sink.complete()
+        return WrittenFile(self.path, sink.size, self.rows, self._footers[0], self._floats, self._null_counts)
+
+    def abort(self) -> None:
+        """Abort the file: nothing appears under its name."""
+        if self._writer is not None:
+            # Keeps the writer from closing itself, and failing at it, when it is collected.
+            self._writer.is_open = False
+        if self._sink is not None:
+            self._sink.abort()
+
+    def _open(self, sample: pa.Table) -> None:
+        self._sink = _Sink(self._store.open_output(self.path))
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            sample.schema,
+            version="1.0",
+            store_schema=False,
+            store_decimal_as_integer=True,
+            write_time_adjusted_to_utc=True,
+            use_deprecated_int96_timestamps=self._int96,
+            metadata_collector=self._footers,
+            **self._properties.writer_arguments(sample),
+        )
+        self._schema = sample.schema
+
+    def _conform(self, table: pa.Table) -> pa.Table:
+        """Convert the table to the types and field ids of the file."""
+        if table.num_columns != len(self._schema):
+            raise InvalidInputError(
+                f"{table.num_columns} columns for a file of {len(self._schema)}: {table.column_names}", path=self.path
+            )
+        columns, fields = [], []
+        for column, field in zip(table.columns, self._schema, strict=True):
+            column, missing = settle_column(column)
+            if missing:
+                raise InvalidInputError(
+                    f"column {field.name!r}: null in a nested field that must not be", path=self.path
+                )
+            target = self._physical(field.type)
+            if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(target) and self._writer is None:
+                target = pa.dictionary(column.type.index_type, target)
+            if column.type != target:
+                with _input_errors(f"{self.path} column {field.name}"):
+                    column = _cast(column, target)
+            columns.append(column)
+            fields.append(field.with_type(target))
+        out = pa.Table.from_arrays(columns, schema=pa.schema(fields))
+        return out.unify_dictionaries() if any(pa.types.is_dictionary(f.type) for f in fields) else out
+
+    def _physical(self, t: pa.DataType) -> pa.DataType:
+        """Return the type a column goes through Arrow's writer with: INT64 for a timestamp that must not become INT96."""
+        return _without_timestamps(t) if self._int96 else t
+
+
+def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(target):
+        return column.cast(target.value_type).dictionary_encode()
+    return column.cast(target)
+
+
+def _without_timestamps(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(t):
+        return t if t.unit == "ns" else pa.int64()
+    if pa.types.is_struct(t):
+        return pa.struct([f.with_type(_without_timestamps(f.type)) for f in (t.field(i) for i in range(t.num_fields))])
+    if pa.types.is_map(t):
+        key, item = (f.with_type(_without_timestamps(f.type)) for f in (t.key_field, t.item_field))
+        return pa.map_(key, item)
+    if pa.types.is_list(t):
+        return pa.list_(t.value_field.with_type(_without_timestamps(t.value_type)))
+    return t
+
+
+def _timestamp_marks(schema: pa.Schema) -> dict[int, TimestampMark]:
+    """Return by Parquet field id the annotation of every timestamp that is not INT96."""
+    marks = {}
+    for field in _walk(list(schema)):
+        if pa.types.is_timestamp(field.type) and field.type.unit != "ns":
+            marks[int(field.metadata[_FIELD_ID])] = TimestampMark(field.type.unit, field.type.tz is not None)
+    return marks
+
+
+def _walk(fields: Sequence[pa.Field]) -> Iterator[pa.Field]:
+    for field in fields:
+        yield field
+        t = field.type
+        if pa.types.is_map(t):
+            yield from _walk([t.key_field, t.item_field])
+        elif pa.types.is_list(t):
+            yield from _walk([t.value_field])
+        elif pa.types.is_struct(t):
+            yield from _walk([t.field(i) for i in range(t.num_fields)])
+
+
+@contextlib.contextmanager
+def _input_errors(where: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
+        raise InvalidInputError(f"the rows cannot be written: {e}", path=where) from e
+
+
+class _Sink(io.RawIOBase):
+    """A store's output stream; can keep back what the writer emits last, to change it before it goes out."""
+
+    def __init__(self, stream: OutputFile) -> None:
+        self._stream = stream
+        self._tail: list[bytes] | None = None
+        self._given_up = False
+        self.size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self._given_up:
+            # Arrow's writer, when it is collected without being closed, still tries to write a footer.
+            return len(data)
+        if self._tail is None:
+            self._stream.write(data)
+        else:
+            self._tail.append(bytes(data))
+        self.size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self.size
+
+    def hold_back(self) -> None:
+        self._tail = []
+
+    def release(self, marks: Mapping[int, TimestampMark]) -> None:
+        """Send out what was held back, with timestamp annotations."""
+        tail = b"".join(self._tail or ())
+        self._tail = None
+        self.size -= len(tail)
+        self.write(annotate_timestamps(tail, marks))
+
+    def complete(self) -> None:
+        """Close the stream: the file becomes visible."""
+        self._stream.close()
+
+    def abort(self) -> None:
+        """Abort the file."""
+        self._given_up = True
+        self._stream.abort()

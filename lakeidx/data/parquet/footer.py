@@ -1,0 +1,189 @@
+"""Timestamp annotations added to a Parquet footer that Arrow has written.
+
+Paimon stores TIMESTAMP(7..9) as INT96 beside INT64 timestamps of lower precision. Arrow's writer knows INT96 for all
+timestamps of a file or for none, so in a file that needs INT96 the other timestamps go through it as plain INT64, and
+the footer gets their annotation afterwards. Only the schema list in the footer changes; everything else is copied.
+
+==========  ================================================================================================
+bytes       content of what the writer emits when it closes
+==========  ================================================================================================
+any         bloom filters, page indexes
+n           FileMetaData in Thrift compact form: field 1 version, field 2 list of SchemaElement, field 3 ...
+4           n as i32 **little**-endian
+4           ``PAR1``
+==========  ================================================================================================
+
+SchemaElement (fields in order, absent ones left out): 1 type, 2 type_length, 3 repetition, 4 name, 5 num_children,
+6 converted_type, 7 scale, 8 precision, 9 field_id, 10 logicalType.
+
+source   parquet-format 2.10 ``parquet.thrift``
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from lakeidx.codec.jit import frozen, kernel
+from lakeidx.data.parquet.thrift import (
+    BINARY,
+    FALSE,
+    I32,
+    LIST,
+    STRUCT,
+    TRUE,
+    field,
+    number,
+    read_field,
+    read_list,
+    read_size,
+    read_varint,
+    skip,
+    text,
+    zigzag,
+)
+from lakeidx.errors import InternalError
+
+_LENGTH = struct.Struct("<i")
+_MAGIC = b"PAR1"
+
+_CONVERTED = {"ms": 9, "us": 10}
+_UNIT_FIELD = {"ms": 1, "us": 2}
+_PHYSICAL_INT64 = 2
+_REPEATED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampMark:
+    """The annotation of one INT64 column: unit ``ms`` or ``us``; `utc` for TIMESTAMP WITH LOCAL TIME ZONE."""
+
+    unit: str
+    utc: bool
+
+
+def annotate_timestamps(tail: bytes, marks: Mapping[int, TimestampMark]) -> bytes:
+    """Add timestamp annotations to some INT64 columns in the footer of a Parquet file.
+
+    tail     what the writer emitted at closing: ends with the footer, its length and the magic
+    marks    by Parquet field id
+    errors   InternalError when the footer is not one Arrow writes
+    """
+    if tail[-4:] != _MAGIC:
+        raise InternalError(f"a Parquet file must end with {_MAGIC!r}, not {tail[-4:]!r}")
+    (length,) = _LENGTH.unpack(tail[-8:-4])
+    start = len(tail) - 8 - length
+    footer = _annotate_footer(tail[start:-8], marks)
+    return b"".join((tail[:start], footer, _LENGTH.pack(len(footer)), _MAGIC))
+
+
+def _annotate_footer(footer: bytes, marks: Mapping[int, TimestampMark]) -> bytes:
+    out, done = [], 0
+    for element in _schema_elements(footer):
+        mark = marks.get(element.field_id) if element.physical == _PHYSICAL_INT64 else None
+        if mark is not None:
+            out += [footer[done : element.start], _timestamp_element(element, mark)]
+            done = element.end
+    return b"".join((*out, footer[done:]))
+
+
+def flat_elements(footer: bytes) -> dict[str, bytes]:
+    """Map each top-level column that is not nested to its SchemaElement as a footer has it.
+
+    footer   FileMetaData, without length and magic
+    errors   InternalError when the schema is none that Parquet writers make
+    """
+    out: dict[str, bytes] = {}
+    # Elements that are still to come below each open group; the root is the outermost one.
+    open_groups = [1]
+    for element in _schema_elements(footer):
+        while open_groups and not open_groups[-1]:
+            open_groups.pop()
+        depth = len(open_groups)
+        if not open_groups:
+            raise InternalError("the footer's schema has elements outside its root")
+        open_groups[-1] -= 1
+        if element.children > 0:
+            open_groups.append(element.children)
+        elif depth == 2 and element.repetition != _REPEATED:
+            out[element.name.decode("utf-8", "replace")] = footer[element.start : element.end]
+    return out
+
+
+class _Element(NamedTuple):
+    start: int
+    end: int
+    physical: int
+    repetition: int
+    children: int
+    field_id: int
+    name: bytes
+
+
+def _schema_elements(footer: bytes) -> list[_Element]:
+    # An element that a schema needs takes at least the name's header, its length and the end.
+    table = np.empty((len(footer) // 3 + 1, 8), np.int64)
+    count = walk_schema(frozen(np.frombuffer(footer, np.uint8)), table)
+    if count < 0:
+        raise InternalError("the footer does not begin with version and schema")
+    return [_Element._make((*row[:6], footer[row[6] : row[6] + row[7]])) for row in table[:count].tolist()]
+
+
+@numba.njit
+def _schema_element(data: Any, at: Any, out: Any) -> Any:
+    last, kind = np.int64(0), np.int64(STRUCT)
+    while True:
+        last, kind, at = read_field(data, at, last)
+        if at < 0 or kind == 0:
+            return at
+        if last == 4 and kind == BINARY:
+            size, at = read_size(data, at)
+            out[6] = at
+            out[7] = size
+            at = at + size if at >= 0 else at
+        elif (last == 1 or last == 3 or last == 5 or last == 9) and kind == I32:
+            value, at = read_varint(data, at)
+            out[2 if last == 1 else 3 if last == 3 else 4 if last == 5 else 5] = zigzag(value)
+        else:
+            at = skip(data, at, kind)
+
+
+@kernel
+def walk_schema(data: Any, out: Any) -> Any:
+    """Fill out int64[n, 8] with the SchemaElements of FileMetaData; their number, or -1 for damage.
+
+    out   start, end, type, repetition, children, field id, position and length of the name; -1 for a number left out
+    """
+    last, kind, at = read_field(data, np.int64(0), np.int64(0))
+    if last == 1 and kind == I32:
+        at = skip(data, at, kind)
+        last, kind, at = read_field(data, at, last)
+    if at < 0 or last != 2 or kind != LIST:
+        return np.int64(-1)
+    count, inner, at = read_list(data, at)
+    if at < 0 or inner != STRUCT or count > len(out):
+        return np.int64(-1)
+    for i in range(count):
+        out[i] = -1
+        out[i, 6] = out[i, 7] = 0
+        out[i, 0] = at
+        at = _schema_element(data, at, out[i])
+        if at < 0:
+            return np.int64(-1)
+        out[i, 1] = at
+    return count
+
+
+def _timestamp_element(element: _Element, mark: TimestampMark) -> bytes:
+    unit = field(_UNIT_FIELD[mark.unit], STRUCT) + b"\x00\x00"
+    timestamp = field(1, TRUE if mark.utc else FALSE) + field(1, STRUCT) + unit + b"\x00"
+    logical = field(8, STRUCT) + timestamp + b"\x00"
+    return b"".join((
+        field(1, I32), number(_PHYSICAL_INT64), field(2, I32), number(element.repetition),
+        field(1, BINARY), text(element.name), field(2, I32), number(_CONVERTED[mark.unit]),
+        field(3, I32), number(element.field_id), field(1, STRUCT), logical, b"\x00",
+    ))  # fmt: skip

@@ -1,0 +1,379 @@
+"""Row groups of one Parquet data file, read as they lie there: names, types and positions of the file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeidx.data.parquet.chunks import open_footer
+from lakeidx.data.parquet.footer import flat_elements
+from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, page_file, pages_hold_their_rows
+from lakeidx.data.parquet.schema import leaf_paths
+from lakeidx.data.positions import RowFilter
+from lakeidx.data.stats import merge_chunk_stats
+from lakeidx.errors import CorruptFileError, InternalError, LakeIdxError, UnavailableError, UnsupportedError
+from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
+from lakeidx.storage.base import ObjectStore
+from lakeidx.types import STRING_ROOTS, Field
+
+# What Arrow raises on bytes that are no Parquet file, or a damaged one.
+_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
+# Rows of a page as both Arrow and parquet-mr write them by default.
+_PAGE_ROWS = 20_000
+# Local files up to this size are read in the caller's thread: to fetch ahead, Arrow wakes others, which takes longer.
+_SMALL_BYTES = 1 << 17
+# One row in so many is few.
+_FEW = 1000
+# INT96 as milliseconds. timestamp[ns] ends at +-2**63 ns. Java writes an instant before 1970 with negative nanoseconds of
+# the day, which Arrow takes for unsigned: such a value comes out 2**64 ns too great, and below 2**64 ns it is taken for one.
+_LEAST_MILLIS = -9_223_372_036_855
+_MOST_MILLIS = 18_446_744_073_710
+
+
+@dataclass(slots=True)
+class ReadCounters:
+    """What reading data files has cost; add up over files.
+
+    files              files opened
+    row_groups         row groups of these files
+    row_groups_read    those that were decoded, if only the columns of a filter
+    rows_read          rows decoded
+    rows_given         rows handed on, after positions were filtered
+    bytes_read         compressed bytes of the decoded columns
+    bytes_spared       compressed bytes of the same columns in row groups that were left out, or of which only the columns
+                       of the filter were decoded
+    """
+
+    files: int = 0
+    row_groups: int = 0
+    row_groups_read: int = 0
+    rows_read: int = 0
+    rows_given: int = 0
+    bytes_read: int = 0
+    bytes_spared: int = 0
+
+    def add(self, other: ReadCounters) -> None:
+        """Add another reader's counts to these."""
+        self.files += other.files
+        self.row_groups += other.row_groups
+        self.row_groups_read += other.row_groups_read
+        self.rows_read += other.rows_read
+        self.rows_given += other.rows_given
+        self.bytes_read += other.bytes_read
+        self.bytes_spared += other.bytes_spared
+
+
+class RowTest(NamedTuple):
+    """A filter on rows that is asked before the columns it does not need are read.
+
+    names      columns of the file it needs
+    selected   (position of the first row, rows of these columns) -> bool[rows] without nulls
+    """
+
+    names: frozenset[str]
+    selected: Callable[[int, pa.Table], npt.NDArray[np.bool_]]
+
+
+@contextlib.contextmanager
+def damage_of(path: str) -> Iterator[None]:
+    """Convert what Arrow raises on damaged bytes into CorruptFileError, and a failing disk into UnavailableError."""
+    try:
+        yield
+    except LakeIdxError as e:
+        e.path = e.path or path
+        raise
+    except _DAMAGE as e:
+        if isinstance(e, OSError) and e.errno is not None:
+            raise UnavailableError(f"the file could not be read: {e}", path=path) from e
+        text = str(e).strip().split("\n")[0]
+        raise CorruptFileError(f"not a readable data file: {text or type(e).__name__}", path=path) from e
+
+
+class ParquetSource:
+    """An open Parquet data file.
+
+    size     bytes, when known: saves a request on object stores
+    errors   NotFoundError; CorruptFileError for a file whose footer cannot be read
+
+    String columns of which every page refers to a dictionary come as dictionary arrays: rows that are left out need not be
+    spelled out then, and spelling out the others afterwards takes half the time.
+    """
+
+    def __init__(
+        self, store: ObjectStore, path: str, *, size: int | None = None, dictionary_columns: Sequence[str] = ()
+    ) -> None:
+        self.path = path
+        self._stream = store.open_input(path, size=size)
+        with damage_of(path):
+            self._footer, metadata, leaves, self._chunks = open_footer(self._stream, path)
+            encoded = [
+                leaf.name
+                for i, leaf in enumerate(leaves)
+                if leaf.name == leaf.path and leaf.logical_type.type == "STRING" and self._chunks.dictionary_only(i)
+            ]
+            self._elements: dict[str, bytes] | None = None
+            self._dictionaries = [*dictionary_columns, *encoded] or None
+            self._file = pq.ParquetFile(
+                self._stream,
+                metadata=metadata,
+                read_dictionary=self._dictionaries,
+                pre_buffer=not (isinstance(self._stream, pa.OSFile) and self._stream.size() <= _SMALL_BYTES),
+                page_checksum_verification=True,
+            )
+            self.schema: pa.Schema = self._file.schema_arrow
+            # A column's name may hold dots, so the path does not tell which column a leaf is in: the order does.
+            owners = [f.name for f in self.schema for _ in leaf_paths(f.name, f.type)]
+            self._leaves = [_Leaf(c.path, o, c.physical_type) for c, o in zip(leaves, owners, strict=True)]
+            self._group_rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+            self.rows = int(metadata.num_rows)
+        if sum(self._group_rows) != self.rows or any(n < 0 for n in self._group_rows):
+            raise CorruptFileError(f"row groups of {self._group_rows} rows in a file of {self.rows}", path=path)
+        self._int96 = frozenset(leaf.column for leaf in self._leaves if leaf.physical_type == "INT96")
+
+    def batches(
+        self,
+        names: Sequence[str],
+        *,
+        row_filter: RowFilter,
+        predicate: Predicate | None,
+        fields: Sequence[Field],
+        batch_rows: int,
+        counters: ReadCounters,
+        row_test: RowTest | None = None,
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Return (position of the first row, rows) of the row groups that may hold wanted rows, in file order.
+
+        names      columns of the file
+        predicate  over the file's own columns, bound; row groups whose statistics exclude it are left out
+        fields     the columns of the schema the file was written with
+        row_test   with it, only the rows that it selects come, and no position is right but that of the first row
+        """
+        first = 0
+        counters.row_groups += len(self._group_rows)
+        wanted = list(names) if row_test is None else list(dict.fromkeys([*names, *row_test.names]))
+        for g, rows in enumerate(self._group_rows):
+            if row_filter.keeps_any(first, rows) and self._may_match(g, predicate, fields):
+                counters.row_groups_read += 1
+                counters.rows_read += rows
+                if row_test is None:
+                    counters.bytes_read += self._group_bytes(g, names)
+                    yield from self._group(g, first, names, batch_rows)
+                else:
+                    yield from self._tested(g, first, names, row_test, batch_rows, counters)
+            else:
+                counters.bytes_spared += self._group_bytes(g, wanted)
+            first += rows
+
+    @property
+    def groups(self) -> int:
+        """Number of row groups."""
+        return len(self._group_rows)
+
+    def group(self, g: int, names: Sequence[str], batch_rows: int) -> Iterator[pa.Table]:
+        """Read the rows of one row group, checksums of pages verified; errors as reading the file."""
+        return (table for _, table in self._group(g, 0, names, batch_rows))
+
+    def _tested(
+        self, g: int, first: int, names: Sequence[str], test: RowTest, batch_rows: int, counters: ReadCounters
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Read the rows of a row group that a test selects: its columns first, the others only when there are such rows."""
+        tested = [n for n in self.schema.names if n in test.names]
+        kept, masks = [], []
+        for at, table in self._group(g, first, tested, batch_rows):
+            mask = test.selected(at, table)
+            masks.append(mask)
+            if mask.any():
+                kept.append(table.filter(pa.array(mask)))
+        rest = [n for n in names if n not in test.names]
+        counters.bytes_read += self._group_bytes(g, tested)
+        if not kept:
+            counters.bytes_spared += self._group_bytes(g, rest)
+            return
+        mask, found, taken = np.concatenate(masks), pa.concat_tables(kept), 0
+        few = len(found) * _FEW < len(mask)
+        picked = self._picked(g, rest, mask, counters) if few and rest else None
+        if picked is not None or not rest:
+            columns = [(found if picked is None or n in test.names else picked).column(n) for n in names]
+            # A table without columns keeps its number of rows only when it is made by leaving columns out.
+            whole = pa.Table.from_arrays(columns, names=list(names)) if names else found
+            for start in range(0, found.num_rows, batch_rows):
+                yield first, whole.slice(start, batch_rows).select(list(names))
+            return
+        counters.bytes_read += self._group_bytes(g, rest)
+        # Smaller batches stop sooner after the last selected row; with many selected rows there is nothing to stop.
+        last = int(np.flatnonzero(mask)[-1])
+        for at, table in self._group(g, first, rest, min(batch_rows, _PAGE_ROWS) if few else batch_rows):
+            here = mask[at - first : at - first + table.num_rows]
+            if here.any():
+                rows = table.filter(pa.array(here))
+                known = found.slice(taken, rows.num_rows)
+                taken += rows.num_rows
+                columns = [(rows if n in rows.column_names else known).column(n) for n in names]
+                yield at, pa.Table.from_arrays(columns, names=list(names))
+            if at - first + table.num_rows > last:
+                return
+
+    def _picked(
+        self, g: int, names: Sequence[str], mask: npt.NDArray[np.bool_], counters: ReadCounters
+    ) -> pa.Table | None:
+        """Read the masked rows of a row group, by the pages they are in; None when its pages cannot be picked."""
+        # Every run of pages is a request of its own, which pays on a disk only.
+        if not isinstance(self._stream, pa.OSFile) or self._int96.intersection(names):
+            return None
+        places: list[ChunkPlace] = []
+        tables: list[PageTable] = []
+        at = {leaf.column: i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column}
+        with damage_of(self.path):
+            for name in names:
+                element = self._schema_elements().get(name)
+                place = None if element is None else self._chunks.place(g, at[name], element, name)
+                if place is None:
+                    return None
+                index = self._stream.read_at(place.index_size, place.index_at)
+                table = decode_page_table(index, place, len(mask))
+                if table is None or (tables and not np.array_equal(table.rows, tables[0].rows)):
+                    return None
+                places.append(place)
+                tables.append(table)
+            rows = tables[0].rows
+            pages = np.flatnonzero(np.add.reduceat(mask, rows[:-1], dtype=np.int64))
+            if 2 * len(pages) > len(rows):
+                return None
+            raw, size = page_file(self._stream, places, tables, pages)
+            encoded = [n for n in names if n in (self._dictionaries or ())] or None
+            file = pq.ParquetFile(pa.BufferReader(raw), read_dictionary=encoded, page_checksum_verification=True)
+            found = file.read(use_threads=False).select(list(names))
+            wanted = np.concatenate([mask[rows[p] : rows[p + 1]] for p in pages])
+            if found.num_rows != len(wanted):
+                raise CorruptFileError(
+                    f"row group {g} has pages whose sizes differ from its page index", path=self.path
+                )
+        counters.bytes_read += size
+        counters.bytes_spared += self._group_bytes(g, names) - size
+        return found.filter(pa.array(wanted))
+
+    def check_pages(self, g: int, name: str) -> None:
+        """Check that the pages of a flat column lie, and hold as many rows, as its offset index says; no index is fine.
+
+        errors   CorruptFileError
+        """
+        at = next((i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column == name), None)
+        element = self._schema_elements().get(name)
+        if at is None or element is None or name in self._int96:
+            return
+        with damage_of(self.path):
+            place = self._chunks.place(g, at, element, name)
+            if place is None:
+                return
+            table = decode_page_table(
+                self._stream.read_at(place.index_size, place.index_at), place, self._group_rows[g]
+            )
+            if table is not None and not pages_hold_their_rows(self._stream, place, table):
+                raise CorruptFileError(f"column {name}: page sizes differ from the page index", path=self.path)
+
+    def _schema_elements(self) -> dict[str, bytes]:
+        if self._elements is None:
+            try:
+                self._elements = flat_elements(self._footer)
+            except (InternalError, CorruptFileError):
+                self._elements = {}
+        return self._elements
+
+    def _group(self, g: int, first: int, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.Table]]:
+        with damage_of(self.path):
+            self._check_int96(g, names)
+            batches = self._file.iter_batches(batch_rows, row_groups=[g], columns=list(names), use_threads=False)
+        left = self._group_rows[g]
+        while True:
+            with damage_of(self.path):
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                # A prefix of a dotted name may have brought columns that no one requested.
+                table = pa.Table.from_batches([batch]).select(list(names))
+            yield first, table
+            first += table.num_rows
+            left -= table.num_rows
+        if left:
+            raise CorruptFileError(f"row group {g} has {left} rows fewer than the footer's count", path=self.path)
+
+    def _may_match(self, g: int, predicate: Predicate | None, fields: Sequence[Field]) -> bool:
+        if predicate is None:
+            return True
+        with damage_of(self.path):
+            return may_match_stats(predicate, self.stats(g, set(columns(predicate)), fields), nan_blind=True)
+
+    def stats(self, g: int, wanted: Collection[str], fields: Sequence[Field]) -> dict[str, ColumnStats]:
+        """Return the footer's statistics of some columns of a row group; a column without statistics is left out.
+
+        fields   the columns of the schema the file was written with
+        """
+        rows = self._group_rows[g]
+        leaves = {leaf.path: (i, leaf.physical_type) for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column}
+        stats: dict[str, ColumnStats] = {}
+        for f in fields:
+            if f.name not in wanted:
+                continue
+            if f.name not in self.schema.names:
+                stats[f.name] = all_null_stats(rows)
+            elif f.name in leaves and f.name not in self._int96 and not f.type.is_nested:
+                found = merge_chunk_stats([self._chunks.stats(g, *leaves[f.name])], f.type)
+                low, high = found.minimum, found.maximum
+                if f.type.root in STRING_ROOTS and low is not None:
+                    low, high = low.decode("utf-8", "replace"), high.decode("utf-8", "replace")
+                stats[f.name] = ColumnStats(low, high, found.null_count, rows)
+        return stats
+
+    def _group_bytes(self, g: int, names: Sequence[str]) -> int:
+        wanted = set(names)
+        return sum(self._chunks.compressed_bytes(g, i) for i, leaf in enumerate(self._leaves) if leaf.column in wanted)
+
+    def _check_int96(self, g: int, names: Sequence[str]) -> None:
+        """Refuse INT96 values outside 1677 to 2262, which Arrow would silently wrap around in ``timestamp[ns]``.
+
+        Years 2262 to 2554 cannot be told from 1677 to 1970 in what Arrow gives; all beyond is found.
+        """
+        wanted = [n for n in names if n in self._int96]
+        if not wanted:
+            return
+        coarse = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit="ms", page_checksum_verification=True)
+        table = coarse.read_row_group(g, columns=wanted, use_threads=False)
+        for name in wanted:
+            for leaf in _timestamp_leaves(table.column(name).combine_chunks()):
+                bounds = pc.min_max(leaf.cast(pa.int64())).as_py()
+                low, high = bounds["min"], bounds["max"]
+                if low is not None and not _LEAST_MILLIS <= low <= high < _MOST_MILLIS:
+                    raise UnsupportedError(
+                        f"column {name!r} holds a TIMESTAMP beyond the years 1677 to 2262, which lakeidx cannot hold at"
+                        " a precision above 6; leave the column out to read the others",
+                        path=self.path,
+                    )
+
+
+class _Leaf(NamedTuple):
+    """A leaf column of the file: its dotted path and the top-level column it is in."""
+
+    path: str
+    column: str
+    physical_type: str
+
+
+def _timestamp_leaves(array: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_timestamp(array.type):
+        yield array
+    elif pa.types.is_struct(array.type):
+        for child in array.flatten():
+            yield from _timestamp_leaves(child)
+    elif pa.types.is_map(array.type):
+        yield from _timestamp_leaves(array.keys)
+        yield from _timestamp_leaves(array.items)
+    elif pa.types.is_list(array.type):
+        yield from _timestamp_leaves(array.values)

@@ -1,0 +1,159 @@
+"""Thrift's compact protocol, as much of it as Parquet footers and page indexes need.
+
+A struct is a list of fields and ends with 0. A field header is ``delta << 4 | type`` (delta 0: the field id follows as a zigzag
+varint), numbers are zigzag varints, a list header is ``count << 4 | type`` (count 15: the count follows as a varint), a text is a
+varint of its length and the bytes. Writers here make bytes; readers are for kernels, check every length against the bytes there
+are, and say damage by position -1, which they pass on when they are given it.
+
+source   Thrift compact protocol; parquet-format 2.10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+
+from lakeidx.codec.varint import encode_varint
+
+TRUE, FALSE, I32, I64, BINARY, LIST, STRUCT = 1, 2, 5, 6, 8, 9, 12
+_BYTE, _DOUBLE, _SET = 3, 7, 10
+_MAX_DEPTH = 64
+
+
+def field(delta: int, kind: int) -> bytes:
+    """Encode the header of a field, `delta` (1 to 15) after the one before."""
+    return bytes([delta << 4 | kind])
+
+
+def number(n: int) -> bytes:
+    """Encode an integer of any width."""
+    return encode_varint(n << 1 if n >= 0 else (-n << 1) - 1)
+
+
+def text(raw: bytes) -> bytes:
+    """Encode a BINARY value."""
+    return encode_varint(len(raw)) + raw
+
+
+def list_of(items: Sequence[bytes], kind: int) -> bytes:
+    """Encode a list of encoded items."""
+    head = bytes([len(items) << 4 | kind]) if len(items) < 15 else bytes([0xF0 | kind]) + encode_varint(len(items))
+    return head + b"".join(items)
+
+
+@numba.njit(inline="always")
+def read_varint(data: Any, at: Any) -> Any:
+    """Read a varint: (value, position after it); position -1 when the bytes end or the number is longer than 64 bits."""
+    value, shift = np.uint64(0), np.uint64(0)
+    for i in range(10):
+        if at + i >= len(data):
+            return np.int64(0), np.int64(-1)
+        byte = np.uint64(data[at + i])
+        value |= (byte & np.uint64(127)) << shift
+        if byte < 128:
+            return np.int64(value), np.int64(at + i + 1)
+        shift += np.uint64(7)
+    return np.int64(0), np.int64(-1)
+
+
+@numba.njit(inline="always")
+def zigzag(value: Any) -> Any:
+    """Decode the signed number of a varint."""
+    return np.int64(np.uint64(value) >> np.uint64(1)) ^ -(value & 1)
+
+
+@numba.njit
+def read_field(data: Any, at: Any, last: Any) -> Any:
+    """Read a field header: (field id, type, position after the header); type 0 at the end of a struct."""
+    if at < 0 or at >= len(data):
+        return last, np.int64(0), np.int64(-1)
+    header = np.int64(data[at])
+    if header == 0:
+        return last, np.int64(0), np.int64(at + 1)
+    if header & 15 == 0:
+        return last, np.int64(0), np.int64(-1)
+    if header >> 4:
+        return last + (header >> 4), header & 15, np.int64(at + 1)
+    value, after = read_varint(data, at + 1)
+    return zigzag(value), header & 15, after
+
+
+@numba.njit
+def read_list(data: Any, at: Any) -> Any:
+    """Read a list header: (items, their type, position after the header); no more items than bytes."""
+    if at < 0 or at >= len(data):
+        return np.int64(0), np.int64(0), np.int64(-1)
+    header = np.int64(data[at])
+    count, after = header >> 4, np.int64(at + 1)
+    if count == 15:
+        count, after = read_varint(data, after)
+    if after < 0 or count < 0 or count > len(data) - after:
+        return np.int64(0), np.int64(0), np.int64(-1)
+    return count, header & 15, after
+
+
+@numba.njit
+def read_size(data: Any, at: Any) -> Any:
+    """Read the size of a BINARY: (length, position of the first byte) of a value that is within the bytes."""
+    size, after = read_varint(data, at)
+    if after < 0 or size < 0 or size > len(data) - after:
+        return np.int64(0), np.int64(-1)
+    return size, after
+
+
+@numba.njit
+def _skip_plain(data: Any, at: Any, kind: Any) -> Any:
+    if kind <= FALSE:
+        return at
+    if kind == _BYTE:
+        return at + 1 if at < len(data) else np.int64(-1)
+    if kind <= I64:
+        return read_varint(data, at)[1]
+    if kind == _DOUBLE:
+        return at + 8 if at + 8 <= len(data) else np.int64(-1)
+    if kind == BINARY:
+        size, after = read_size(data, at)
+        return after + size if after >= 0 else np.int64(-1)
+    return np.int64(-1)
+
+
+@numba.njit
+def skip(data: Any, at: Any, kind: Any) -> Any:
+    """Position after any value. Structs and lists by a stack of what is still to come."""
+    left = np.empty(_MAX_DEPTH, np.int64)  # items to come in a list; -1: a struct
+    kinds = np.empty(_MAX_DEPTH, np.int64)
+    depth = 0
+    while True:
+        if kind in (LIST, _SET, STRUCT):
+            if depth == _MAX_DEPTH:
+                return np.int64(-1)
+            if kind == STRUCT:
+                left[depth] = -1
+                kinds[depth] = 0
+            else:
+                count, inner, at = read_list(data, at)
+                left[depth] = count
+                # Booleans in a list take a byte each.
+                kinds[depth] = _BYTE if inner in (TRUE, FALSE) else inner
+            depth += 1
+        else:
+            at = _skip_plain(data, at, kind)
+        if at < 0:
+            return np.int64(-1)
+        while depth:
+            if left[depth - 1] < 0:
+                _, kind, at = read_field(data, at, np.int64(0))
+                if at < 0:
+                    return np.int64(-1)
+                if kind:
+                    break
+            elif left[depth - 1] > 0:
+                left[depth - 1] -= 1
+                kind = kinds[depth - 1]
+                break
+            depth -= 1
+        if not depth:
+            return at

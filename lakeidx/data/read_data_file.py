@@ -1,0 +1,258 @@
+"""Data files read as tables of the present schema: streaming, by column, by position.
+
+source   org.apache.paimon.io.KeyValueFileReaderFactory, RawFileSplitRead, org.apache.paimon.schema.SchemaEvolutionUtil;
+         release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.data.evolution.evolve import ColumnPlan, evolve_column, plan_columns
+from lakeidx.data.parquet.row_groups import ParquetSource, ReadCounters, RowTest, damage_of
+from lakeidx.data.positions import Positions, RowFilter
+from lakeidx.data.read_avro import AvroSource
+from lakeidx.data.read_orc import OrcSource
+from lakeidx.errors import CorruptFileError, UnsupportedError
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from lakeidx.predicate import Constant, Predicate, devolve, evaluate, filter_table
+from lakeidx.predicate import columns as columns_of
+from lakeidx.storage.base import ObjectStore, name_of
+from lakeidx.types import Field
+
+DataFileSource = ParquetSource | OrcSource | AvroSource
+BATCH_ROWS = 65_536
+_SYSTEM = ((SEQUENCE_NUMBER, pa.int64()), (VALUE_KIND, pa.int8()))
+
+
+def read_data_file(
+    store: ObjectStore,
+    path: str,
+    file: DataFileMeta | None,
+    file_schema: TableSchema,
+    read_schema: TableSchema,
+    columns: Sequence[str] | None = None,
+    *,
+    predicate: Predicate | None = None,
+    deletion_vector: Positions | None = None,
+    selection: Positions | None = None,
+    batch_rows: int = BATCH_ROWS,
+    dictionary_columns: Sequence[str] = (),
+    filter_rows: bool = False,
+    system_columns: bool = True,
+    counters: ReadCounters | None = None,
+) -> Iterator[pa.Table]:
+    """Read the rows of one data file, in file order.
+
+    file                what the manifest says of it, to check size and row count; None when not known
+    file_schema         the schema of the file's `schema_id`
+    read_schema         the schema to read with; columns are matched by field id, cast, or null when the file has none
+    columns             columns of `read_schema` wanted (given in schema order); default all
+    predicate           bound to `read_schema`; leaves out row groups that surely hold no selected row, and nothing else: the
+                        caller still filters, and passes only what may be tested before merging
+    deletion_vector     positions to leave out
+    selection           positions to keep (rows a file index selected); None keeps all
+    dictionary_columns  string columns of `read_schema` to give as ``dictionary<int32, string>`` instead of plain strings
+    filter_rows         leave out rows that `predicate` does not select as well; of Parquet files its columns are read
+                        first, and the others only of row groups with selected rows
+    system_columns      False: without ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``, for files without deletes that no one merges
+    returns             primary-key table: KV tables (``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, columns); append table: columns. At
+                        most `batch_rows` rows each, none empty
+    errors              NotFoundError; CorruptFileError for damaged bytes, another number of rows than `file` says or a missing
+                        column; UnsupportedError for a format or cast that lakeidx does not have; each names the file
+    memory              the compressed columns of a row group and a decoded batch; when rows are filtered also the selected
+                        rows of the filter's columns in that row group
+    """
+    counters = counters if counters is not None else ReadCounters()
+    plans = plan_columns(file_schema.fields, _wanted(read_schema, columns))
+    pruning = devolve(predicate, read_schema.fields, file_schema.fields) if predicate is not None else None
+    counters.files += 1
+    if isinstance(pruning, Constant):
+        if not pruning.value:
+            return
+        pruning = None
+    tested = columns_of(predicate) if filter_rows and predicate is not None else ()
+    encoded = [p.source.name for p in plans if p.source is not None and p.field.name in dictionary_columns]
+    source = open_data_file(store, path, file.file_size if file is not None else None, file_schema, encoded)
+    _check_rows(source, file, path)
+    yield from _FileScan(
+        source=source, path=path, file=file, fields=file_schema.fields, plans=plans,
+        tests=plan_columns(file_schema.fields, [f for f in read_schema.fields if f.name in tested]),
+        keyed=bool(read_schema.primary_keys) and system_columns, encoded=dictionary_columns, predicate=predicate,
+        pruning=pruning, row_filter=RowFilter(deletion_vector, selection), batch_rows=batch_rows, counters=counters,
+    ).tables()  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FileScan:
+    """One open data file on its way to tables of the present schema.
+
+    fields      of the schema it was written with
+    plans       columns to give
+    tests       columns that rows are filtered by; none when they are not to be filtered
+    keyed       give the system columns, too
+    encoded     columns to give as dictionaries
+    pruning     `predicate` in terms of `fields`; None prunes no row group
+    """
+
+    source: DataFileSource
+    path: str
+    file: DataFileMeta | None
+    fields: Sequence[Field]
+    plans: Sequence[ColumnPlan]
+    tests: Sequence[ColumnPlan]
+    keyed: bool
+    encoded: Sequence[str]
+    predicate: Predicate | None
+    pruning: Predicate | None
+    row_filter: RowFilter
+    batch_rows: int
+    counters: ReadCounters
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Read the file, what rows are filtered by first where the format allows it."""
+        names = self._present(self.tests)
+        if isinstance(self.source, ParquetSource) and names:
+            return self._tested_first(self.source, names)
+        return self._tested_after()
+
+    def _tested_first(self, source: ParquetSource, names: Sequence[str]) -> Iterator[pa.Table]:
+        for _, raw in source.batches(
+            self._present(self.plans, system=self.keyed), row_filter=self.row_filter, predicate=self.pruning,
+            fields=self.fields, batch_rows=self.batch_rows, counters=self.counters,
+            row_test=RowTest(frozenset(names), self._selected),
+        ):  # fmt: skip
+            yield _evolved(raw, self.plans, keyed=self.keyed, path=self.path, encoded=self.encoded)
+
+    def _selected(self, first: int, raw: pa.Table) -> npt.NDArray[np.bool_]:
+        """bool[n], which rows of a batch of the tested columns are wanted; `first` is the position of its first row."""
+        assert self.predicate is not None
+        wanted = None if self.row_filter.keeps_all else self.row_filter.mask(first, raw.num_rows)
+        given = raw.num_rows if wanted is None else int(np.count_nonzero(wanted))
+        self.counters.rows_given += given
+        if not given:
+            return np.zeros(raw.num_rows, np.bool_)
+        coded = [f.name for f in raw.schema if pa.types.is_dictionary(f.type)]
+        as_read = [p.field.name for p in self.tests if p.source is not None and p.source.name in coded]
+        rows = _evolved(raw, self.tests, keyed=False, path=self.path, encoded=as_read)
+        mask = evaluate(self.predicate, rows).to_numpy()
+        found: npt.NDArray[np.bool_] = mask if wanted is None else mask & wanted
+        return found
+
+    def _tested_after(self) -> Iterator[pa.Table]:
+        # What rows are filtered by is read with the other columns, and dropped after it.
+        extra = [p for p in self.tests if p.field not in [w.field for w in self.plans]]
+        plans = [*self.plans, *extra]
+        for first, raw in self.source.batches(
+            self._present(plans, system=self.keyed), row_filter=self.row_filter, predicate=self.pruning,
+            fields=self.fields, batch_rows=self.batch_rows, counters=self.counters,
+        ):  # fmt: skip
+            table = _kept(self.row_filter, first, raw)
+            if not table.num_rows:
+                continue
+            self.counters.rows_given += table.num_rows
+            rows = _evolved(table, plans, keyed=self.keyed, path=self.path, encoded=self.encoded)
+            rows = _filtered(rows, self.predicate if self.tests else None, len(extra))
+            if rows.num_rows:
+                yield rows
+
+    def _present(self, plans: Sequence[ColumnPlan], *, system: bool = False) -> list[str]:
+        """Choose the columns to take from the file, each once; CorruptFileError when one that was written is not there."""
+        also = [n for n, _ in _SYSTEM] if system else []
+        names = dict.fromkeys([*also, *(p.source.name for p in plans if p.source is not None)])
+        # Files of data evolution hold some of the schema's columns; all others hold all.
+        written = set(names if self.file is None or self.file.write_cols is None else self.file.write_cols)
+        missing = [n for n in names if n not in self.source.schema.names]
+        if any(n in written for n in missing):
+            raise CorruptFileError(f"the file has no column {missing[0]!r}", path=self.path)
+        return [n for n in names if n not in missing]
+
+
+def _wanted(schema: TableSchema, columns: Sequence[str] | None) -> list[Field]:
+    names = set(schema.field_names if columns is None else columns)
+    found = [f for f in schema.fields if f.name in names]
+    if len(found) < len(names):
+        # Raises, and names what is missing.
+        schema.types_of(sorted(names))
+    return found
+
+
+def _check_rows(source: DataFileSource, file: DataFileMeta | None, path: str) -> None:
+    if file is not None and source.rows != file.row_count:
+        raise CorruptFileError(f"expected {file.row_count} rows, found {source.rows}", path=path)
+
+
+def _kept(row_filter: RowFilter, first: int, raw: pa.Table) -> pa.Table:
+    mask = None if row_filter.keeps_all else row_filter.mask(first, raw.num_rows)
+    return raw if mask is None else raw.filter(pa.array(mask))
+
+
+def _filtered(rows: pa.Table, predicate: Predicate | None, extra: int) -> pa.Table:
+    """Filter rows, and drop the last `extra` columns, which were read for the filter alone."""
+    if predicate is None:
+        return rows
+    return filter_table(predicate, rows).select(rows.column_names[: rows.num_columns - extra])
+
+
+def open_data_file(
+    store: ObjectStore, path: str, size: int | None, schema: TableSchema, encoded: Sequence[str] = ()
+) -> DataFileSource:
+    """Open a data file by its ending.
+
+    size      bytes, when known
+    schema    the one the file was written with
+    encoded   text columns to give as dictionaries
+    errors    NotFoundError, CorruptFileError; UnsupportedError for another format
+    """
+    extension = name_of(path).rpartition(".")[2].lower()
+    if extension == "parquet":
+        return ParquetSource(store, path, size=size, dictionary_columns=encoded)
+    if extension == "orc":
+        return OrcSource(store, path, size=size)
+    if extension == "avro":
+        return AvroSource(store, path, schema)
+    raise UnsupportedError(f"lakeidx reads parquet, orc and avro data files, not {extension!r}", path=path)
+
+
+def _evolved(
+    table: pa.Table, plans: Sequence[ColumnPlan], *, keyed: bool, path: str, encoded: Sequence[str]
+) -> pa.Table:
+    if not keyed and not plans:
+        # A table without columns keeps its number of rows only when it is made by leaving columns out.
+        return table.select([])
+    names, columns = [], []
+    with damage_of(path):
+        if keyed:
+            for name, t in _SYSTEM:
+                column = table.column(name)
+                names.append(name)
+                columns.append(column if column.type == t else column.cast(t))
+        for plan in plans:
+            names.append(plan.field.name)
+            columns.append(_column(table, plan, as_dictionary=plan.field.name in encoded))
+    return pa.Table.from_arrays(columns, schema=_schema(names, columns, [p.field for p in plans], keyed=keyed))
+
+
+def _column(table: pa.Table, plan: ColumnPlan, *, as_dictionary: bool) -> pa.ChunkedArray:
+    source = plan.source
+    at = table.schema.get_field_index(source.name) if source is not None else -1
+    raw = table.column(at) if at >= 0 else None
+    if raw is not None and pa.types.is_dictionary(raw.type):
+        assert source is not None
+        if as_dictionary and source.type.with_nullable(True) == plan.field.type.with_nullable(True):
+            return raw
+        # `take` checks the indices, which damaged pages may have beyond the dictionary.
+        raw = pa.chunked_array([c.dictionary.take(c.indices) for c in raw.chunks], raw.type.value_type)
+    column = evolve_column(plan, raw, table.num_rows)
+    return column.dictionary_encode() if as_dictionary else column
+
+
+def _schema(names: list[str], columns: list[pa.ChunkedArray], fields: list[Field], *, keyed: bool) -> pa.Schema:
+    nullable = ([False, False] if keyed else []) + [f.type.nullable for f in fields]
+    return pa.schema([pa.field(n, c.type, null) for n, c, null in zip(names, columns, nullable, strict=True)])

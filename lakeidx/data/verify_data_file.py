@@ -1,0 +1,119 @@
+"""Reads a data file to its last page: every row group, every column, key columns included.
+
+Parquet pages carry a CRC-32 where lakeidx wrote them (Java's have none unless asked to); what is decoded is also held against
+the statistics that filters trust, and keys against the columns they are copies of. Of a footer, bytes that nothing reads (who
+wrote it, the bounds of single pages) cannot be told to be damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.data.evolution.evolve import evolve_column, plan_columns
+from lakeidx.data.parquet.row_groups import ParquetSource, damage_of
+from lakeidx.data.read_data_file import open_data_file, read_data_file
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.schema.table_schema import KEY_PREFIX, TableSchema
+from lakeidx.predicate import ColumnStats, Compare, Op, evaluate
+from lakeidx.storage.base import ObjectStore
+from lakeidx.types import Field
+
+_BATCH_ROWS = 16_384
+_ORDERED = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary)
+
+
+def verify_data_file(store: ObjectStore, path: str, file: DataFileMeta, schema: TableSchema) -> int:
+    """Decode the whole file.
+
+    schema    the one the file was written with
+    returns   rows decoded
+    errors    CorruptFileError, NotFoundError, UnsupportedError naming the file
+    memory    the compressed columns of a row group and a decoded batch
+    """
+    source = open_data_file(store, path, file.file_size, schema)
+    if not isinstance(source, ParquetSource):
+        batches = read_data_file(store, path, file, schema, schema, batch_rows=_BATCH_ROWS)
+        return sum(batch.num_rows for batch in batches)
+    if source.rows != file.row_count:
+        raise CorruptFileError(f"expected {file.row_count} rows, found {source.rows}", path=path)
+    _check_columns(source, file, schema)
+    return sum(_verify_group(source, g, schema) for g in range(source.groups))
+
+
+def _check_columns(source: ParquetSource, file: DataFileMeta, schema: TableSchema) -> None:
+    """Check that every written column is present: those of the schema, and each key's copy or none of them."""
+    written = schema.field_names if file.write_cols is None else file.write_cols
+    copies = [KEY_PREFIX + name for name in schema.trimmed_primary_keys]
+    expected = [*written, *(copies if any(c in source.schema.names for c in copies) else [])]
+    missing = [name for name in expected if name not in source.schema.names]
+    if missing:
+        raise CorruptFileError(f"the file has no column {missing[0]!r}", path=source.path)
+
+
+def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> int:
+    plans = [p for p in plan_columns(schema.fields, schema.fields) if p.field.name in source.schema.names]
+    flat = [p.field for p in plans if not p.field.type.is_nested]
+    found: dict[str, list[pa.Scalar]] = {f.name: [] for f in flat}
+    nulls = dict.fromkeys(found, 0)
+    rows = 0
+    for table in source.group(g, source.schema.names, _BATCH_ROWS):
+        rows += table.num_rows
+        with damage_of(source.path):
+            # As a scan makes the table's columns of those of the file.
+            columns = {
+                p.field.name: evolve_column(p, _plain(table.column(p.field.name)), table.num_rows) for p in plans
+            }
+        _check_keys(table, columns, schema.trimmed_primary_keys, source.path)
+        for name in found:
+            nulls[name] += columns[name].null_count
+            if any(ordered(columns[name].type) for ordered in _ORDERED):
+                bounds = pc.min_max(columns[name])
+                found[name] += [b for b in (bounds["min"], bounds["max"]) if b.is_valid]
+    with damage_of(source.path):
+        stats = source.stats(g, set(found), flat)
+        for field in flat:
+            if field.name in stats:
+                _check_stats(field, stats[field.name], found[field.name], nulls[field.name], source.path)
+            source.check_pages(g, field.name)
+    return rows
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_dictionary(column.type):
+        return column
+    # `take` checks the indices, which damaged pages may have beyond the dictionary.
+    return pa.chunked_array([c.dictionary.take(c.indices) for c in column.chunks], column.type.value_type)
+
+
+def _check_keys(table: pa.Table, columns: Mapping[str, pa.ChunkedArray], keys: Sequence[str], path: str) -> None:
+    for name in keys:
+        if KEY_PREFIX + name in table.column_names:
+            left, right = _plain(table.column(KEY_PREFIX + name)), columns[name]
+            with damage_of(path):
+                left = left if left.type == right.type else left.cast(right.type)
+            if not left.equals(right) and not _equal_with_nan(left, right):
+                raise CorruptFileError(f"column {KEY_PREFIX + name} differs from column {name}", path=path)
+
+
+def _equal_with_nan(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:
+    if not pa.types.is_floating(left.type):
+        return False
+    return bool(np.array_equal(left.to_numpy(), right.to_numpy(), equal_nan=True))
+
+
+def _check_stats(field: Field, stats: ColumnStats, found: Sequence[pa.Scalar], nulls: int, path: str) -> None:
+    if stats.null_count is not None and stats.null_count != nulls:
+        raise CorruptFileError(f"column {field.name}: {nulls} nulls, the footer has {stats.null_count}", path=path)
+    if not found or stats.min is None or stats.max is None:
+        return
+    extremes = pa.table({field.name: pa.array(found, found[0].type)})
+    inside = [
+        evaluate(Compare(field.name, op, bound), extremes) for op, bound in ((Op.GE, stats.min), (Op.LE, stats.max))
+    ]
+    if not all(pc.all(mask).as_py() for mask in inside):
+        raise CorruptFileError(f"column {field.name}: values beyond the bounds in the footer", path=path)

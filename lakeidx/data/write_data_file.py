@@ -1,0 +1,388 @@
+"""Sorted rows of one bucket into Parquet data files, with what the manifest says about each.
+
+source   org.apache.paimon.io.KeyValueDataFileWriter, RowDataFileWriter, RollingFileWriter; release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.values import arrow_to_internal
+from lakeidx.data.parquet.file import ParquetFile, WrittenFile
+from lakeidx.data.parquet.properties import parquet_properties
+from lakeidx.data.stats import apply_mode, dense_stats, footer_stats, simple_stats
+from lakeidx.data.write_spec import FileIndexBuilder, FooterMetadataBuilder, WriteSpec
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
+from lakeidx.format.file_names import NewFileNames
+from lakeidx.format.local_time import now_local_ms
+from lakeidx.format.schema.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from lakeidx.storage.base import ObjectStore, join, name_of
+
+__all__ = ["DataFileWriter", "FileIndexBuilder", "FooterMetadataBuilder", "write_data_files"]
+
+DEFAULT_TARGET_BYTES = 128 << 20
+DEFAULT_APPEND_TARGET_BYTES = 256 << 20
+_GROUPS_PER_FILE = 4
+_MIN_GROUP_ROWS = 1000
+
+
+def write_data_files(
+    batches: Iterable[pa.Table],
+    schema: TableSchema,
+    *,
+    store: ObjectStore,
+    bucket_dir: str,
+    names: NewFileNames,
+    level: int = 0,
+    file_source: FileSource = FileSource.APPEND,
+    changelog: bool = False,
+    target_file_size: int | None = None,
+    first_sequence: int = 0,
+    index_builder: Callable[[], FileIndexBuilder] | None = None,
+    footer_metadata: Callable[[], FooterMetadataBuilder] | None = None,
+    encode_ahead: bool = False,
+) -> list[DataFileMeta]:
+    """Write rows into as many data files as the target size asks for.
+
+    batches           primary-key table: KV tables in key order, each key once (changelog files: any order); append table:
+                      tables of its columns. Column types as ``schema.kv_arrow_schema``/``arrow_schema`` say, or dictionaries
+                      of them
+    names             draws file names; one per writer of a (partition, bucket)
+    target_file_size  bytes after which the next row group begins a new file; default `target-file-size`
+    first_sequence    append table: sequence number of the first row
+    encode_ahead      encode on a second thread while the next rows are made
+    returns           in key order; empty when there are no rows
+    errors            InvalidInputError for rows that are not of the schema; UnsupportedError for another file format. After any
+                      error the files of this call are gone
+    memory            one row group (`file.block-size`, 32 MB of Arrow bytes when not set), two with `encode_ahead`
+    """
+    writer = DataFileWriter(
+        schema,
+        store=store,
+        bucket_dir=bucket_dir,
+        names=names,
+        level=level,
+        file_source=file_source,
+        changelog=changelog,
+        target_file_size=target_file_size,
+        first_sequence=first_sequence,
+        index_builder=index_builder,
+        footer_metadata=footer_metadata,
+        encode_ahead=encode_ahead,
+    )
+    with writer:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+
+
+class DataFileWriter:
+    """Writes rows as they come: `write_data_files` for those who make more than one file from the same rows.
+
+    Used in a ``with`` block; one that is left without `finish` removes what was written. Arguments, errors and memory are those
+    of `write_data_files`.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        *,
+        store: ObjectStore,
+        bucket_dir: str,
+        names: NewFileNames,
+        level: int = 0,
+        file_source: FileSource = FileSource.APPEND,
+        changelog: bool = False,
+        target_file_size: int | None = None,
+        first_sequence: int = 0,
+        index_builder: Callable[[], FileIndexBuilder] | None = None,
+        footer_metadata: Callable[[], FooterMetadataBuilder] | None = None,
+        encode_ahead: bool = False,
+    ) -> None:
+        spec = WriteSpec(schema, level, FileSource.APPEND if changelog else file_source, changelog)
+        spec.check_format()
+        if target_file_size is None:
+            default = DEFAULT_TARGET_BYTES if spec.key_names else DEFAULT_APPEND_TARGET_BYTES
+            target_file_size = schema.table_options.target_file_size or default
+        self._rolling = _RollingFiles(spec, store, bucket_dir, names, target_file_size, first_sequence)
+        self._rolling.index_builder, self._rolling.footer_metadata = index_builder, footer_metadata
+        self._groups = _RowGroups(spec, self._rolling.properties.row_group_bytes, target_file_size)
+        self._executor = ThreadPoolExecutor(1, "lakeidx-encode") if encode_ahead else None
+        self._pending: Future[None] | None = None
+        self._finished = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if not self._finished or kind is not None:
+                self.abort()
+        finally:
+            if self._executor is not None:
+                self._executor.shutdown()
+
+    def write(self, batch: pa.Table) -> None:
+        """Add the next rows."""
+        for group in self._groups.add(batch):
+            self._write_group(group)
+
+    def finish(self) -> list[DataFileMeta]:
+        """Write what is waiting; the files in the order of their rows."""
+        for group in self._groups.rest():
+            self._write_group(group)
+        self._wait()
+        made = self._rolling.finish()
+        self._finished = True
+        return made
+
+    def abort(self) -> None:
+        """Remove everything written."""
+        if self._pending is not None:
+            self._pending.exception()
+        self._rolling.abort()
+
+    def _write_group(self, group: pa.Table) -> None:
+        if self._executor is None:
+            self._rolling.write_group(group)
+            return
+        self._wait()
+        self._pending = self._executor.submit(self._rolling.write_group, group)
+
+    def _wait(self) -> None:
+        if self._pending is not None:
+            self._pending.result()
+
+
+class _RowGroups:
+    """Cuts and joins batches into row groups with the columns of the file."""
+
+    def __init__(self, spec: WriteSpec, group_bytes: int, target: int) -> None:
+        self._columns = _FileColumns(spec)
+        self._budget = min(group_bytes, max(1, target // _GROUPS_PER_FILE))
+        self._waiting: list[pa.Table] = []
+        self._rows = self._filled = 0
+
+    def add(self, batch: pa.Table) -> Iterator[pa.Table]:
+        """Take rows; yield the groups that are full."""
+        if batch.num_rows == 0:
+            return
+        row_bytes = max(1, batch.nbytes // batch.num_rows)
+        batch = self._columns.arrange(batch)
+        start = 0
+        while start < batch.num_rows:
+            room = max(_MIN_GROUP_ROWS - self._rows, (self._budget - self._filled) // row_bytes, 1)
+            part = batch.slice(start, room)
+            self._waiting.append(part)
+            start += part.num_rows
+            self._rows += part.num_rows
+            self._filled += part.num_rows * row_bytes
+            if part.num_rows == room:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.Table]:
+        """Yield what is waiting as a group."""
+        if self._waiting:
+            group = pa.concat_tables(self._waiting)
+            self._rows, self._filled, self._waiting = 0, 0, []
+            yield group
+
+
+class _FileColumns:
+    """Turns KV tables (or tables of an append table) into tables of the file's columns, all of one schema."""
+
+    def __init__(self, spec: WriteSpec) -> None:
+        self._keys = () if spec.thin else spec.key_names
+        self._given = spec.schema.kv_arrow_schema if spec.key_names else spec.schema.arrow_schema
+        self._fixed: pa.Schema | None = None
+        self._file: pa.Schema | None = None
+
+    def arrange(self, batch: pa.Table) -> pa.Table:
+        if batch.column_names != self._given.names:
+            raise InvalidInputError(f"expected the columns {self._given.names}, found {batch.column_names}")
+        if self._fixed is None:
+            # Columns that come dictionary-encoded in the first rows stay so in all.
+            encoded = [pa.types.is_dictionary(c.type) for c in batch.columns]
+            self._fixed = pa.schema(
+                [
+                    f.with_type(pa.dictionary(pa.int32(), f.type)) if d else f
+                    for f, d in zip(self._given, encoded, strict=True)
+                ]
+            )
+            keys = [self._fixed.field(k) for k in self._keys]
+            self._file = pa.schema([*(f.with_name(KEY_PREFIX + f.name) for f in keys), *self._fixed])
+        columns = [_as_type(c, f) for c, f in zip(batch.columns, self._fixed, strict=True)]
+        by_name = dict(zip(self._given.names, columns, strict=True))
+        return pa.Table.from_arrays([*(by_name[k] for k in self._keys), *columns], schema=self._file)
+
+
+def _as_type(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if column.type == field.type:
+        return column
+    try:
+        if not pa.types.is_dictionary(field.type):
+            return column.cast(field.type)
+        return column.cast(field.type.value_type).dictionary_encode()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        raise InvalidInputError(f"column {field.name!r}: {column.type} does not cast to {field.type}: {e}") from e
+
+
+class _OpenFile:
+    """One file of a roll, with what its metadata needs from the rows."""
+
+    def __init__(self, file: ParquetFile, name: str, first_key: bytes) -> None:
+        self.file = file
+        self.name = name
+        self.min_key = first_key
+        self.max_key = first_key
+        self.deletes = 0
+        self.index: FileIndexBuilder | None = None
+        self.footer: FooterMetadataBuilder | None = None
+
+
+class _RollingFiles:
+    """Writes row groups, beginning a new file when the last one has reached the target size."""
+
+    index_builder: Callable[[], FileIndexBuilder] | None = None
+    footer_metadata: Callable[[], FooterMetadataBuilder] | None = None
+
+    def __init__(
+        self,
+        spec: WriteSpec,
+        store: ObjectStore,
+        bucket_dir: str,
+        names: NewFileNames,
+        target: int,
+        first_sequence: int,
+    ) -> None:
+        self._spec = spec
+        self._fields = spec.fields
+        self._modes = spec.modes()
+        self._store = store
+        self._dir = bucket_dir
+        self._names = names
+        self._target = target
+        self._next_sequence = first_sequence
+        self.properties = parquet_properties(spec.schema.table_options, compression=spec.compression)
+        self._open: _OpenFile | None = None
+        self._done: list[DataFileMeta] = []
+
+    def write_group(self, group: pa.Table) -> None:
+        """Write one row group of the file's columns."""
+        if self._open is not None and self._open.file.position >= self._target:
+            self._close()
+        current = self._open or self._begin(group)
+        if self._spec.key_names:
+            current.max_key = self._key_of(group, group.num_rows - 1)
+            current.deletes += _count_retracts(group.column(VALUE_KIND))
+        current.file.write_group(group)
+        values = group.select(self._spec.schema.field_names) if current.index or current.footer else None
+        for builder in (current.index, current.footer):
+            if builder is not None:
+                builder.add(values)
+
+    def finish(self) -> list[DataFileMeta]:
+        """Close the last file; all files in the order of their rows."""
+        if self._open is not None:
+            self._close()
+        return self._done
+
+    def abort(self) -> None:
+        """Remove everything written."""
+        if self._open is not None:
+            self._open.file.abort()
+            self._open = None
+        names = [n for f in self._done for n in (f.file_name, *f.extra_files)]
+        self._store.delete_many(join(self._dir, n) for n in names)
+        self._done = []
+
+    def _begin(self, group: pa.Table) -> _OpenFile:
+        name = self._spec.new_name(self._names)
+        file = ParquetFile(self._store, join(self._dir, name), self._fields, self.properties)
+        current = _OpenFile(file, name, self._key_of(group, 0))
+        # Known to abort from here on, whatever fails next.
+        self._open = current
+        current.index = self.index_builder() if self.index_builder is not None else None
+        current.footer = self.footer_metadata() if self.footer_metadata is not None else None
+        return current
+
+    def _close(self) -> None:
+        current = self._open
+        assert current is not None
+        written = current.file.finish(current.footer.finish() if current.footer is not None else None)
+        self._open = None
+        meta = self._meta(current, written)
+        self._done.append(meta)
+        if current.index is not None:
+            self._done[-1] = self._put_index(meta, current.index)
+
+    def _put_index(self, meta: DataFileMeta, index: FileIndexBuilder) -> DataFileMeta:
+        embedded, companions = index.finish()
+        for suffix, content in companions:
+            self._store.put(join(self._dir, meta.file_name + suffix), content)
+        extra = tuple(meta.file_name + suffix for suffix, _ in companions)
+        return replace(meta, embedded_index=embedded, extra_files=extra)
+
+    def _key_of(self, group: pa.Table, row: int) -> bytes:
+        names = self._spec.key_names
+        if not names:
+            return EMPTY_ROW
+        types = self._spec.schema.key_types
+        values = []
+        for name, t in zip(names, types, strict=True):
+            column = group.column(name).slice(row, 1)
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            values.extend(arrow_to_internal(column, t))
+        return with_arity(encode_row(values, types), len(types))
+
+    def _meta(self, current: _OpenFile, written: WrittenFile) -> DataFileMeta:
+        schema, keyed = self._spec.schema, bool(self._spec.key_names)
+        full = footer_stats(written.footer, self._fields, floats=written.floats, null_counts=written.null_counts)
+        stats = {f.name: apply_mode(full[f.name], self._modes[f.name], f.type) for f in self._fields}
+        value_stats, value_stats_cols = (
+            dense_stats(stats, schema.fields)
+            if schema.table_options.metadata_stats_dense_store
+            else (simple_stats([stats[f.name] for f in schema.fields], [f.type for f in schema.fields]), None)
+        )
+        key_stats = EMPTY_STATS
+        sequence = (self._next_sequence, self._next_sequence + written.rows - 1)
+        if keyed:
+            prefix = "" if self._spec.thin else KEY_PREFIX
+            key_stats = simple_stats([stats[prefix + k] for k in self._spec.key_names], schema.key_types)
+            sequence = (full[SEQUENCE_NUMBER].minimum, full[SEQUENCE_NUMBER].maximum)
+        else:
+            self._next_sequence += written.rows
+        return DataFileMeta(
+            file_name=name_of(written.path),
+            file_size=written.size,
+            row_count=written.rows,
+            min_key=current.min_key,
+            max_key=current.max_key,
+            key_stats=key_stats,
+            value_stats=value_stats,
+            min_sequence_number=sequence[0],
+            max_sequence_number=sequence[1],
+            schema_id=schema.id,
+            level=self._spec.level,
+            creation_time_ms=now_local_ms(),
+            delete_row_count=current.deletes,
+            file_source=int(self._spec.file_source),
+            value_stats_cols=value_stats_cols,
+        )
+
+
+def _count_retracts(kinds: pa.ChunkedArray) -> int:
+    """Count rows of kind -U (1) or -D (3)."""
+    return int(sum(np.count_nonzero(chunk.to_numpy(zero_copy_only=False) & 1) for chunk in kinds.chunks))

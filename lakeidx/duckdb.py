@@ -1,0 +1,54 @@
+"""Query tables with DuckDB: they are attached as views, and each query reads the newest state.
+
+DuckDB hands down which columns and rows it wants; comparisons with numbers and texts prune partitions, buckets, files, row groups
+and pages. ``pip install duckdb``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakeidx.api.dataset import TableDataset
+from lakeidx.api.table import Table
+from lakeidx.api.warehouse import Warehouse
+from lakeidx.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+def attach(warehouse: Warehouse | str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
+    """Make every table of a warehouse a view ``database.table``.
+
+    connection  None = a new one in memory
+    returns     the connection
+    errors      InvalidInputError when DuckDB is not installed
+    """
+    if isinstance(warehouse, str):
+        warehouse = Warehouse(warehouse)
+    connection = connection if connection is not None else _connect()
+    for name in warehouse.tables():
+        database, _, table = name.partition(".")
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")
+        hidden = f"lakeidx {warehouse.path(name)}"
+        connection.register(hidden, TableDataset(warehouse.table(name)))
+        view = f"{_quoted(database)}.{_quoted(table)}"
+        connection.execute(f"CREATE OR REPLACE VIEW {view} AS FROM {_quoted(hidden)}")
+    return connection
+
+
+def register(connection: DuckDBPyConnection, name: str, table: Table) -> None:
+    """Make one table a view of a connection."""
+    connection.register(name, TableDataset(table))
+
+
+def _connect() -> DuckDBPyConnection:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InvalidInputError("DuckDB is not installed: pip install duckdb") from error
+    return duckdb.connect()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

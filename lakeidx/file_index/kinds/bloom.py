@@ -1,0 +1,135 @@
+"""File index ``bloom-filter``: whether a value surely does not occur in the file.
+
+======================  ===========================================================================
+piece                   bytes
+======================  ===========================================================================
+hash functions          i32 **big endian**
+bits                    the rest; bit i is bit ``i % 8`` from the lowest of byte ``i // 8``
+======================  ===========================================================================
+
+Hashes: numbers (FLOAT and DOUBLE by their IEEE bits) by Wang's mix, strings and bytes by xxHash64; nulls are left out.
+There is no checksum and nothing in the bits tells a damaged filter from a whole one.
+
+source   org.apache.paimon.fileindex.bloomfilter.BloomFilterFileIndex, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakeidx.codec.columns import one_array
+from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.hashes.bloom64 import bloom_size, may_contain, set_hashes
+from lakeidx.codec.hashes.fast_hash import hash_bytes, hash_bytes_many, hash_long, hash_longs
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.errors import InvalidInputError
+from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict
+from lakeidx.file_index.kinds.value_keys import float_bits, is_bytes_type, key_of, numbers_of
+from lakeidx.predicate.tree import Compare, In, Leaf, Op
+from lakeidx.types import DataType, Root
+
+DEFAULT_ITEMS = 1_000_000
+DEFAULT_FPP = 0.1
+_MAX_FUNCTIONS = 1100  # fpp of the smallest positive double
+_REFUSED = frozenset({Root.BOOLEAN, Root.DECIMAL, Root.VARIANT})
+
+
+class BloomFilterIndexer:
+    """The type ``bloom-filter``: options `items` (expected distinct values) and `fpp` (rate of false positives)."""
+
+    name = "bloom-filter"
+    options = frozenset({"items", "fpp"})
+
+    def check(self, t: DataType, options: Mapping[str, str]) -> None:
+        """Raise InvalidInputError for BOOLEAN, DECIMAL, nested types and bad options."""
+        if t.root in _REFUSED or t.is_nested:
+            raise InvalidInputError(f"bloom-filter cannot index {t.with_nullable(True)}")
+        _size(options)
+
+    def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
+        """Make a filter of the size that `items` and `fpp` ask for."""
+        self.check(t, options)
+        return BloomFilterWriter(t, *_size(options))
+
+    def create_reader(
+        self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
+    ) -> FileIndexReader:
+        """Make a reader; tests touch a few bytes of the payload."""
+        return BloomFilterReader(t, payload, path=path)
+
+
+def _size(options: Mapping[str, str]) -> tuple[int, int]:
+    items, fpp = options.get("items", str(DEFAULT_ITEMS)), options.get("fpp", str(DEFAULT_FPP))
+    try:
+        return bloom_size(int(items), float(fpp))
+    except ValueError:
+        raise InvalidInputError(f"items must be a whole number and fpp a number, not {items!r} and {fpp!r}") from None
+
+
+class BloomFilterWriter:
+    """Adds batch after batch to one filter of a fixed size."""
+
+    def __init__(self, t: DataType, bits: int, functions: int) -> None:
+        self._type, self._functions = t, functions
+        self._bits = np.zeros(bits // 8, np.uint8)
+
+    def add(self, column: pa.Array | pa.ChunkedArray) -> None:
+        """Add the next rows."""
+        if is_bytes_type(self._type):
+            set_hashes(self._bits, hash_bytes_many(_strings(column, self._type)), self._functions)
+            return
+        numbers = numbers_of(column, self._type)
+        values = numbers.values if numbers.valid is None else numbers.values[numbers.valid]
+        set_hashes(self._bits, hash_longs(float_bits(values, self._type)), self._functions)
+
+    def finish(self) -> bytes:
+        """Return the payload."""
+        return struct.pack(">i", self._functions) + self._bits.tobytes()
+
+
+def _strings(column: Any, t: DataType) -> RowBytes:
+    """Return the non-null strings of a column; of a dictionary-encoded one, each of its values once."""
+    if pa.types.is_dictionary(column.type):
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        column = pa.chunked_array(
+            [c.dictionary.take(c.indices.unique().drop_null()) for c in chunks], column.type.value_type
+        )
+    return RowBytes.from_arrow(one_array(column, t).drop_null())
+
+
+class BloomFilterReader:
+    """Answers ``=`` and IN."""
+
+    def __init__(self, t: DataType, payload: bytes | memoryview, *, path: str | None = None) -> None:
+        cursor = Cursor(payload, path)
+        self._type, self._functions = t, cursor.i32be()
+        if not 1 <= self._functions <= _MAX_FUNCTIONS or not cursor.remaining:
+            raise cursor.error(
+                f"a bloom filter of {cursor.remaining} bytes with {self._functions} hash functions", at=0
+            )
+        self._bits = memoryview(payload)[4:]
+
+    def select(self, leaf: Leaf) -> FileIndexResult:
+        """Return SKIP when no wanted value was added; REMAIN otherwise, and for a null literal."""
+        if isinstance(leaf, Compare) and leaf.op is Op.EQ:
+            wanted: tuple[Any, ...] = (leaf.value,)
+        elif isinstance(leaf, In) and not leaf.negated:
+            wanted = leaf.values
+        else:
+            return Verdict.REMAIN
+        return Verdict.REMAIN if any(self._may_contain(v) for v in wanted) else Verdict.SKIP
+
+    def _may_contain(self, value: Any) -> bool:
+        if value is None:
+            return True
+        key = key_of(value, self._type)
+        if isinstance(key, int):
+            hashed = hash_long(int(float_bits(np.array([key], np.int64), self._type)[0]))
+        else:
+            hashed = hash_bytes(key)
+        return may_contain(self._bits, hashed, self._functions)

@@ -1,0 +1,127 @@
+"""What ``lakeidx inspect`` shows of the files that batches and key indexes keep beside a table, in ``_lakeidx``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ValidationError
+
+from lakeidx.batch.artifacts import (
+    STAGING_DIR,
+    BucketAssignmentReport,
+    CommitNote,
+    CommitReport,
+    IndexWriteReport,
+    IngestReport,
+    SupersededRun,
+)
+from lakeidx.batch.commit_priority import PriorityFile
+from lakeidx.codec.containers.sealed_json import unseal
+from lakeidx.errors import CorruptFileError, UnsupportedError
+from lakeidx.key_index.bucket.consistent_hashing import COMMIT_SUFFIX, FILE_SUFFIX, decode_metadata
+from lakeidx.key_index.state.checkpoint import CHECKPOINT_NAME, decode_checkpoint, object_name
+from lakeidx.key_index.table_view import COMMITS_DIR
+from lakeidx.pipeline_file.partitions import LEDGER_DIR, POINTER_DIR, CurrentBatch
+from lakeidx.table.commit.changes import decode_changes
+
+_REPORTS: Mapping[str, type[BaseModel]] = {
+    "ingest": IngestReport,
+    "bucket_assignment": BucketAssignmentReport,
+    "index_write": IndexWriteReport,
+    "commit": CommitReport,
+}
+_NOTES: Mapping[str, tuple[type[BaseModel], str]] = {
+    "turn": (PriorityFile, "commit priority"),
+    "committing": (CommitNote, "note of a commit"),
+    "superseded": (SupersededRun, "note of a run that does not count"),
+}
+_STATE_FILE = re.compile(r"(?P<name>.+)-[0-9]+-[0-9a-f]{16}")
+
+
+def describe_staging(data: bytes, path: str) -> dict[str, Any]:
+    """Show a file below ``_lakeidx`` that no format of its own marks.
+
+    errors   CorruptFileError for a damaged file; UnsupportedError for one that lakeidx does not write there
+    """
+    *_, folder, name = path.split("/")
+    if name.endswith(FILE_SUFFIX):
+        return {"kind": "consistent hashing ring", **asdict(decode_metadata(data, path))}
+    if name.endswith(COMMIT_SUFFIX) and not data:
+        return {"kind": "commit marker of a ring", "instant": name.removesuffix(COMMIT_SUFFIX)}
+    if CHECKPOINT_NAME.fullmatch(name):
+        return {"kind": "key state checkpoint", **asdict(decode_checkpoint(data, path))}
+    if folder == "files" and (of_state := _STATE_FILE.fullmatch(name)):
+        return _describe_state_file(data, path, of_state["name"])
+    if folder == COMMITS_DIR:
+        return {"kind": "commit marker", "instant": name, "snapshotId": _number(data, path)}
+    if folder == LEDGER_DIR:
+        return {"kind": "committed landing file", "batch_id": data.decode("utf-8", "replace").partition("\n")[0]}
+    return _describe_json(_parse(data, path), folder, path)
+
+
+def is_staging(path: str) -> bool:
+    """Return True for a path below ``_lakeidx``."""
+    return STAGING_DIR in path.split("/")
+
+
+def describe_changes(data: bytes, path: str) -> dict[str, Any]:
+    """Show how many manifest entries of each kind a batch will commit."""
+    changes = decode_changes(data, path)
+    return {"entries": {f.name: len(getattr(changes, f.name)) for f in fields(changes)}}
+
+
+def describe_arrow(data: bytes, path: str, limit: int) -> dict[str, Any]:
+    """Show the columns and first rows of an Arrow IPC file."""
+    try:
+        with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFileError(f"not a readable Arrow file: {error}", path=path) from error
+    metadata = {k.decode("utf-8", "replace"): v.hex() for k, v in (table.schema.metadata or {}).items()}
+    return {
+        "rows": table.num_rows,
+        "fields": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in table.schema],
+        "metadata": metadata,
+        "first": table.slice(0, min(limit, 10)).to_pylist(),
+    }
+
+
+def _describe_state_file(data: bytes, path: str, name: str) -> dict[str, Any]:
+    if object_name(name, data) != path.rpartition("/")[2]:
+        raise CorruptFileError("the size or hash of a key state file differs from its name", path=path)
+    return {"kind": "file of a key state", "name": name}
+
+
+def _describe_json(raw: dict[str, Any], folder: str, path: str) -> dict[str, Any]:
+    model, kind = _NOTES.get(str(raw.get("kind"))) or (_REPORTS.get(str(raw.get("stage"))), "stage report")
+    try:
+        if folder == POINTER_DIR:
+            return {"kind": "current batch of a partition", **asdict(CurrentBatch(**raw))}
+        if model is not None:
+            return {**model.model_validate(raw).model_dump(mode="json"), "kind": kind}
+    except (ValidationError, TypeError) as error:
+        raise CorruptFileError(f"not a {kind}: {str(error).splitlines()[0]}", path=path) from error
+    raise UnsupportedError("a JSON file, but not one that lakeidx writes beside a table", path=path)
+
+
+def _parse(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(unseal(data, path))
+    except ValueError as error:
+        raise UnsupportedError("not a file that lakeidx writes beside a table", path=path) from error
+    if not isinstance(found, dict):
+        raise UnsupportedError("a JSON file, but not one that lakeidx writes beside a table", path=path)
+    return found
+
+
+def _number(data: bytes, path: str) -> int:
+    try:
+        return int(data)
+    except ValueError as error:
+        raise CorruptFileError(f"expected a snapshot id, found {bytes(data[:40])!r}", path=path, offset=0) from error

@@ -1,0 +1,143 @@
+"""What key indexes take and give: keys of a batch, data files they may be in, locations, and what a commit did to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.key_index.keys.codes import KeyCodes, key_codes
+from lakeidx.key_index.keys.record_key import record_keys
+from lakeidx.key_index.metrics import IndexMetrics
+from lakeidx.types import DataType
+
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class KeyBatch:
+    """Keys of n rows. A key may come several times, in one partition or several; order is the batch's.
+
+    partitions  distinct partitions of the batch, as manifest bytes
+    partition   int32[n], which of them each row has
+    keys        the trimmed primary key: n rows, its columns in key order, no nulls
+    key_types   their types
+    hashes      int32[n], hash of the trimmed primary key's BinaryRow
+    """
+
+    partitions: tuple[bytes, ...]
+    partition: Int32s
+    keys: pa.Table
+    key_types: tuple[DataType, ...]
+    hashes: Int32s
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+    @cached_property
+    def codes(self) -> KeyCodes:
+        """The keys as comparable codes."""
+        return key_codes(self.keys.columns, self.key_types)
+
+    @cached_property
+    def record_keys(self) -> RowBytes:
+        """The keys as Hudi's record key text, UTF-8."""
+        return record_keys(self.keys.columns, self.keys.column_names)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A data file of the snapshot a batch is tagged on.
+
+    partition   manifest bytes
+    path        full path
+    """
+
+    partition: bytes
+    bucket: int
+    path: str
+    meta: DataFileMeta
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class KeyLocations:
+    """Locations of n keys.
+
+    bucket      int32[n], -1 = the key is nowhere: an insert
+    partition   int32[n] position in `partitions` of where the key lives (of the row's own partition for inserts)
+    partitions  the batch's partitions, then others that keys were found in
+    file        int32[n] position in `files` of the newest data file with the key, -1 = not known
+    notes       metrics of the index type's own
+    """
+
+    bucket: Int32s
+    partition: Int32s
+    partitions: tuple[bytes, ...]
+    file: Int32s
+    files: tuple[LiveFile, ...] = ()
+    metrics: IndexMetrics = field(default_factory=IndexMetrics)
+    notes: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def known(self) -> Bools:
+        """bool[n], True where the key has a location."""
+        return self.bucket >= 0
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CommitInfo:
+    """What a commit did to locations, and to files.
+
+    instant      text that names the commit for ever (from commit user and identifier), known before it is put
+    started_ms   epoch ms before anything of the commit was written
+    snapshot_id  newest snapshot the commit made; None until it is there
+    base_id      snapshot the batch was tagged on
+    batch        keys of the batch; None for a compaction
+    partition    int32[n] position in `partitions` where each row went
+    bucket       int32[n]
+    deleted      bool[n] rows that took their key away
+    partitions   see `KeyLocations.partitions`
+    was          what `tag` had answered
+    added        data files the commit added, removed: names of those it took away
+    """
+
+    instant: str
+    started_ms: int
+    snapshot_id: int | None = None
+    base_id: int | None = None
+    batch: KeyBatch | None = None
+    partition: Int32s | None = None
+    bucket: Int32s | None = None
+    deleted: Bools | None = None
+    partitions: tuple[bytes, ...] = ()
+    was: KeyLocations | None = None
+    added: Sequence[LiveFile] = ()
+    removed: Collection[str] = ()
+
+
+def no_locations(batch: KeyBatch, metrics: IndexMetrics | None = None) -> KeyLocations:
+    """Answer that every key is new."""
+    n = len(batch)
+    return KeyLocations(
+        bucket=np.full(n, -1, np.int32),
+        partition=batch.partition,
+        partitions=batch.partitions,
+        file=np.full(n, -1, np.int32),
+        metrics=metrics or IndexMetrics(keys=n),
+    )
+
+
+def number_partitions(first: Sequence[bytes], more: Iterable[bytes]) -> tuple[tuple[bytes, ...], Mapping[bytes, int]]:
+    """Assign numbers to the partitions: the batch's own first, then others in order of appearance."""
+    numbers = {p: i for i, p in enumerate(first)}
+    for p in more:
+        numbers.setdefault(p, len(numbers))
+    return tuple(numbers), numbers

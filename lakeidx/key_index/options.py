@@ -1,0 +1,251 @@
+"""Options of the index family: Hudi's names with Hudi's defaults, and a few of lakeidx's own under ``index.``.
+
+They are table options like all others. Options of Hudi that have no meaning here are in `UNUSED`, each with the
+reason; a table may carry them, they change nothing.
+
+source   org.apache.hudi.config.{HoodieIndexConfig,HoodieHBaseIndexConfig}, release 1.0.2; Flink's FlinkOptions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakeidx.options.descriptors import (
+    INT_MAX,
+    Option,
+    boolean,
+    choice,
+    integer,
+    names,
+    number,
+    opt_integer,
+    opt_text,
+    text,
+)
+from lakeidx.options.table_options import TableOptions
+
+#: Values of option ``index.type``; `lakeidx.key_index.registry.register` adds to them.
+INDEX_TYPES = ["hash", "bucket", "bloom", "global-bloom", "simple", "global-simple", "inmemory", "hbase", "state"]
+_MANY = INT_MAX
+
+
+class IndexOptions(TableOptions):
+    """A table's options, those of the index family among them; attribute = key with ``.`` and ``-`` as ``_``.
+
+    errors   InvalidInputError from the constructor for a value that cannot be read
+    """
+
+    __slots__ = ()
+
+    def __init__(self, raw: Mapping[str, str]) -> None:
+        super().__init__(raw)
+        for option in INDEX_OPTIONS:
+            found = option.find(self.raw)
+            if found is not None:
+                self.parsed[option.key] = option.value_of(found)
+
+    index_type = choice("index.type", INDEX_TYPES, "How a row finds where its key lives.")
+    index_bad_filter = choice(
+        "index.bad-filter", "read-keys fail", "A filter that cannot be read: read the file's keys, or stop."
+    )
+    index_threads = integer("index.threads", 0, "Threads that check files; 0 = one per core.", least=0)
+
+    # Bloom filters
+    hoodie_bloom_index_filter_type = choice(
+        "hoodie.bloom.index.filter.type", "DYNAMIC_V0 SIMPLE", "Kind of filter that writers put into footers."
+    )
+    hoodie_index_bloom_num_entries = integer(
+        "hoodie.index.bloom.num_entries", 60000, "Keys a filter row is made for.", least=1
+    )
+    hoodie_index_bloom_fpp = number(
+        "hoodie.index.bloom.fpp", 0.000000001, "Target false positive rate at that number of keys."
+    )
+    hoodie_bloom_index_filter_dynamic_max_entries = integer(
+        "hoodie.bloom.index.filter.dynamic.max.entries", 100000, "Keys up to which a dynamic filter grows.", least=0
+    )
+    hoodie_parquet_bloom_filter_enabled = boolean(
+        "hoodie.parquet.bloom.filter.enabled", True, "Write filters when the index type is bloom or global-bloom."
+    )
+
+    # Looking keys up by filters
+    hoodie_bloom_index_parallelism = integer(
+        "hoodie.bloom.index.parallelism", 0, "Tasks that check pairs; 0 = as many as there are threads.", least=0
+    )
+    hoodie_bloom_index_prune_by_ranges = boolean(
+        "hoodie.bloom.index.prune.by.ranges", True, "Leave out files by their key range."
+    )
+    hoodie_bloom_index_use_caching = boolean(
+        "hoodie.bloom.index.use.caching", True, "Keep decoded keys and filters while a batch is tagged."
+    )
+    hoodie_bloom_index_use_metadata = boolean(
+        "hoodie.bloom.index.use.metadata", False, "Filters from the snapshot's metadata cache, not from footers."
+    )
+    hoodie_bloom_index_use_treebased_filter = boolean(
+        "hoodie.bloom.index.use.treebased.filter", True, "Find candidate files by the interval tree, not file by file."
+    )
+    hoodie_bloom_index_bucketized_checking = boolean(
+        "hoodie.bloom.index.bucketized.checking", True, "Share the checking out by pairs; else by files in order."
+    )
+    hoodie_bloom_index_bucketized_checking_enable_dynamic_parallelism = boolean(
+        "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism",
+        False,
+        "As many tasks as there are buckets of pairs, whatever the number of threads.",
+    )
+    hoodie_bloom_index_fileid_key_sorting_enable = boolean(
+        "hoodie.bloom.index.fileid.key.sorting.enable", False, "Without bucketized checking: keys sorted in each file."
+    )
+    hoodie_bloom_index_keys_per_bucket = integer(
+        "hoodie.bloom.index.keys.per.bucket", 10000000, "Pairs per bucket of bucketized checking.", least=1
+    )
+    hoodie_bloom_index_update_partition_path = boolean(
+        "hoodie.bloom.index.update.partition.path", True, "global-bloom: a key may move to the row's partition."
+    )
+
+    # Simple
+    hoodie_simple_index_use_caching = boolean(
+        "hoodie.simple.index.use.caching", True, "Keep decoded keys while a batch is tagged."
+    )
+    hoodie_simple_index_parallelism = integer(
+        "hoodie.simple.index.parallelism", 0, "simple: tasks that read keys; 0 = one per file.", least=0
+    )
+    hoodie_global_simple_index_parallelism = integer(
+        "hoodie.global.simple.index.parallelism", 0, "global-simple: tasks that read keys; 0 = one per file.", least=0
+    )
+    hoodie_simple_index_update_partition_path = boolean(
+        "hoodie.simple.index.update.partition.path", True, "global-simple: a key may move to the row's partition."
+    )
+
+    # Buckets
+    hoodie_index_bucket_engine = choice(
+        "hoodie.index.bucket.engine",
+        "SIMPLE CONSISTENT_HASHING",
+        "A fixed number of buckets, or a ring that is resized.",
+    )
+    hoodie_bucket_index_num_buckets = integer(
+        "hoodie.bucket.index.num.buckets", 256, "Buckets per partition (at the start, for a ring).", least=1, most=32767
+    )
+    hoodie_bucket_index_hash_field = names(
+        "hoodie.bucket.index.hash.field", "Key columns that decide the bucket; default: all."
+    )
+    hoodie_bucket_index_max_num_buckets = opt_integer(
+        "hoodie.bucket.index.max.num.buckets", "A ring is split up to here; default: num.buckets.", least=1, most=32767
+    )
+    hoodie_bucket_index_min_num_buckets = opt_integer(
+        "hoodie.bucket.index.min.num.buckets", "A ring is merged down to here; default: num.buckets.", least=1
+    )
+    hoodie_bucket_index_split_threshold = number(
+        "hoodie.bucket.index.split.threshold", 2.0, "Split a bucket above this many target file sizes.", most=1e9
+    )
+    hoodie_bucket_index_merge_threshold = number(
+        "hoodie.bucket.index.merge.threshold", 0.2, "Merge neighbours up to this many target file sizes.", most=1e9
+    )
+
+    # HBase
+    index_hbase_thrift_host = text("index.hbase.thrift.host", "localhost", "Host of HBase's Thrift server.")
+    index_hbase_thrift_port = integer("index.hbase.thrift.port", 9090, "Its port.", least=1, most=65535)
+    index_hbase_timeout_ms = integer("index.hbase.timeout-ms", 15000, "Time limit of one request.", least=1)
+    hoodie_index_hbase_table = opt_text("hoodie.index.hbase.table", "HBase table of the index; it must exist.")
+    hoodie_index_hbase_get_batch_size = integer("hoodie.index.hbase.get.batch.size", 100, "Keys per get.", least=1)
+    hoodie_index_hbase_put_batch_size = integer("hoodie.index.hbase.put.batch.size", 100, "Rows per put.", least=1)
+    hoodie_index_hbase_put_batch_size_autocompute = boolean(
+        "hoodie.index.hbase.put.batch.size.autocompute", False, "Compute the put batch size from the QPS limit instead."
+    )
+    hoodie_index_hbase_qps_fraction = number(
+        "hoodie.index.hbase.qps.fraction", 0.5, "Share of the servers' limit this writer may use."
+    )
+    hoodie_index_hbase_max_qps_per_region_server = integer(
+        "hoodie.index.hbase.max.qps.per.region.server", 1000, "Requests per second one region server serves.", least=1
+    )
+    hoodie_index_hbase_sleep_ms_for_put_batch = integer(
+        "hoodie.index.hbase.sleep.ms.for.put.batch", 0, "Pause after each put batch.", least=0
+    )
+    hoodie_index_hbase_sleep_ms_for_get_batch = integer(
+        "hoodie.index.hbase.sleep.ms.for.get.batch", 0, "Pause after each get batch.", least=0
+    )
+    hoodie_hbase_index_update_partition_path = boolean(
+        "hoodie.hbase.index.update.partition.path", False, "hbase: a key may move to the row's partition."
+    )
+    hoodie_index_hbase_rollback_sync = boolean(
+        "hoodie.index.hbase.rollback.sync", False, "Restore the older locations when a commit is rolled back."
+    )
+    hoodie_index_hbase_bucket_number = integer(
+        "hoodie.index.hbase.bucket.number", 8, "Row key prefixes of the rebalanced form.", least=1
+    )
+    index_hbase_max_requests_per_second = integer(
+        "index.hbase.max-requests-per-second", 0, "Keys read or written per second; 0 = Hudi's rule.", least=0
+    )
+    index_hbase_attempts = integer("index.hbase.attempts", 5, "Attempts of one request, with growing pauses.", least=1)
+    index_hbase_rebalanced = boolean(
+        "index.hbase.rebalanced", False, "Row keys start with a hash (Hudi: another index class)."
+    )
+
+    # State (Flink's names)
+    index_state_ttl = number("index.state.ttl", 0.0, "Days after which the state forgets a key; 0 = never.", most=36500)
+    index_global_enabled = boolean("index.global.enabled", True, "state: a key lives in one partition at a time.")
+    index_partition_regex = text("index.partition.regex", ".*", "state: partitions loaded when it is built.")
+    index_state_dir = opt_text("index.state.dir", "Local folder of the state; default: a temporary one.")
+    index_state_wait = number(
+        "index.state.wait", 60.0, "Seconds to wait for another process that has the state open.", least=0.0, most=86400
+    )
+    index_state_cache_mb = integer("index.state.cache-mb", 256, "Memory for loading and caching, MiB.", least=8)
+    index_state_checkpoint_every = integer(
+        "index.state.checkpoint-every", 1, "Snapshots from one checkpoint to the next; 0 = none.", least=0
+    )
+    index_state_keep_checkpoints = integer(
+        "index.state.keep-checkpoints", 2, "Checkpoints retained on the store.", least=1
+    )
+
+
+INDEX_OPTIONS: tuple[Option[Any], ...] = tuple(v for v in vars(IndexOptions).values() if isinstance(v, Option))
+
+#: Hudi's options of the index family that change nothing here, and why.
+UNUSED: Mapping[str, str] = {
+    "hoodie.index.type": "index.type has lakeidx's own set of types",
+    "hoodie.index.class": "indexes are chosen by name, not by a Java class",
+    "hoodie.bloom.index.input.storage.level": "keys of a batch are held in memory as packed columns, never on a Spark cache",
+    "hoodie.simple.index.input.storage.level": "as hoodie.bloom.index.input.storage.level",
+    "hoodie.record.index.input.storage.level": "as hoodie.bloom.index.input.storage.level",
+    "hoodie.global.index.reconcile.parallelism": "moves are found in the assignment stage, by columns in one process",
+    "hoodie.bucket.index.query.pruning": "reads prune by Paimon's statistics and indexes",
+    "hoodie.bucket.index.partition.rule.type": "of Hudi 1.1; bucket counts per partition come from the ring instead",
+    "hoodie.bucket.index.partition.expressions": "as hoodie.bucket.index.partition.rule.type",
+    "hoodie.bucket.index.remote.partitioner.enable": "there is no remote partitioner",
+    "hoodie.metadata.enable": "Hudi's metadata table; use.metadata reads lakeidx's metadata cache",
+    "hoodie.metadata.index.bloom.filter.enable": "as hoodie.metadata.enable",
+    "hoodie.metadata.index.bloom.filter.file.group.count": "the cache is one file per snapshot",
+    "hoodie.metadata.index.bloom.filter.parallelism": "as hoodie.metadata.enable",
+    "hoodie.metadata.index.bloom.filter.column.list": "filters are over the record key",
+    "hoodie.metadata.index.column.stats.enable": "key ranges are in Paimon's manifests",
+    "hoodie.metadata.index.column.stats.file.group.count": "as hoodie.metadata.index.column.stats.enable",
+    "hoodie.metadata.index.column.stats.parallelism": "as hoodie.metadata.index.column.stats.enable",
+    "hoodie.metadata.index.column.stats.column.list": "as hoodie.metadata.index.column.stats.enable",
+    "hoodie.metadata.index.column.stats.max.columns.to.index": "as hoodie.metadata.index.column.stats.enable",
+    "hoodie.metadata.record.index.enable": "the record index is Hudi's metadata table; Paimon's HASH index replaces it",
+    "hoodie.metadata.record.index.min.filegroup.count": "as hoodie.metadata.record.index.enable",
+    "hoodie.metadata.record.index.max.filegroup.count": "as hoodie.metadata.record.index.enable",
+    "hoodie.metadata.record.index.max.filegroup.size": "as hoodie.metadata.record.index.enable",
+    "hoodie.metadata.record.index.growth.factor": "as hoodie.metadata.record.index.enable",
+    "hoodie.record.index.use.caching": "as hoodie.metadata.record.index.enable",
+    "hoodie.record.index.update.partition.path": "as hoodie.metadata.record.index.enable",
+    "hoodie.index.hbase.zkquorum": "HBase is reached through its Thrift server, which knows the cluster",
+    "hoodie.index.hbase.zkport": "as hoodie.index.hbase.zkquorum",
+    "hoodie.index.hbase.zknode.path": "as hoodie.index.hbase.zkquorum",
+    "hoodie.index.hbase.zk.session_timeout_ms": "as hoodie.index.hbase.zkquorum",
+    "hoodie.index.hbase.zk.connection_timeout_ms": "as hoodie.index.hbase.zkquorum",
+    "hoodie.index.hbase.zkpath.qps_root": "as hoodie.index.hbase.zkquorum",
+    "hoodie.index.hbase.qps.allocator.class": "a Java class; the default one returns hoodie.index.hbase.qps.fraction",
+    "hoodie.index.hbase.dynamic_qps": "Hudi has no allocator that reads it",
+    "hoodie.index.hbase.min.qps.fraction": "as hoodie.index.hbase.dynamic_qps",
+    "hoodie.index.hbase.max.qps.fraction": "as hoodie.index.hbase.dynamic_qps",
+    "hoodie.index.hbase.desired_puts_time_in_secs": "as hoodie.index.hbase.dynamic_qps",
+    "hoodie.index.hbase.security.authentication": "Thrift's own settings decide who may connect",
+    "hoodie.index.hbase.kerberos.user.keytab": "as hoodie.index.hbase.security.authentication",
+    "hoodie.index.hbase.kerberos.user.principal": "as hoodie.index.hbase.security.authentication",
+    "hoodie.index.hbase.regionserver.kerberos.principal": "as hoodie.index.hbase.security.authentication",
+    "hoodie.index.hbase.master.kerberos.principal": "as hoodie.index.hbase.security.authentication",
+    "index.bootstrap.enabled": "the state is always loaded from the table, otherwise known keys would be inserted again",
+    "write.index_bootstrap.tasks": "Spark's parallelism decides",
+    "write.bucket_assign.tasks": "as write.index_bootstrap.tasks",
+    "hoodie.populate.meta.fields": "a Paimon table has no meta columns; filters are written whenever the options enable them",
+}

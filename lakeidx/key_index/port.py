@@ -1,0 +1,209 @@
+"""The port of key indexes: what is asked of every index type, and the view of the table it answers from.
+
+A **key index** answers for each key of a batch where it lives now: (partition, bucket), and the data file where that is
+known, or nowhere (an insert). Around the commit of a batch it is called in this order:
+
+1.  ``tag``                before rows are placed
+2.  ``prepare_commit``     before the snapshot is put: what must be on record if the process dies right after the put
+3.  ``update_locations``   after the snapshot is there
+4.  ``rollback``           instead of 3, when the commit is aborted
+
+A process may die between any two of these. Whatever a key index keeps outside the table is therefore only valid as
+far as the table's own snapshots confirm it.
+
+source   org.apache.hudi.index.HoodieIndex, release 1.0.2 (tagLocation, updateLocation, rollbackCommit)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakeidx.key_index.keys.reader import KeyReader
+from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, LiveFile
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.key_buckets import KeyBuckets
+from lakeidx.tasks.runner import LocalRunner
+
+
+class TableView(Protocol):
+    """The table as of the snapshot a batch is tagged on."""
+
+    @property
+    def table_id(self) -> str:
+        """Tells this table from any other, one of the same path that was dropped and made again included."""
+        ...
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot; None for a table without one."""
+        ...
+
+    def snapshot_token(self, snapshot_id: int) -> str | None:
+        """Return a token that differs for another snapshot of the same id (after a rollback); None when it no longer exists."""
+        ...
+
+    def kept_since(self, snapshot_id: int) -> bool:
+        """Return True when all snapshots after it only added rows and compacted files; False when one replaced or dropped rows, or
+        cannot be seen any more.
+        """
+        ...
+
+    def is_committed(self, instants: Sequence[str]) -> list[bool]:
+        """Return which of the commits that `CommitInfo.instant` names made it into the table, expired snapshots included."""
+        ...
+
+    def confirm(self, instant: str) -> None:
+        """Record that a commit is in the table, so that `is_committed` finds it after its snapshot has expired."""
+        ...
+
+    def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
+        """Return the live data files of some partitions, None = of all."""
+        ...
+
+    def key_buckets(self, partition: bytes, hashes: Int32s, *, threads: int = 1) -> KeyBuckets:
+        """Read the HASH index of a partition for some hashes.
+
+        threads   index files read at a time
+        """
+        ...
+
+    def partition_text(self, partition: bytes) -> str:
+        """Format a partition as its directory path below the table, ``""`` for an unpartitioned table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexContext:
+    """What a key index works with.
+
+    view          the table
+    reader        keys of data files
+    options       the table's options
+    pool          where files are checked
+    store         the store of the table
+    index_dir     directory on it where an index may keep files of its own (never inside the table's directory)
+    deletes_hide  a record of kind -D or -U as a key's newest one means that the key is gone; False for merge engines
+                  that ignore deletes
+    """
+
+    view: TableView
+    reader: KeyReader
+    options: IndexOptions
+    pool: LocalRunner
+    store: ObjectStore
+    index_dir: str
+    deletes_hide: bool = True
+    descending: bool = False
+
+
+class KeyIndex(Protocol):
+    """One index type. What differs between types is asked here, never by name or class; `KeyIndexDefaults` has what most do."""
+
+    @property
+    def name(self) -> str:
+        """Its name in option ``index.type``."""
+        ...
+
+    @property
+    def needs_keys(self) -> bool:
+        """True when it looks at keys; False when hashes are all it knows, and placing through the HASH index finds them."""
+        ...
+
+    @property
+    def is_global(self) -> bool:
+        """True when a key is looked for in all partitions."""
+        ...
+
+    @property
+    def has_external_state(self) -> bool:
+        """True when it keeps something outside the table that must be told of every batch's keys."""
+        ...
+
+    @property
+    def moves_keys(self) -> bool:
+        """Global indexes: a row of another partition takes its key there; False = the row goes where its key lives."""
+        ...
+
+    @property
+    def catches_up(self) -> bool:
+        """True when a call after a commit that fails does no harm: the next batch brings it up to date."""
+        ...
+
+    @property
+    def follows_compactions(self) -> bool:
+        """True when `update_locations` is to be called for compactions, too."""
+        ...
+
+    @property
+    def why_no_overwrite(self) -> str:
+        """Why a table with it cannot be overwritten, and what to do; ``""`` when it can."""
+        ...
+
+    def follows_commits(self, options: IndexOptions) -> bool:
+        """Return True when `update_locations` is to be called although it has no external state."""
+        ...
+
+    def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
+        """Count the keys per (partition, bucket) after `tag`; None when it does not know."""
+        ...
+
+    def close(self) -> None:
+        """Release what it holds open; it may be used again."""
+        ...
+
+    def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
+        """Locate the keys of the batch."""
+        ...
+
+    def place_inserts(self, batch: KeyBatch, context: IndexContext) -> Int32s | None:
+        """Return int32[n] bucket of each row if it is an insert; None = by the PartitionIndex rules."""
+        ...
+
+    def prepare_commit(self, commit: CommitInfo, context: IndexContext) -> None:
+        """Prepare for the commit; called before the snapshot is put."""
+        ...
+
+    def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
+        """Update locations; called when the snapshot is there."""
+        ...
+
+    def rollback(self, commit: CommitInfo, context: IndexContext) -> None:
+        """Roll back; called when the commit is aborted, so that what `prepare_commit` left is ignored from now on."""
+        ...
+
+
+class KeyIndexDefaults:
+    """What most key indexes have in common: they keep nothing outside the table, so there is nothing to do around a commit."""
+
+    needs_keys = True
+    has_external_state = False
+    catches_up = False
+    follows_compactions = False
+    why_no_overwrite = ""
+
+    def follows_commits(self, options: IndexOptions) -> bool:
+        """Return False: nothing outside the table follows commits."""
+        return False
+
+    def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
+        """Return None: not known."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+    def place_inserts(self, batch: KeyBatch, context: IndexContext) -> Int32s | None:
+        """Return None: inserts are placed by the PartitionIndex rules."""
+        return None
+
+    def prepare_commit(self, commit: CommitInfo, context: IndexContext) -> None:
+        """Do nothing: there is nothing to record."""
+
+    def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
+        """Do nothing: everything is in the table's own files."""
+
+    def rollback(self, commit: CommitInfo, context: IndexContext) -> None:
+        """Do nothing: nothing was recorded."""

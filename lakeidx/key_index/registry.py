@@ -1,0 +1,154 @@
+"""Index types by name. A new one is a module with a `KeyIndex` and one `register` of it.
+
+Tasks in other processes know a registered type when they import the module that registers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
+from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
+from lakeidx.key_index.hash import HashKeyIndex
+from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
+from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
+from lakeidx.key_index.port import KeyIndex
+from lakeidx.key_index.simple import SimpleKeyIndex
+from lakeidx.key_index.state.load import Share
+from lakeidx.key_index.state.state_index import StateKeyIndex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexType:
+    """What an index type is, before any table is opened with it.
+
+    name              its name in option ``index.type``
+    make              its key index, by the table's options
+    limits            what it cannot promise, said when a table is made with it; ``""`` when there is nothing to say
+    fixed_buckets     goes with a fixed number of buckets, where it is the bucket function that decides
+    cross_partition   goes with primary keys that leave out partition columns
+    stays_in_process  one object for all batches of a process that work on the same table
+    fills_buckets     a bucket takes new keys up to ``dynamic-bucket.target-row-num``; False when the key alone decides
+    requires          option without which it cannot work, ``""`` for none
+    """
+
+    name: str
+    make: Callable[[IndexOptions], KeyIndex]
+    limits: str = ""
+    fixed_buckets: bool = False
+    cross_partition: bool = False
+    stays_in_process: bool = False
+    fills_buckets: bool = True
+    requires: str = ""
+
+
+_TYPES: dict[str, IndexType] = {}
+
+
+def register(index_type: IndexType) -> None:
+    """Make an index type known.
+
+    errors   InvalidInputError when there is one of that name
+    """
+    if index_type.name in _TYPES:
+        raise InvalidInputError(f"there is an index type {index_type.name!r} already")
+    _TYPES[index_type.name] = index_type
+    if index_type.name not in INDEX_TYPES:
+        INDEX_TYPES.append(index_type.name)
+
+
+def find_type(options: IndexOptions) -> IndexType:
+    """Return the index type that option ``index.type`` names."""
+    return _TYPES[str(options.index_type)]
+
+
+def index_types() -> tuple[IndexType, ...]:
+    """Return all index types, in the order of their registration."""
+    return tuple(_TYPES.values())
+
+
+def make_key_index(options: IndexOptions) -> KeyIndex:
+    """Return the key index that option ``index.type`` names."""
+    return find_type(options).make(options)
+
+
+def make_state(options: IndexOptions, *, in_memory: bool = False, share: Share | None = None) -> StateKeyIndex:
+    """Return the key state.
+
+    share   of an assigner that is one of several
+    """
+    return StateKeyIndex(is_global=options.index_global_enabled, in_memory=in_memory, share=share)
+
+
+register(IndexType(name="hash", make=lambda options: HashKeyIndex(), fixed_buckets=True))
+register(
+    IndexType(
+        name="bucket",
+        make=lambda options: BucketKeyIndex(foreign=True),
+        limits="New keys are placed by hash, however full that bucket is; choose hoodie.bucket.index.num.buckets for the "
+        "table's final size, as it only applies to new keys, or use the engine CONSISTENT_HASHING and resize.",
+        fixed_buckets=True,
+        fills_buckets=False,
+    )
+)
+register(
+    IndexType(
+        name="bloom",
+        make=lambda options: BloomKeyIndex(),
+        limits="Slows down when filters are small for the files: each false positive reads a file's keys.",
+    )
+)
+register(
+    IndexType(
+        name="global-bloom",
+        make=lambda options: BloomKeyIndex(is_global=True, moves_keys=options.hoodie_bloom_index_update_partition_path),
+        limits="As bloom; cost grows with the whole table. A batch that loses a commit race is planned again, whatever "
+        "keys the winner had. Java's writers do not handle keys that change partition.",
+    )
+)
+register(
+    IndexType(
+        name="simple",
+        make=lambda options: SimpleKeyIndex(),
+        limits="Reads all keys of the partitions a batch touches.",
+    )
+)
+register(
+    IndexType(
+        name="global-simple",
+        make=lambda options: SimpleKeyIndex(
+            is_global=True, moves_keys=options.hoodie_simple_index_update_partition_path
+        ),
+        limits="Reads all keys of the table for every batch. A batch that loses a commit race is planned again, whatever "
+        "keys the winner had. Java's writers do not handle keys that change partition.",
+    )
+)
+register(
+    IndexType(
+        name="inmemory",
+        make=lambda options: make_state(options, in_memory=True),
+        limits="Held in memory by each process, which rebuilds it; for tests, and tables whose keys fit in memory.",
+        cross_partition=True,
+        stays_in_process=True,
+    )
+)
+register(
+    IndexType(
+        name="hbase",
+        make=lambda options: HBaseKeyIndex(moves_keys=options.hoodie_hbase_index_update_partition_path),
+        limits="Contains only keys that were written through it, or loaded into HBase once: when another writer moves a key to "
+        "a new partition, its old row stays.",
+        requires="hoodie.index.hbase.table",
+    )
+)
+register(
+    IndexType(
+        name="state",
+        make=make_state,
+        limits="Built from the whole table where no state or checkpoint is at hand. With index.state.ttl keys are forgotten, and "
+        "may then be written a second time.",
+        cross_partition=True,
+    )
+)

@@ -1,0 +1,121 @@
+"""Landing rows cast to a table's columns; rows that cannot be kept are split off, each with its line and its first reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.landing.cast import cast_column
+from lakeidx.landing.defaults import fill_default
+from lakeidx.landing.read import BadLine, Piece
+from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
+from lakeidx.types import Field, Root
+
+_REJECT_SAMPLE_BYTES = 2000
+_SHOWN_CHARACTERS = 80
+_FLOATS = (Root.FLOAT, Root.DOUBLE)
+#: Rejected rows: where each came from, why it is none of the table, and its text.
+REJECT_SCHEMA = pa.schema(
+    [("source", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("row", pa.string())]
+)
+
+
+class _Rejects:
+    """Rows of a piece that cannot be kept, each with the first reason found."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+        self._reasons: dict[int, str] = {}
+        self.bad = np.zeros(rows.num_rows, dtype=bool)
+
+    def mark(self, mask: np.ndarray, reason: str, column: str | None = None) -> None:
+        """Reject the rows of a mask; with a column, the reason continues with the row's value there."""
+        fresh = np.flatnonzero(mask & ~self.bad)
+        shown = [""] * len(fresh)
+        if column is not None:
+            shown = [f": {_short(v)}" for v in self._rows.column(column).take(pa.array(fresh)).to_pylist()]
+        self._reasons.update((int(i), reason + value) for i, value in zip(fresh, shown, strict=True))
+        self.bad |= mask
+
+    def to_table(self, piece: Piece, source: str) -> pa.Table:
+        """Build a table of the rejected rows by REJECT_SCHEMA."""
+        picked = np.flatnonzero(self.bad)
+        lines = np.asarray(piece.lines) if piece.lines is not None else piece.first_line + np.arange(len(self.bad))
+        return pa.table(
+            {
+                "source": pa.array([source] * len(picked), pa.string()),
+                "line": pa.array(lines[picked], pa.int64()),
+                "reason": pa.array([self._reasons[i] for i in picked.tolist()], pa.string()),
+                "row": pa.array([_as_text(r) for r in self._rows.take(picked).to_pylist()], pa.string()),
+            },
+            schema=REJECT_SCHEMA,
+        )
+
+
+def cast_piece(
+    piece: Piece, fields: Sequence[Field], source: str, *, keys: Collection[str] = ()
+) -> tuple[pa.Table, pa.Table]:
+    """Cast a piece to the table's columns.
+
+    keys     columns in which NaN is refused: Java's merge loses or doubles such keys, so no writer may bring them in
+    returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
+    """
+    rejects = _Rejects(piece.rows)
+    kept = pa.table({f.name: _cast_field(piece.rows, f, source, rejects, f.name in keys) for f in fields})
+    if KIND_COLUMN in piece.rows.column_names:
+        codes, unknown = kind_codes(piece.rows.column(KIND_COLUMN))
+        if unknown is not None:
+            rejects.mark(unknown, "kind: the row kind is none of +I -U +U -D", KIND_COLUMN)
+        if pc.any(pc.not_equal(codes, 0), min_count=0).as_py():
+            kept = kept.append_column(VALUE_KIND, codes)
+    lines = _broken_lines(piece.bad_lines, source)
+    if not rejects.bad.any():
+        return kept, lines
+    rejected = pa.concat_tables([lines, rejects.to_table(piece, source)])
+    return kept.filter(pa.array(~rejects.bad)), rejected.sort_by("line") if lines.num_rows else rejected
+
+
+def _cast_field(rows: pa.Table, field: Field, source: str, rejects: _Rejects, is_key: bool) -> pa.Array:
+    present = field.name in rows.column_names
+    try:
+        cast = cast_column(rows.column(field.name) if present else pa.nulls(rows.num_rows), field.type)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"column {field.name}: {error.message}", path=source) from error
+    if cast.failed is not None:
+        rejects.mark(cast.failed, f"cast: column {field.name} is not {field.type.with_nullable(True)}", field.name)
+    values = fill_default(cast.values, field)
+    if not field.type.nullable and values.null_count:
+        rejects.mark(np.asarray(pc.is_null(values)), f"null: column {field.name} must not be null")
+    if is_key and field.type.root in _FLOATS:
+        nan = np.asarray(pc.fill_null(pc.is_nan(values), False))
+        if nan.any():
+            rejects.mark(nan, f"key: column {field.name} is NaN, which no key column may be")
+    return values
+
+
+def _broken_lines(bad: Sequence[BadLine], source: str) -> pa.Table:
+    return pa.table(
+        {
+            "source": pa.array([source] * len(bad), pa.string()),
+            "line": pa.array([b.line for b in bad], pa.int64()),
+            "reason": pa.array([f"format: {b.reason}" for b in bad], pa.string()),
+            "row": pa.array([b.text[:_REJECT_SAMPLE_BYTES] for b in bad], pa.string()),
+        },
+        schema=REJECT_SCHEMA,
+    )
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
+
+
+def _as_text(row: dict[str, Any]) -> str:
+    return json.dumps(row, default=str, ensure_ascii=False)[:_REJECT_SAMPLE_BYTES]

@@ -1,0 +1,181 @@
+"""JSON lines landing files: blocks of whole lines to Arrow; a block that Arrow refuses is read line by line.
+
+Arrow reads a block when the values of a column are all written alike: numbers, or all as strings that cast. Blocks with broken
+lines, mixed spellings or numbers beyond 64 bits take the slow way, which says for every line what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pajson
+from numpy.typing import NDArray
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.landing.json_values import json_text, parse_json
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns
+from lakeidx.types import INT_ROOTS, DataType, Field, Root, to_arrow
+
+BLOCK_BYTES = 8 << 20
+_BOM = b"\xef\xbb\xbf"
+_TEXT_CHARACTERS = 2000
+
+
+def read_jsonl(
+    source: Any, path: str, fields: Sequence[Field], options: LandingOptions, *, block_bytes: int = BLOCK_BYTES
+) -> Iterator[Piece]:
+    """Read the pieces of a JSON lines file; a column that a line leaves out is null there.
+
+    source   binary file
+    errors   InvalidInputError when the first object has columns that are not the table's, or no line of the first block
+             has a required column
+    """
+    line = 1
+    for block in _line_blocks(source, block_bytes):
+        first = _first_object(block)
+        if line == 1:
+            check_columns(list(first), fields, options, path, complete=False)
+            lacking = [f.name for f in fields if not f.type.nullable and json.dumps(f.name)[1:-1].encode() not in block
+                       and f.name.encode() not in block]  # fmt: skip
+            if lacking:
+                raise InvalidInputError(
+                    f"the landing file lacks the required columns {', '.join(lacking)}; its first object has "
+                    f"{', '.join(first) or 'none'}",
+                    path=path,
+                )
+        piece = _fast(block, first, fields, line, options) or _slow(block, fields, line, options)
+        if piece.rows.num_rows or piece.bad_lines:
+            yield piece
+        line += block.count(b"\n")
+
+
+def _line_blocks(source: Any, block_bytes: int) -> Iterator[bytes]:
+    """Return the whole lines, each ended by a line feed; carriage returns before it and a byte order mark are removed."""
+    rest, first = b"", True
+    while chunk := bytes(source.read(block_bytes)):
+        data = rest + chunk
+        if first:
+            data, first = data.removeprefix(_BOM), False
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            yield data[:cut].replace(b"\r\n", b"\n")
+        rest = data[cut:]
+    if rest.strip():
+        yield rest.removesuffix(b"\r") + b"\n"
+
+
+def _first_object(block: bytes) -> dict[str, Any]:
+    text = next((part for part in block.split(b"\n", 20) if part.strip()), b"")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _fast(
+    block: bytes, first: dict[str, Any], fields: Sequence[Field], line: int, options: LandingOptions
+) -> Piece | None:
+    """Read the block by Arrow's reader; None when that cannot be trusted to give every line as one row with the values written."""
+    types = [_json_type(f.type, first.get(f.name)) for f in fields]
+    if any(t is None for t in types):
+        return None
+    schema = pa.schema([*zip([f.name for f in fields], types, strict=True), (KIND_COLUMN, pa.string())])
+    behaviour = "ignore" if options.ignore_extra else "error"
+    try:
+        rows = pajson.read_json(
+            io.BytesIO(block),
+            read_options=pajson.ReadOptions(use_threads=False, block_size=max(len(block) + 1, 1 << 20)),
+            parse_options=pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior=behaviour),
+        )
+    except pa.ArrowException:
+        return None
+    lines = _filled_lines(block) + line
+    if rows.num_rows != len(lines):
+        return None
+    return Piece(rows, int(lines[0]) if len(lines) else line, lines)
+
+
+def _filled_lines(block: bytes) -> NDArray[np.int64]:
+    """Return the numbers, from 0, of the lines that are not empty."""
+    ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == 10)
+    return np.flatnonzero(np.diff(ends, prepend=-1) > 1)
+
+
+def _json_type(t: DataType, example: Any) -> pa.DataType | None:
+    """Return the Arrow type to read a column as, by the way its first value is written; None = this column needs the slow way."""
+    if t.is_nested or t.root is Root.VARIANT:
+        return None
+    if isinstance(example, str):
+        return pa.string()
+    if isinstance(example, bool) or (example is None and t.root is Root.BOOLEAN):
+        return pa.bool_() if t.root is Root.BOOLEAN else None
+    if t.root in INT_ROOTS:
+        return pa.int64() if example is None or isinstance(example, int) else None
+    if t.root in (Root.FLOAT, Root.DOUBLE):
+        return pa.float64()
+    if t.root is Root.DECIMAL:
+        # Arrow reads decimals from the digits as they are written, never through a float.
+        return to_arrow(t)
+    return pa.string() if example is None else None
+
+
+def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOptions) -> Piece:
+    """Read the block line by line; all values as text, nested ones as JSON text."""
+    nested = {f.name for f in fields if f.type.is_nested or f.type.root is Root.VARIANT}
+    names = [*(f.name for f in fields), KIND_COLUMN]
+    known = set(names)
+    columns: dict[str, list[str | None]] = {n: [] for n in names}
+    lines: list[int] = []
+    bad: list[BadLine] = []
+    for number, raw in enumerate(block.split(b"\n")[:-1], line):
+        if not raw.strip():
+            continue
+        value = _parse_line(raw, number)
+        if isinstance(value, BadLine):
+            bad.append(value)
+            continue
+        extra = sorted(set(value) - known)
+        if extra and not options.ignore_extra:
+            bad.append(BadLine(number, f"unknown columns {', '.join(extra)}", _shown(raw)))
+            continue
+        lines.append(number)
+        for name, column in columns.items():
+            column.append(_text_of(value.get(name), name in nested))
+    rows = pa.table({n: pa.array(c, type=pa.string()) for n, c in columns.items()})
+    return Piece(rows, lines[0] if lines else line, lines, tuple(bad))
+
+
+def _parse_line(raw: bytes, number: int) -> dict[str, Any] | BadLine:
+    try:
+        value = parse_json(raw.decode("utf-8"), unique_names=True)
+        # Lone surrogates are JSON, but no text that can be stored.
+        json_text(value).encode("utf-8")
+    except UnicodeError:
+        return BadLine(number, "not UTF-8 text", _shown(raw))
+    except (ValueError, RecursionError) as error:
+        return BadLine(number, f"not JSON: {error}", _shown(raw))
+    if not isinstance(value, dict):
+        return BadLine(number, "a line must be a JSON object", _shown(raw))
+    return value
+
+
+def _shown(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace").strip()[:_TEXT_CHARACTERS]
+
+
+def _text_of(value: Any, nested: bool) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # Of a nested column: JSON inside a string.
+        return str(value)
+    return json_text(value) if nested or isinstance(value, (list, dict)) else str(value)

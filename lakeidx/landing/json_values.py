@@ -1,0 +1,48 @@
+"""JSON values of landing files: numbers keep their digits, and a value goes back to text as it was written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class JsonNumber(str):
+    """A JSON number as it was written, so that no digit is lost on the way."""
+
+    __slots__ = ()
+
+
+def parse_json(text: str, *, unique_names: bool = False) -> Any:
+    """Parse a JSON value with its numbers as `JsonNumber`.
+
+    unique_names  refuse an object that has a name twice
+    errors        ValueError, RecursionError
+    """
+    pairs = _unique_object if unique_names else None
+    return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, object_pairs_hook=pairs)
+
+
+def json_text(value: Any) -> str:
+    """Return JSON text of a value from `parse_json`: numbers digit by digit, names in their order, one blank after
+    ``,`` and ``:``.
+
+    errors   RecursionError
+    """
+    if isinstance(value, JsonNumber):
+        return str(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{_quoted(k)}: {json_text(v)}" for k, v in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join([json_text(v) for v in value]) + "]"
+    return _quoted(value)
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("duplicate name in one object")
+    return out

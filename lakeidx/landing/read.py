@@ -1,0 +1,133 @@
+"""Reads landing files (Parquet, Arrow IPC, CSV, JSON lines) in bounded pieces, as they are, before any cast.
+
+Every piece knows where its rows are in the file, so that a rejected row can be named by its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeidx.data.parquet.chunks import FooterChunks, open_footer
+from lakeidx.data.parquet.row_groups import damage_of
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.landing.arrow_ipc import read_arrow_ipc
+from lakeidx.landing.compressed import CODECS, open_plain, without_codec
+from lakeidx.landing.csv import read_csv
+from lakeidx.landing.json_lines import read_jsonl
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns
+from lakeidx.storage.base import ObjectStore
+from lakeidx.types import Field
+
+__all__ = [
+    "FORMATS",
+    "BadLine",
+    "LandingOptions",
+    "Piece",
+    "check_columns",
+    "landing_format",
+    "open_parquet",
+    "read_landing",
+]
+
+FORMATS = ("parquet", "arrow", "csv", "jsonl")
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+_TEXTS = ("csv", "jsonl")
+#: What help texts say of the endings.
+ENDINGS = ".parquet .arrow .csv .jsonl, texts also .gz .zst"
+_BATCH_ROWS = 131_072
+
+
+def landing_format(path: str, options: LandingOptions) -> str:
+    """Find the format of a landing file; InvalidInputError when the ending does not tell."""
+    if options.format is not None:
+        if options.format not in FORMATS:
+            raise InvalidInputError(f"unknown landing format {options.format!r}; use one of {', '.join(FORMATS)}")
+        return options.format
+    plain = without_codec(path)
+    found = next((name for suffix, name in _SUFFIXES.items() if plain.lower().endswith(suffix)), None)
+    if found is None:
+        endings = f"{', '.join(_SUFFIXES)} (texts also with {' or '.join(CODECS)} behind it)"
+        raise InvalidInputError(f"cannot derive the format from the file extension; use {endings}", path=path)
+    if plain != path and found not in _TEXTS:
+        raise InvalidInputError(f"{found} files compress their columns themselves: give the plain file", path=path)
+    return found
+
+
+def is_landing_file(path: str) -> bool:
+    """Return True for a path with an ending of a landing file."""
+    return without_codec(path).lower().endswith(tuple(_SUFFIXES))
+
+
+def open_chunks(store: ObjectStore, path: str) -> tuple[FooterChunks, dict[str, tuple[int, str]]]:
+    """Return what a landing Parquet file's footer says of its column chunks, and of each leaf column its number and physical type.
+
+    errors   CorruptFileError
+    """
+    with damage_of(path):
+        _, _, leaves, chunks = open_footer(store.open_input(path), path)
+        return chunks, {leaf.path: (i, leaf.physical_type) for i, leaf in enumerate(leaves)}
+
+
+def open_parquet(store: ObjectStore, path: str) -> pq.ParquetFile:
+    """Open a landing Parquet file; clear errors when it is missing, empty or not Parquet."""
+    size = store.size(path)
+    if size == 0:
+        raise InvalidInputError("the landing file is empty (0 bytes)", path=path)
+    try:
+        return pq.ParquetFile(store.open_input(path, size=size), page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFileError(f"not a readable Parquet file: {error}", path=path) from error
+
+
+def read_landing(store: ObjectStore, path: str, fields: Sequence[Field], options: LandingOptions) -> Iterator[Piece]:
+    """Read the pieces of a landing file, in file order.
+
+    errors   NotFoundError, InvalidInputError (empty, another schema, broken CSV), CorruptFileError (Parquet), naming the file
+    """
+    kind = landing_format(path, options)
+    if kind == "parquet":
+        yield from _read_parquet(store, path, fields, options)
+        return
+    try:
+        size = store.size(path)
+    except NotFoundError:
+        raise NotFoundError("the landing file does not exist", path=path) from None
+    if size == 0:
+        raise InvalidInputError("the landing file is empty (0 bytes)", path=path)
+    if kind == "arrow":
+        with store.open_input(path, size=size) as source:
+            yield from read_arrow_ipc(source, path, fields, options)
+        return
+    with open_plain(store, path) as source:
+        yield from (read_csv if kind == "csv" else read_jsonl)(source, path, fields, options)
+
+
+def _read_parquet(store: ObjectStore, path: str, fields: Sequence[Field], options: LandingOptions) -> Iterator[Piece]:
+    file = open_parquet(store, path)
+    names = file.schema_arrow.names
+    check_columns(names, fields, options, path)
+    wanted = [n for n in names if n == KIND_COLUMN or any(f.name == n for f in fields)]
+    position = 1
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
+            # Text that is no UTF-8 would break much later, in a place that knows no file.
+            batch.validate(full=True)
+            yield Piece(pa.Table.from_batches([batch]), position)
+            position += batch.num_rows
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFileError(f"the Parquet file is damaged after row {position - 1}: {error}", path=path) from error

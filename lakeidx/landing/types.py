@@ -1,0 +1,93 @@
+"""What readers of landing files share: options, pieces of rows that know their lines, and the check of columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.landing.missing_columns import MISSING_DEFAULT
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.types import Field
+
+
+@dataclass(frozen=True, slots=True)
+class LandingOptions:
+    """How landing files are read.
+
+    format         parquet, arrow, csv or jsonl; None = by the file's ending
+    delimiter      csv
+    null_values    csv texts that mean null (only where they are not quoted)
+    ignore_extra   columns that the table does not have are left out instead of being an error
+    missing        nullable columns that a file does not have: ``refuse``, or ``null`` to set them to null (or their default);
+                   merge engines that keep old values may miss columns in any case
+    """
+
+    format: str | None = None
+    delimiter: str = ","
+    null_values: tuple[str, ...] = ("",)
+    ignore_extra: bool = False
+    missing: str = MISSING_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is not a row of the format at all."""
+
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows of a landing file.
+
+    rows         columns as the format gives them
+    first_line   line (csv, jsonl) or row (parquet) of the first row, counted from 1
+    lines        line of every row when they do not follow one another, else None
+    bad_lines    lines before or among these rows that could not be read
+    """
+
+    rows: pa.Table
+    first_line: int
+    lines: Sequence[int] | NDArray[np.int64] | None = None
+    bad_lines: tuple[BadLine, ...] = field(default=())
+
+
+def check_columns(
+    names: Sequence[str], fields: Sequence[Field], options: LandingOptions, path: str, *, complete: bool = True
+) -> None:
+    """Raise InvalidInputError for duplicate, missing or unknown columns; and for a table (of another writer) that has a
+    column of the name that row kinds come in.
+
+    complete   False where a file may leave out columns that are null (JSON lines): then none is required
+    """
+    if any(f.name == KIND_COLUMN for f in fields):
+        raise InvalidInputError(
+            f"the table has a column {KIND_COLUMN!r}, the name of the row kind column (+I -U +U -D) of landing files: rename the "
+            "column, since lakeidx cannot tell the two apart",
+            path=path,
+        )
+    twice = [n for n, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InvalidInputError(f"the landing file has the columns {', '.join(twice)} more than once", path=path)
+    have = set(names)
+    required = [f.name for f in fields if complete and not f.type.nullable and f.name not in have]
+    if required:
+        raise InvalidInputError(
+            f"the landing file lacks the required columns {', '.join(required)}; it has {', '.join(names) or 'none'}",
+            path=path,
+        )
+    extra = sorted(have - {f.name for f in fields} - {KIND_COLUMN})
+    if extra and not options.ignore_extra:
+        raise InvalidInputError(
+            f"the landing file has columns the table does not have: {', '.join(extra)}; add them to the table or let "
+            "extra columns be ignored",
+            path=path,
+        )

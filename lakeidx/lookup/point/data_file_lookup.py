@@ -1,0 +1,99 @@
+"""Look keys up in a data file, reading only the row groups or positions that may match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.codec.values import arrow_to_internal
+from lakeidx.data.read_data_file import read_data_file
+from lakeidx.data.rows import take_rows
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.lookup.build import lookup_keys
+from lakeidx.lookup.point.answers import take_row_bytes
+from lakeidx.lookup.versions import Versions
+from lakeidx.predicate import bind, col
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.prune import keys_may_match
+from lakeidx.table.view import decode_partition_dict
+
+Int64s = npt.NDArray[np.int64]
+
+
+class DataFileLookup:
+    """One data file of a bucket.
+
+    deleted    positions that its deletion vector deletes; None without one
+    was_read   True once the file itself was needed: key statistics may already say no
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        schema: TableSchema,
+        partition: bytes,
+        entry: ManifestEntry,
+        deleted: Int64s | None,
+    ) -> None:
+        self.was_read = False
+        self._metadata = metadata
+        self._schema = schema
+        self._entry = entry
+        self._deleted = deleted
+        self._path = metadata.paths.data_file(
+            decode_partition_dict(partition, schema),
+            entry.bucket,
+            entry.file.file_name,
+            external_path=entry.file.external_path,
+        )
+
+    def rows_of(self, keys: pa.Table, encoded: RowBytes, rows: Int64s) -> Versions | None:
+        """Read rows of the keys rows[...], from the row groups that may hold them; None when there are none."""
+        schema = self._schema
+        first = schema.trimmed_primary_keys[0]
+        wanted = pc.unique(keys.column(first).take(pa.array(rows)))
+        predicate = bind(col(first).is_in(arrow_to_internal(wanted, schema.field(first).type)), schema.fields)
+        if not keys_may_match(self._entry.file, predicate, schema):
+            return None
+        asked = take_row_bytes(encoded, rows).to_arrow()
+        found = []
+        for batch in self._read(predicate=predicate, deletion_vector=self._deleted):
+            at = pc.index_in(asked, value_set=lookup_keys(batch, schema).to_arrow())
+            mine = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+            if len(mine):
+                places = at.drop_null().to_numpy().astype(np.int64)
+                found.append(Versions(rows[mine], take_rows(batch, places)))
+        if not found:
+            return None
+        return Versions(np.concatenate([v.asked for v in found]), pa.concat_tables([v.kv for v in found]))
+
+    def rows_at(self, positions: Int64s, encoded: RowBytes, rows: Int64s) -> Versions | None:
+        """Read rows of the keys rows[...], which are at these positions; None when all of them are deleted.
+
+        errors   CorruptFileError when another key is at a position
+        """
+        if self._deleted is not None:
+            alive = np.flatnonzero(~np.isin(positions, self._deleted))
+            positions, rows = positions[alive], rows[alive]
+        if not len(rows):
+            return None
+        selection, order = np.unique(positions, return_inverse=True)
+        kv = take_rows(pa.concat_tables(self._read(selection=selection)), order)
+        mine = lookup_keys(kv, self._schema).to_arrow()
+        if not mine.equals(take_row_bytes(encoded, rows).to_arrow()):
+            raise CorruptFileError("the key at the position in its lookup file is another one", path=self._path)
+        return Versions(rows, kv)
+
+    def _read(self, **choice: Any) -> Iterator[pa.Table]:
+        self.was_read = True
+        file = self._entry.file
+        then = self._metadata.schema(file.schema_id)
+        return read_data_file(self._metadata.store, self._path, file, then, self._schema, **choice)

@@ -1,0 +1,197 @@
+"""From keys to the buckets that may hold them: partition by value, then the hash index or the bucket function.
+
+A key whose hash is in no index file of its partition is in no bucket: it costs one probe of a hash map and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row_vec import encode_rows
+from lakeidx.format.data_file import EMPTY_ROW
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.table.index_files import StoredVector, deletion_vectors
+from lakeidx.table.key_buckets import KeyBuckets, buckets_by_function, key_hashes, load_buckets
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.plan import skips_level_0
+from lakeidx.table.view import SnapshotView, decode_partition_dict
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class PartitionFiles:
+    """What a lookup needs to know of one partition.
+
+    buckets     bucket -> live data files readers see
+    index       bucket -> HASH index entry
+    vectors     data file name -> where its deletion vector lies
+    hashes      the whole hash index, loaded when it is first needed
+    unindexed   buckets without a readable hash index: any key may be in them
+    """
+
+    buckets: dict[int, list[ManifestEntry]] = field(default_factory=dict)
+    index: dict[int, IndexEntry] = field(default_factory=dict)
+    vectors: dict[str, StoredVector] = field(default_factory=dict)
+    hashes: KeyBuckets | None = None
+    unindexed: tuple[int, ...] = ()
+
+    def index_names(self) -> tuple[tuple[int, str], ...]:
+        """Return the names of its hash index files."""
+        return tuple(sorted((b, e.file_name) for b, e in self.index.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Keys that may be in a bucket.
+
+    rows   int64[m]: which keys
+    """
+
+    partition: bytes
+    bucket: int
+    files: Sequence[ManifestEntry]
+    rows: Int64s
+
+
+def partition_files(
+    view: SnapshotView, wanted: Collection[bytes], before: Mapping[bytes, PartitionFiles]
+) -> dict[bytes, PartitionFiles]:
+    """Load the files of some partitions; hash maps of `before` are taken over where the index files are the same."""
+    out = {p: PartitionFiles() for p in wanted}
+    hidden = skips_level_0(view.schema)
+    for entry in view.entries:
+        if entry.bucket >= 0 and not (hidden and entry.file.level == 0):
+            out.setdefault(entry.partition, PartitionFiles()).buckets.setdefault(entry.bucket, []).append(entry)
+    for partition, by_bucket in view.hash_index().items():
+        out.setdefault(partition, PartitionFiles()).index = by_bucket
+    for (partition, _, name), place in deletion_vectors(view.index).items():
+        out.setdefault(partition, PartitionFiles()).vectors[name] = place
+    for partition, files in out.items():
+        old = before.get(partition)
+        if old is not None and old.hashes is not None and old.index_names() == files.index_names():
+            files.hashes = old.hashes
+            files.unindexed = tuple(b for b in files.buckets if b not in files.index or b in old.unindexed)
+    return out
+
+
+def split_partitions(keys: pa.Table, schema: TableSchema) -> list[tuple[bytes, Int64s]]:
+    """Split rows by partition: manifest bytes of each distinct partition and its rows."""
+    if not schema.partition_keys:
+        return [(EMPTY_ROW, np.arange(keys.num_rows))]
+    rows = encode_rows([keys.column(k) for k in schema.partition_keys], schema.partition_types)
+    encoded = pc.dictionary_encode(rows.to_arrow())
+    codes = encoded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
+    return [
+        (with_arity(p.as_py(), len(schema.partition_keys)), order[bounds[i] : bounds[i + 1]].astype(np.int64))
+        for i, p in enumerate(encoded.dictionary)
+    ]
+
+
+def find_routes(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    keys: pa.Table,
+    rows_of: Sequence[tuple[bytes, Int64s]],
+    partitions: Mapping[bytes, PartitionFiles],
+) -> Iterator[Route]:
+    """Find the buckets in which to look up each key.
+
+    rows_of   of `split_partitions`; in tables whose key does not hold the partition every partition is asked
+    """
+    mode = schema.bucket_mode
+    if mode is BucketMode.KEY_DYNAMIC:
+        shared = [n for n in schema.partition_keys if n in schema.primary_keys]
+        for partition, files in partitions.items():
+            rows = _rows_that_may_be_in(partition, keys, shared, schema)
+            for bucket, entries in files.buckets.items() if len(rows) else ():
+                yield Route(partition, bucket, entries, rows)
+        return
+    hashes = None
+    if mode is BucketMode.HASH_DYNAMIC:
+        hashes = key_hashes(schema, keys)
+    for partition, rows in rows_of:
+        files = partitions[partition]
+        if not files.buckets:
+            continue
+        if hashes is not None:
+            yield from _by_index(metadata, schema, partition, files, rows, hashes[rows])
+        else:
+            yield from _by_function(schema, partition, files, rows, keys)
+
+
+def _rows_that_may_be_in(partition: bytes, keys: pa.Table, shared: Sequence[str], schema: TableSchema) -> Int64s:
+    """Return the keys whose partition columns, where the primary key holds some, are those of the partition."""
+    rows = np.arange(keys.num_rows)
+    if not shared or not keys.num_rows:
+        return rows
+    types = list(schema.types_of(list(shared)))
+    values = decode_partition_dict(partition, schema)
+    wanted = encode_row([values[n] for n in shared], types)
+    encoded = encode_rows([keys.column(n) for n in shared], types).to_arrow()
+    return np.flatnonzero(pc.equal(encoded, pa.scalar(wanted, encoded.type)).to_numpy(zero_copy_only=False))
+
+
+def _by_index(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    partition: bytes,
+    files: PartitionFiles,
+    rows: Int64s,
+    hashes: npt.NDArray[np.int32],
+) -> Iterator[Route]:
+    if files.hashes is None:
+        _load_index(metadata, schema, files)
+    assert files.hashes is not None
+    for bucket, mine in _groups(files.hashes.of(hashes), rows):
+        if bucket in files.buckets and bucket not in files.unindexed:
+            yield Route(partition, bucket, files.buckets[bucket], mine)
+    for bucket in files.unindexed:
+        yield Route(partition, bucket, files.buckets[bucket], rows)
+
+
+def _load_index(metadata: TableMetadata, schema: TableSchema, files: PartitionFiles) -> None:
+    files.hashes = load_buckets(metadata, schema, list(files.index.values()))
+    without = [b for b in files.buckets if b not in files.index]
+    files.unindexed = (*without, *(b for b in files.hashes.unreadable if b in files.buckets))
+
+
+def _by_function(
+    schema: TableSchema, partition: bytes, files: PartitionFiles, rows: Int64s, keys: pa.Table
+) -> Iterator[Route]:
+    """Compute buckets by the bucket function, with the number of buckets that each file was written for."""
+    by_total: dict[int, dict[int, list[ManifestEntry]]] = {}
+    for bucket, entries in files.buckets.items():
+        for entry in entries:
+            by_total.setdefault(entry.total_buckets, {}).setdefault(bucket, []).append(entry)
+    few = keys.select(list(dict.fromkeys(schema.bucket_keys or schema.trimmed_primary_keys))).take(pa.array(rows))
+    for total, buckets in by_total.items():
+        if total <= 0:
+            for bucket, entries in buckets.items():
+                yield Route(partition, bucket, entries, rows)
+            continue
+        for bucket, mine in _groups(buckets_by_function(schema, few, total), rows):
+            if bucket in buckets:
+                yield Route(partition, bucket, buckets[bucket], mine)
+
+
+def _groups(buckets: npt.NDArray[np.int32], rows: Int64s) -> Iterator[tuple[int, Int64s]]:
+    """Return the rows per bucket; those of bucket -1 are left out."""
+    order = np.argsort(buckets, kind="stable")
+    ordered = buckets[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1)) if len(ordered) else np.zeros(0, np.int64)
+    for i, start in enumerate(starts):
+        if ordered[start] >= 0:
+            end = starts[i + 1] if i + 1 < len(starts) else len(ordered)
+            yield int(ordered[start]), rows[order[start:end]]

@@ -1,0 +1,394 @@
+"""Point lookup: the rows of given keys, from lookup files where there are any and from data files where not.
+
+key -> partition -> hash index or bucket function -> bucket -> files, newest sequence numbers first. With the deduplicate engine a
+file is asked only for keys of which nothing newer is known; other engines get every version of a key and merge them, as scans do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.codec.rows.compacted_row_vec import decode_compacted_rows
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.data.evolution.evolve import evolve_column, plan_columns
+from lakeidx.data.level_column import merges_by_level
+from lakeidx.data.positions import sorted_positions
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.schema.feature_gate import check_use
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.lookup.block_cache import BlockCache
+from lakeidx.lookup.build import lookup_keys
+from lakeidx.lookup.factory import LookupStoreFactory
+from lakeidx.lookup.file_cache import LookupFileCache
+from lakeidx.lookup.keys.order import KeyOrder
+from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
+from lakeidx.lookup.packed import joined, plain
+from lakeidx.lookup.point.answers import (
+    LookupResult,
+    first_found,
+    in_key_order,
+    key_columns_of,
+    take_row_bytes,
+    without_nulls,
+)
+from lakeidx.lookup.point.data_file_lookup import DataFileLookup
+from lakeidx.lookup.point.metrics import LookupMetrics
+from lakeidx.lookup.point.routes import PartitionFiles, Route, find_routes, partition_files, split_partitions
+from lakeidx.lookup.store import LookupStoreReader, StoreType
+from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
+from lakeidx.lookup.versions import Versions, newest_wins
+from lakeidx.options.features import Use
+from lakeidx.table.index_files import read_deletion_vector
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import load_view
+from lakeidx.types import to_arrow
+
+_log = logging.getLogger(__name__)
+_OPEN_READERS = 512
+#: Before the sequence number of every row.
+_NOTHING = np.int64(-(2**63))
+_COMPLETE = np.int64(2**63 - 1)
+
+
+@dataclass
+class _State:
+    snapshot: Snapshot | None
+    schema: TableSchema
+    stored: dict[str, StoredLookup]
+    partitions: dict[bytes, PartitionFiles] = field(default_factory=dict)
+    whole: bool = False
+
+
+def _gives_rows(stored: StoredLookup, deleted: npt.NDArray[np.int64] | None) -> bool:
+    """Return False when a file's values hold no rows, or it is not known which of them a deletion vector has deleted."""
+    return stored.processor.has_rows and (deleted is None or stored.processor is Processor.POSITION_AND_VALUE)
+
+
+@dataclass
+class _Hits:
+    """Rows that lookup files gave, not decoded yet: of one schema and one kind of value."""
+
+    asked: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    rows: list[RowBytes] = field(default_factory=list)
+    sequences: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    kinds: list[npt.NDArray[np.int8]] = field(default_factory=list)
+
+
+class TableLookup:
+    """Looks keys up in the newest snapshot; what it has loaded stays for the next call. Several threads may call `lookup`.
+
+    files       local copies of lookup files; None: a directory of this user, bounded by ``lookup.cache-max-disk-size``
+    blocks      decompressed blocks; None: bounded by ``lookup.cache-max-memory-size``
+    use_files   False answers from data files only (tests compare)
+    errors      InvalidInputError for a table without primary key
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        *,
+        files: LookupFileCache | None = None,
+        blocks: BlockCache | None = None,
+        use_files: bool = True,
+    ) -> None:
+        schema = metadata.latest_schema()
+        if not schema.primary_keys:
+            raise InvalidInputError("point lookups need a primary key", path=metadata.paths.root)
+        options = schema.table_options
+        self.metrics = LookupMetrics()
+        self._metadata = metadata
+        self._places = LookupPlaces(metadata.paths)
+        self._use_files = use_files
+        self._files = files or LookupFileCache(max_bytes=options.lookup_cache_max_disk_size)
+        self._blocks = blocks or BlockCache(options.lookup_cache_max_memory_size)
+        self._readers: OrderedDict[str, LookupStoreReader] = OrderedDict()
+        self._factories: dict[tuple[StoreType, int], LookupStoreFactory] = {}
+        self._vectors: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
+        self._state: _State | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot that the last lookup was answered from."""
+        return self._state.snapshot.id if self._state is not None and self._state.snapshot is not None else None
+
+    def lookup(self, keys: pa.Table) -> LookupResult:
+        """Look up the rows of n keys.
+
+        keys     the primary key's columns, by name; what casts to their types without loss will do. A null matches nothing
+        errors   InvalidInputError for a missing or wrong column; CorruptFileError for damage in what had to be read
+        """
+        state = self._fresh_state()
+        schema = state.schema
+        asked = key_columns_of(keys, schema)
+        complete = without_nulls(asked)
+        few = asked if complete is None else asked.take(pa.array(complete))
+        rows_of = split_partitions(few, schema) if schema.bucket_mode is not BucketMode.KEY_DYNAMIC else []
+        with self._lock:
+            self._load_partitions(state, [p for p, _ in rows_of])
+            encoded = lookup_keys(few, schema)
+            routes = list(find_routes(self._metadata, schema, few, rows_of, state.partitions))
+            # Sequence numbers are those of a bucket: where a key may be in several, each answers for itself.
+            apart = schema.bucket_mode is BucketMode.KEY_DYNAMIC
+            results = []
+            for group in [[r] for r in routes] if apart and routes else [routes]:
+                hits: dict[tuple[int, Processor], _Hits] = {}
+                found: list[Versions] = []
+                for route in group:
+                    self._ask(state, route, few, encoded, hits, found)
+                found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in hits.items()]
+                if found or not apart:
+                    results.append(in_key_order(found, schema, asked.num_rows, complete))
+            self.metrics.keys += keys.num_rows
+            self.metrics.not_indexed += max(0, few.num_rows - sum(len(r.rows) for r in routes))
+            result = first_found(results or [in_key_order([], schema, asked.num_rows, complete)])
+            self.metrics.found += int(result.found.sum())
+        return result
+
+    def shards(self, keys: pa.Table) -> npt.NDArray[np.int32]:
+        """Return int32[n]: a number per key, equal for keys of one bucket; -1 for keys that are surely not there.
+
+        For spreading keys over tasks so that each needs few buckets; `lookup` does not depend on it.
+        """
+        state = self._fresh_state()
+        asked = key_columns_of(keys, state.schema)
+        complete = without_nulls(asked)
+        few = asked if complete is None else asked.take(pa.array(complete))
+        rows_of = split_partitions(few, state.schema) if state.schema.bucket_mode is not BucketMode.KEY_DYNAMIC else []
+        out = np.full(few.num_rows, -1, np.int32)
+        with self._lock:
+            self._load_partitions(state, [p for p, _ in rows_of])
+            for route in find_routes(self._metadata, state.schema, few, rows_of, state.partitions):
+                out[route.rows] = (zlib.crc32(route.partition) + 31 * route.bucket) & 0x7FFFFFFF
+        if complete is None:
+            return out
+        whole = np.full(keys.num_rows, -1, np.int32)
+        whole[complete] = out
+        return whole
+
+    # -- state -------------------------------------------------------------------------------------------------
+
+    def _fresh_state(self) -> _State:
+        """Load the newest snapshot's state; what was loaded of the one before is kept where it still holds."""
+        with self._lock:
+            snapshot = self._metadata.latest_snapshot()
+            old = self._state
+            if old is not None and _identity(old.snapshot) == _identity(snapshot):
+                return old
+            listing = None
+            if snapshot is not None and self._use_files:
+                listing = read_listing(self._metadata.store, self._places, snapshot.id)
+            schema = self._metadata.latest_schema()
+            check_use(schema, Use.READ, self._metadata.paths.root)
+            state = _State(snapshot, schema, dict(listing.files) if listing is not None else {})
+            if old is not None and old.partitions:
+                view = load_view(self._metadata, snapshot, partitions=None if old.whole else list(old.partitions))
+                state.partitions = partition_files(view, list(old.partitions), old.partitions)
+                state.whole = old.whole
+            self._state = state
+            return state
+
+    def _load_partitions(self, state: _State, wanted: Sequence[bytes]) -> None:
+        if state.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+            if not state.whole:
+                state.partitions = partition_files(load_view(self._metadata, state.snapshot), (), {})
+                state.whole = True
+            return
+        missing = [p for p in wanted if p not in state.partitions]
+        if missing:
+            view = load_view(self._metadata, state.snapshot, partitions=missing)
+            state.partitions |= partition_files(view, missing, {})
+
+    # -- one bucket --------------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        state: _State,
+        route: Route,
+        keys: pa.Table,
+        encoded: RowBytes,
+        hits: dict[tuple[int, Processor], _Hits],
+        found: list[Versions],
+    ) -> None:
+        """Look up keys in the files of one bucket, those with the largest sequence numbers first."""
+        newest_only = newest_wins(state.schema)
+        newest = np.full(len(route.rows), _NOTHING, np.int64)
+        vectors = state.partitions[route.partition].vectors
+        by_level = merges_by_level(state.schema)
+        for entry in sorted(route.files, key=_by_level if by_level else _newest_first):
+            # Of equal numbers the engine decides, so both versions are wanted.
+            open_rows = np.flatnonzero(newest <= entry.file.max_sequence_number)
+            if not len(open_rows):
+                return
+            rows = route.rows[open_rows]
+            deleted = self._deleted(state, route, entry) if entry.file.file_name in vectors else None
+            reader = self._reader(state, entry)
+            self.metrics.lookup_files += reader is not None
+            stored = state.stored.get(entry.file.file_name)
+            if reader is not None and stored is not None and _gives_rows(stored, deleted):
+                mine = hits.setdefault((stored.schema_id, stored.processor), _Hits())
+                at, sequences = self._from_lookup_file(reader, stored, encoded, rows, deleted, mine)
+            else:
+                version = self._from_data_file(state, route, entry, keys, encoded, rows, deleted, reader)
+                if version is None:
+                    continue
+                found.append(version)
+                at, sequences = version.asked, version.kv.column(SEQUENCE_NUMBER).to_numpy()
+            if (newest_only or (by_level and entry.file.level > 0)) and len(at):
+                # `at` keeps the order of `rows` but for files read in several batches.
+                order = np.argsort(rows, kind="stable")
+                places = open_rows[order[np.searchsorted(rows, at, sorter=order)]]
+                # Where levels count, a record above level 0 holds everything that is below it.
+                newest[places] = _COMPLETE if by_level else np.maximum(newest[places], sequences)
+
+    def _from_lookup_file(
+        self,
+        reader: LookupStoreReader,
+        stored: StoredLookup,
+        encoded: RowBytes,
+        rows: npt.NDArray[np.int64],
+        deleted: npt.NDArray[np.int64] | None,
+        hits: _Hits,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        answer = reader.lookup_many(take_row_bytes(encoded, rows))
+        where = np.flatnonzero(answer.found)
+        if not len(where):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        values = decode_value_rows(take_row_bytes(answer.values, where), stored.processor, stored.path)
+        at, sequences, kinds, compacted = rows[where], values.sequences, values.kinds, values.rows
+        if deleted is not None and values.positions is not None:
+            keep = np.flatnonzero(~np.isin(values.positions, deleted))
+            at, sequences, kinds, compacted = at[keep], sequences[keep], kinds[keep], take_row_bytes(compacted, keep)
+        hits.asked.append(at)
+        hits.rows.append(plain(compacted))
+        hits.sequences.append(sequences)
+        hits.kinds.append(kinds)
+        return at, sequences
+
+    def _from_data_file(
+        self,
+        state: _State,
+        route: Route,
+        entry: ManifestEntry,
+        keys: pa.Table,
+        encoded: RowBytes,
+        rows: npt.NDArray[np.int64],
+        deleted: npt.NDArray[np.int64] | None,
+        reader: LookupStoreReader | None,
+    ) -> Versions | None:
+        """Read rows from the data file; a lookup file without values narrows the keys, and perhaps the positions."""
+        positions = None
+        if reader is not None:
+            stored = state.stored[entry.file.file_name]
+            answer = reader.lookup_many(take_row_bytes(encoded, rows))
+            there = np.flatnonzero(answer.found)
+            rows = rows[there]
+            if stored.processor is Processor.POSITION:
+                values = take_row_bytes(answer.values, there)
+                positions = decode_positions(values, entry.file.row_count, self._places.full(stored.path))
+            if not len(rows):
+                return None
+        file = DataFileLookup(self._metadata, state.schema, route.partition, entry, deleted)
+        version = file.rows_at(positions, encoded, rows) if positions is not None else file.rows_of(keys, encoded, rows)
+        self.metrics.data_files += file.was_read
+        return version
+
+    # -- files -------------------------------------------------------------------------------------------------
+
+    def _reader(self, state: _State, entry: ManifestEntry) -> LookupStoreReader | None:
+        """Open the lookup file of a data file; None where there is none that can be used."""
+        stored = state.stored.get(entry.file.file_name)
+        if stored is None:
+            return None
+        reader = self._readers.get(stored.path)
+        if reader is not None:
+            self._readers.move_to_end(stored.path)
+            return reader
+        try:
+            reader = self._opened(stored)
+        except NotFoundError as error:
+            _log.warning("reading keys of %s from its data file: %s", entry.file.file_name, error)
+            del state.stored[entry.file.file_name]
+            return None
+        if reader is None:
+            return None
+        self._readers[stored.path] = reader
+        while len(self._readers) > _OPEN_READERS:
+            self._readers.popitem(last=False)[1].close()
+        return reader
+
+    def _opened(self, stored: StoredLookup) -> LookupStoreReader | None:
+        """Open a new reader; None when there is no room for a local copy."""
+        for attempt in range(2):
+            path = self._files.local(self._metadata.store, self._places, stored)
+            if path is None:
+                return None
+            try:
+                return self._factory(stored).open_reader(path, checksum=stored.checksum)
+            except NotFoundError:
+                # Another process may have removed the copy to make room; what the store does not have `local` says itself.
+                if attempt:
+                    raise
+        return None
+
+    def _factory(self, stored: StoredLookup) -> LookupStoreFactory:
+        key = (stored.store_type, stored.schema_id)
+        if key not in self._factories:
+            order = KeyOrder.row_compacted(self._metadata.schema(stored.schema_id).key_types)
+            self._factories[key] = LookupStoreFactory(stored.store_type, order=order, cache=self._blocks)
+        return self._factories[key]
+
+    def _deleted(self, state: _State, route: Route, entry: ManifestEntry) -> npt.NDArray[np.int64]:
+        """Return int64[k]: deleted positions of a data file, ascending."""
+        place = state.partitions[route.partition].vectors[entry.file.file_name]
+        key = (place.file_name, place.range.offset)
+        if key not in self._vectors:
+            deleted = read_deletion_vector(self._metadata, state.schema, route.partition, route.bucket, place)
+            if len(self._vectors) >= _OPEN_READERS:
+                self._vectors.clear()
+            self._vectors[key] = sorted_positions(deleted)
+        return self._vectors[key]
+
+    def _decoded(self, schema: TableSchema, schema_id: int, hits: _Hits) -> Versions:
+        """Decode rows of lookup files in the newest schema."""
+        then = self._metadata.schema(schema_id)
+        if not hits.asked:
+            empty = pa.table({SEQUENCE_NUMBER: pa.array([], pa.int64()), VALUE_KIND: pa.array([], pa.int8())})
+            for f in schema.fields:
+                empty = empty.append_column(f.name, pa.array([], to_arrow(f.type)))
+            return Versions(np.zeros(0, np.int64), empty)
+        rows = decode_compacted_rows(joined(hits.rows), [f.type for f in then.fields], then.field_names)
+        columns = [pa.chunked_array([np.concatenate(hits.sequences)]), pa.chunked_array([np.concatenate(hits.kinds)])]
+        for plan in plan_columns(then.fields, schema.fields):
+            raw = rows.column(plan.source.name) if plan.source is not None else None
+            columns.append(evolve_column(plan, raw, rows.num_rows))
+        return Versions(
+            np.concatenate(hits.asked),
+            pa.Table.from_arrays(columns, names=[SEQUENCE_NUMBER, VALUE_KIND, *schema.field_names]),
+        )
+
+
+def _identity(snapshot: Snapshot | None) -> str | None:
+    """Return an identity of the snapshot; ids alone repeat after a rollback."""
+    return None if snapshot is None else snapshot.identity
+
+
+def _newest_first(entry: ManifestEntry) -> tuple[int, int]:
+    return 0, -entry.file.max_sequence_number
+
+
+def _by_level(entry: ManifestEntry) -> tuple[int, int]:
+    """Return a sort key: level 0 first, its newest first; then level by level."""
+    return entry.file.level, -entry.file.max_sequence_number

@@ -1,0 +1,5 @@
+"""The sort lookup store: writer, reader and kernels of its files.
+
+Import through `lakeidx.lookup.factory`.
+Bytes of the file kind live in `lakeidx.format.lookup.sst`.
+"""

@@ -1,0 +1,241 @@
+"""An open SST: mapped, its footer, index and filter checked, its blocks checked as they are first used.
+
+What protects which byte:
+
+==============  =======================================================================================================
+bytes           how damage is found
+==============  =======================================================================================================
+data blocks     trailer checksum, then every entry, when a block is first used; without `checksum` also form and order of the
+                keys (the writer of a listed file has checked them, and the checksum says that these are its bytes)
+index block     trailer checksum and order, at open; its handles must fill the data area without a gap
+footer          magic number, and its parts must fill the end of the file exactly, at open
+filter, and     the format has no checksum for them. With `checksum` (from `LookupFile`, kept in listings) everything after the
+filter entries  data blocks is compared at open. Without it (files of other writers) the filter is computed again from all keys
+                at open and compared byte for byte, unless `trust_filter` says not to: then a damaged filter can hide keys.
+==============  =======================================================================================================
+
+A filter that was computed again and is equal cannot hide a key, also when the footer's number of entries is damaged without
+changing the number of probes: the one change that goes unnoticed is one that changes no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.codec.containers.checksum import crc32, crc32_ranges
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.lookup.sst import FOOTER_SIZE, TRAILER_SIZE, decode_footer, read_block, stored_body
+from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Loaded
+from lakeidx.lookup.bloom import BloomFilter, BloomShape
+from lakeidx.lookup.keys.order import KeyOrder
+from lakeidx.lookup.keys.rank import common_prefix
+from lakeidx.lookup.mapped_file import map_file
+from lakeidx.lookup.packed import addresses_of, take_spans
+from lakeidx.lookup.sort_store import check_kernels as checks
+from lakeidx.lookup.sort_store import read_kernels as kernels
+
+
+class SortFile(BlockFile):
+    """An open SST, shared by any number of readers.
+
+    order         the order its writer used; a file in another order is found damaged
+    checksum      CRC-32 of all bytes after the data blocks, or None
+    size          expected bytes of the file, or None
+    trust_filter  leave out the check of the filter when there is no checksum
+    errors        NotFoundError; CorruptFileError naming the part and its position
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        order: KeyOrder,
+        cache: BlockCache,
+        checksum: int | None = None,
+        size: int | None = None,
+        trust_filter: bool = False,
+    ) -> None:
+        self.path = path
+        self.order = order
+        self.data = map_file(path, expected_size=size)
+        self.view = self.data.data
+        self.footer = decode_footer(bytes(self.view[-FOOTER_SIZE:]), len(self.view), path=path)
+        bloom, index = self.footer.bloom, self.footer.index
+        self.data_end = bloom.offset if bloom else index.offset
+        self.last_keys, self.starts, self.ends = self._read_index(read_block(self.view, index, path=path))
+        self._base = int(self.data.ctypes.data)
+        self._check_order = checksum is None
+        if checksum is not None and crc32(self.view[self.data_end :]) != checksum:
+            raise CorruptFileError(
+                f"filter, index and footer have checksum {crc32(self.view[self.data_end :]):08x}, expected {checksum:08x}",
+                path=path,
+                offset=self.data_end,
+            )
+        n = len(self.starts)
+        self.counts, self.steps, self.entry_ends, self.skips = (np.zeros(n, np.int64) for _ in range(4))
+        super().__init__(n, cache)
+        self.filter = self._read_filter()
+        self._last_ranks = np.zeros(n, np.uint64)
+        self._descriptor = np.zeros(kernels.DESCRIPTOR_SLOTS, np.int64)
+        self.descriptor = self._describe_to_kernels(self._descriptor, self.addresses)
+        if self.filter is not None and checksum is None and not trust_filter:
+            self._check_filter(self.filter)
+
+    def pinned_descriptor(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Make a descriptor over other block addresses; kernels take ``.ctypes.data`` of it."""
+        copy = self._descriptor.copy()
+        copy[kernels.BODIES] = addresses.ctypes.data
+        return copy
+
+    def entries(self) -> Iterator[tuple[npt.NDArray[np.uint8], RowBytes, RowBytes]]:
+        """Return each block with its keys and values, in order."""
+        for number in range(len(self.starts)):
+            body = self.block(number)
+            keys, key_sizes, values, sizes = self._spans(number, body)
+            yield body, take_spans(keys, key_sizes), take_spans(values, sizes)
+
+    def _read_index(self, body: memoryview) -> tuple[RowBytes, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Read the last keys, and where the stored bodies of the data blocks begin and end."""
+        offset = self.footer.index.offset
+        block = np.frombuffer(body, np.uint8)
+        fault, count, step, end, _ = checks.check_body(
+            block.ctypes.data, len(block), *self.order.for_kernels, 0, -1, 0, -1, True
+        )
+        if fault >= 0:
+            raise CorruptFileError(
+                f"index block is damaged at {fault} of its {len(block)} bytes (key order: {self.order})",
+                path=self.path,
+                offset=offset,
+            )
+        keys, key_sizes, values, sizes, starts, ends = (np.empty(count, np.int64) for _ in range(6))
+        kernels.spans_of_body(block.ctypes.data, count, step, end, keys, key_sizes, values, sizes)
+        fault, place = checks.read_handles(values, sizes, TRAILER_SIZE, starts, ends)
+        if fault >= 0:
+            raise CorruptFileError(
+                f"the index does not have block {fault} begins at {place}, where the one before ends",
+                path=self.path,
+                offset=offset,
+            )
+        if place != self.data_end:
+            raise CorruptFileError(
+                f"data blocks end at {place}, the next part begins at {self.data_end}", path=self.path, offset=place
+            )
+        return take_spans(keys, key_sizes), starts, ends
+
+    def _read_filter(self) -> BloomFilter | None:
+        bloom = self.footer.bloom
+        if bloom is None:
+            return None
+        bits = self.data[bloom.offset : bloom.offset + bloom.size]
+        return BloomFilter(BloomShape(self.footer.bloom_entries, bloom.size), bits)
+
+    def _describe_to_kernels(self, out: npt.NDArray[np.int64], addresses: npt.NDArray[np.int64]) -> int:
+        if self.filter is not None:
+            out[kernels.FILTER] = self.filter.bits.ctypes.data
+            out[kernels.FILTER_BITS] = self.filter.shape.bits
+            out[kernels.FILTER_PROBES] = self.filter.shape.probes
+        out[kernels.LAST_KEYS] = self.last_keys.data.ctypes.data
+        out[kernels.LAST_KEY_OFFSETS] = self.last_keys.offsets.ctypes.data
+        out[kernels.BLOCKS] = len(self.starts)
+        out[kernels.CODES], out[kernels.FIELDS] = self.order.for_kernels
+        last_keys = addresses_of(self.last_keys)
+        n = len(self.starts)
+        codes = self.order.for_kernels
+        skip = 0
+        if n:
+            bounds = self.last_keys.offsets
+            skip = int(common_prefix(
+                last_keys[0], bounds[1], last_keys[0] + bounds[n - 1], bounds[n] - bounds[n - 1], *codes
+            ))  # fmt: skip
+        kernels.ranks_of(*last_keys, n, *codes, skip, self._last_ranks)
+        out[kernels.LAST_SKIP] = skip
+        out[kernels.LAST_RANKS] = self._last_ranks.ctypes.data
+        out[kernels.SKIPS] = self.skips.ctypes.data
+        out[kernels.BODIES] = addresses.ctypes.data
+        out[kernels.COUNTS] = self.counts.ctypes.data
+        out[kernels.STEPS] = self.steps.ctypes.data
+        out[kernels.ENDS] = self.entry_ends.ctypes.data
+        return int(out.ctypes.data)
+
+    def load_blocks(self, numbers: npt.NDArray[np.int64]) -> Loaded:
+        """Load the block bodies that kernels may search."""
+        starts, ends = self.starts[numbers], self.ends[numbers]
+        # The type byte, which the checksum covers too, follows the stored body, and the checksum follows it.
+        found = crc32_ranges(self.view, starts.tolist(), (ends + 1).tolist())
+        expected = self.data[ends[:, None] + np.arange(1, TRAILER_SIZE)].view("<u4").reshape(-1)
+        if not np.array_equal(found, expected):
+            bad = np.flatnonzero(found != expected)[0]
+            raise CorruptFileError(
+                f"block checksum is {found[bad]:08x}, its trailer has {expected[bad]:08x}",
+                path=self.path,
+                offset=int(starts[bad]),
+            )
+        addresses, sizes = self._base + starts, ends - starts
+        copies = {}
+        codecs = self.data[ends]
+        for i in np.flatnonzero(codecs).tolist():
+            start = int(starts[i])
+            body = stored_body(self.view[start : ends[i]], int(codecs[i]), path=self.path, base=start)
+            copies[int(numbers[i])] = body
+            addresses[i], sizes[i] = body.ctypes.data, len(body)
+        self._check_bodies(numbers, addresses, sizes, whole=self._check_order)
+        return Loaded(copies, addresses)
+
+    def check_order(self, number: int) -> None:
+        """Check form and order of all keys of a block, also where a known checksum speaks for the writer."""
+        body = self.block(number)
+        self._check_bodies(*(np.array([x], np.int64) for x in (number, body.ctypes.data, len(body))), whole=True)
+
+    def _check_bodies(
+        self,
+        numbers: npt.NDArray[np.int64],
+        addresses: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+        *,
+        whole: bool,
+    ) -> None:
+        damaged, fault = checks.check_bodies(
+            addresses, sizes, numbers, *self.order.for_kernels, *addresses_of(self.last_keys), whole,
+            self.counts, self.steps, self.entry_ends, self.skips,
+        )  # fmt: skip
+        if damaged >= 0:
+            raise CorruptFileError(
+                f"entry at {fault} of the block's {sizes[damaged]} bytes is damaged or out of order (key order: {self.order})",
+                path=self.path,
+                offset=int(self.starts[numbers[damaged]]),
+            )
+
+    def file_range(self, number: int) -> Block:
+        """Read the stored body of a block."""
+        return self.data[self.starts[number] : self.ends[number]]
+
+    def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return what blocks take in memory, by their unchecked prefixes."""
+        out = np.empty(len(numbers), np.int64)
+        checks.body_sizes(self._base, self.ends, self.starts, numbers, out)
+        return out
+
+    def _spans(self, number: int, body: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], ...]:
+        spans = tuple(np.empty(self.counts[number], np.int64) for _ in range(4))
+        kernels.spans_of_body(
+            body.ctypes.data, self.counts[number], self.steps[number], self.entry_ends[number], *spans
+        )
+        return spans
+
+    def _check_filter(self, stored: BloomFilter) -> None:
+        again = BloomFilter(stored.shape)
+        for number in range(len(self.starts)):
+            body = self.block(number)
+            keys, key_sizes, _, _ = self._spans(number, body)
+            kernels.add_to_filter(keys, key_sizes, again.bits.ctypes.data, stored.shape.bits, stored.shape.probes)
+        different = np.flatnonzero(again.bits != stored.bits)
+        if len(different):
+            raise CorruptFileError(
+                f"{len(different)} bytes of the filter are not what the {self.counts.sum()} keys of the file have",
+                path=self.path,
+                offset=self.data_end + int(different[0]),
+            )

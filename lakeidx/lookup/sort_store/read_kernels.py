@@ -1,0 +1,297 @@
+"""Kernels that check and search SST blocks (`format.lookup.sst`).
+
+A file is given to kernels as one *descriptor*: the address of an int64 array of addresses and sizes, see the slots below. Blocks
+are searched only after `check_body` accepted them, so searching needs no bounds checks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lakeidx.codec.jit import kernel
+from lakeidx.codec.memory import bytes_address, copy_bytes, load_i64, load_u32
+from lakeidx.codec.varint import load_varint_unchecked
+from lakeidx.lookup.bloom import bloom_add, bloom_has, hash_and_filter, hash_at
+from lakeidx.lookup.keys.order import compare_keys, row_fault
+from lakeidx.lookup.keys.rank import rank_of, shares_prefix
+from lakeidx.lookup.packed import kernel_with_lock
+from lakeidx.lookup.sort_store.check_kernels import entry_at
+
+# Slots of a file's descriptor.
+(
+    FILTER,  # address of the Bloom filter's bytes, 0 without one
+    FILTER_BITS,
+    FILTER_PROBES,
+    LAST_KEYS,  # address of the last keys of all blocks, one after another
+    LAST_KEY_OFFSETS,  # address of int64[blocks + 1]
+    BLOCKS,
+    CODES,  # key order: address and number of type codes, 0 for plain bytes
+    FIELDS,
+    BODIES,  # address of int64[blocks]: address of each block body, 0 when it is not in memory
+    COUNTS,  # address of int64[blocks]: entries
+    STEPS,  # address of int64[blocks]: entry size, 0 when the sizes differ
+    ENDS,  # address of int64[blocks]: where the entries end in the body
+    SKIPS,  # address of int64[blocks]: length of the prefix all keys of the block share
+    LAST_RANKS,  # address of uint64[blocks]: ranks of the last keys
+    LAST_SKIP,  # length of the prefix all last keys share
+) = range(15)
+DESCRIPTOR_SLOTS = 15
+
+# What `lookup_one` says in its first number when it is no block number.
+ABSENT = -1
+BAD_KEY = -2
+_GROUP = 256
+
+
+@kernel
+def _slot(descriptor: Any, slot: Any) -> Any:
+    return load_i64(descriptor + 8 * slot)
+
+
+@kernel
+def ranks_of(keys: Any, offsets: Any, n: Any, codes: Any, fields: Any, skip: Any, out: Any) -> None:
+    """Rank of each key into out uint64[n]."""
+    for i in range(n):
+        start = load_i64(offsets + 8 * i)
+        out[i] = rank_of(keys + start, load_i64(offsets + 8 * i + 8) - start, codes, fields, skip)
+
+
+@kernel
+def find_block(descriptor: Any, key: Any, size: Any) -> Any:
+    """Find the only block that can hold the key; ABSENT when the key is greater than all."""
+    keys, offsets = _slot(descriptor, LAST_KEYS), _slot(descriptor, LAST_KEY_OFFSETS)
+    codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
+    blocks, skip = _slot(descriptor, BLOCKS), _slot(descriptor, LAST_SKIP)
+    if blocks == 0:
+        return np.int64(ABSENT)
+    low = np.int64(0)
+    if skip == 0 or shares_prefix(key, size, keys, load_i64(offsets + 8), skip, codes, fields):
+        ranks = _slot(descriptor, LAST_RANKS)
+        rank = rank_of(key, size, codes, fields, skip)
+        n = blocks
+        while n > 1:
+            half = n >> 1
+            low += half if np.uint64(load_i64(ranks + 8 * (low + half - 1))) < rank else 0
+            n -= half
+        low += 1 if np.uint64(load_i64(ranks + 8 * low)) < rank else 0
+        if low == blocks:
+            return np.int64(ABSENT)
+        if np.uint64(load_i64(ranks + 8 * low)) != rank:
+            return low
+    high = blocks
+    while low < high:
+        middle = (low + high) >> 1
+        start = load_i64(offsets + 8 * middle)
+        if compare_keys(keys + start, load_i64(offsets + 8 * middle + 8) - start, key, size, codes, fields) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < blocks else np.int64(ABSENT)
+
+
+@kernel
+def find_in_body(
+    body: Any, count: Any, step: Any, end: Any, skip: Any, key: Any, size: Any, codes: Any, fields: Any
+) -> Any:
+    """Search a checked body.
+
+    returns  (address of the value, its size); size -1 when the key is not there
+    """
+    low = np.int64(0)
+    if skip:
+        first_size, first = entry_at(body, 0, step, end)
+        if not shares_prefix(key, size, first, first_size, skip, codes, fields):
+            return np.int64(0), np.int64(-1)
+    rank = rank_of(key, size, codes, fields, skip)
+    n = count
+    while n > 1:
+        half = n >> 1
+        entry_size, entry = entry_at(body, low + half - 1, step, end)
+        low += half if rank_of(entry, entry_size, codes, fields, skip) < rank else 0
+        n -= half
+    # low is now the first entry whose rank is not smaller, or the one before it.
+    high = count
+    while low < high:
+        # The first two probes are nearly always the last; only keys of equal rank need a real search.
+        middle = low if n > -1 else (low + high) >> 1
+        n -= 1
+        entry_size, entry = entry_at(body, middle, step, end)
+        order = compare_keys(entry, entry_size, key, size, codes, fields)
+        if order == 0:
+            value_size, value = load_varint_unchecked(entry + entry_size)
+            return value, value_size
+        if order < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(0), np.int64(-1)
+
+
+@kernel_with_lock
+def lookup_one(descriptor: Any, key: Any) -> Any:
+    """Look up one key (Python bytes). Holds the GIL, so that no block is evicted while it is read.
+
+    returns  (block, start of the value in its body, size); block may be ABSENT or BAD_KEY (then start is the fault);
+             size -1 when the block is not in memory
+    """
+    address, size = bytes_address(key), np.int64(len(key))
+    codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
+    if fields:
+        fault = row_fault(address, size, codes, fields)
+        if fault:
+            return np.int64(BAD_KEY), np.int64(fault), np.int64(0)
+    filter_address = _slot(descriptor, FILTER)
+    if filter_address and not bloom_has(
+        hash_at(address, size), filter_address, _slot(descriptor, FILTER_BITS), _slot(descriptor, FILTER_PROBES)
+    ):
+        return np.int64(ABSENT), np.int64(0), np.int64(0)
+    block = find_block(descriptor, address, size)
+    if block < 0:
+        return block, np.int64(0), np.int64(0)
+    body = load_i64(_slot(descriptor, BODIES) + 8 * block)
+    if body == 0:
+        return block, np.int64(0), np.int64(-1)
+    value, value_size = find_in_body(
+        body,
+        load_i64(_slot(descriptor, COUNTS) + 8 * block),
+        load_i64(_slot(descriptor, STEPS) + 8 * block),
+        load_i64(_slot(descriptor, ENDS) + 8 * block),
+        load_i64(_slot(descriptor, SKIPS) + 8 * block),
+        address,
+        size,
+        codes,
+        fields,
+    )
+    if value_size < 0:
+        return np.int64(ABSENT), np.int64(0), np.int64(0)
+    return block, value - body, value_size
+
+
+@kernel
+def locate_many(descriptor: Any, keys: Any, offsets: Any, n: Any, blocks: Any, counts: Any, key_bytes: Any) -> None:
+    """Locate the block of each key into blocks int32[n] (ABSENT when filter or index say no), and how many keys, of how
+    many bytes, each block has (int64 each).
+    """
+    hashes, passing = np.empty(_GROUP, np.uint32), np.empty(_GROUP, np.int64)
+    filter_address = _slot(descriptor, FILTER)
+    bits, probes = _slot(descriptor, FILTER_BITS), _slot(descriptor, FILTER_PROBES)
+    for first in range(0, n, _GROUP):
+        group = min(np.int64(_GROUP), n - first)
+        passed = hash_and_filter(keys, offsets, first, group, filter_address, bits, probes, hashes, passing)
+        blocks[first : first + group] = ABSENT
+        for at in range(passed):
+            i = first + passing[at]
+            start = load_i64(offsets + 8 * i)
+            size = load_i64(offsets + 8 * i + 8) - start
+            block = find_block(descriptor, keys + start, size)
+            blocks[i] = block
+            if block >= 0:
+                counts[block] += 1
+                key_bytes[block] += size
+
+
+@kernel
+def partition(
+    keys: Any, offsets: Any, blocks: Any, next_place: Any, next_byte: Any, places: Any, target: Any, starts: Any
+) -> None:
+    """Copy the keys that have a block to address `target`, block by block.
+
+    next_place, next_byte  int64[number of blocks], the block's first place and byte; used up
+    places                 int32[n], place of key i, or -1
+    starts                 int64[placed keys + 1], byte at which the key of each place begins; the last number is set before
+    """
+    for i in range(len(blocks)):
+        block = blocks[i]
+        if block < 0:
+            places[i] = -1
+            continue
+        start = load_i64(offsets + 8 * i)
+        size = load_i64(offsets + 8 * i + 8) - start
+        place, at = next_place[block], next_byte[block]
+        next_place[block] += 1
+        next_byte[block] += size
+        copy_bytes(target + at, keys + start, size)
+        starts[place] = at
+        places[i] = place
+
+
+@kernel
+def search_many(
+    descriptor: Any, keys: Any, starts: Any, part: Any, first_places: Any, counts: Any, found: Any, sizes: Any
+) -> Any:
+    """Search the partitioned keys of the blocks part[...], which must be in memory.
+
+    Going block by block keeps a block in the CPU's cache for all its keys.
+    found    int64[placed keys], address of each value
+    sizes    int32[placed keys], its size, or -1
+    returns  bytes of all values found
+    """
+    codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
+    total: Any = np.int64(0)
+    for block in part:
+        body = load_i64(_slot(descriptor, BODIES) + 8 * block)
+        count = load_i64(_slot(descriptor, COUNTS) + 8 * block)
+        step = load_i64(_slot(descriptor, STEPS) + 8 * block)
+        end = load_i64(_slot(descriptor, ENDS) + 8 * block)
+        skip = load_i64(_slot(descriptor, SKIPS) + 8 * block)
+        for place in range(first_places[block], first_places[block] + counts[block]):
+            start = starts[place]
+            found[place], size = find_in_body(
+                body, count, step, end, skip, keys + start, starts[place + 1] - start, codes, fields
+            )
+            sizes[place] = size
+            total += max(size, 0)
+    return total
+
+
+@kernel
+def copy_found(first: Any, last: Any, found: Any, sizes: Any, target: Any) -> None:
+    """Copy the values of places first..last-1 one after another to address `target`; `found` names the copies then."""
+    for place in range(first, last):
+        size = np.int64(sizes[place])
+        if size > 0:
+            copy_bytes(target, found[place], size)
+            found[place] = target
+            target += size
+
+
+@kernel
+def answer_offsets(places: Any, sizes: Any, found: Any, offsets: Any) -> None:
+    """Compute which keys were found (bool[n]) and the running sum of the sizes of their values (int64[n + 1])."""
+    total: Any = np.int64(0)
+    offsets[0] = 0
+    for i in range(len(places)):
+        place = places[i]
+        size = np.int64(sizes[place]) if place >= 0 else np.int64(-1)
+        found[i] = size >= 0
+        total += max(size, 0)
+        offsets[i + 1] = total
+
+
+@kernel
+def gather(places: Any, found: Any, target: Any, offsets: Any) -> None:
+    """Copy the value of each key to its offset from address `target`."""
+    for i in range(len(places)):
+        size = offsets[i + 1] - offsets[i]
+        if size > 0:
+            copy_bytes(target + offsets[i], found[places[i]], size)
+
+
+@kernel
+def spans_of_body(
+    body: Any, count: Any, step: Any, end: Any, keys: Any, key_sizes: Any, values: Any, sizes: Any
+) -> None:
+    """Write the addresses and sizes of all keys and values of a checked body into int64[count] each."""
+    for i in range(count):
+        at = body + (i * step if step else np.int64(load_u32(body + end + 4 * i)))
+        key_sizes[i], keys[i] = load_varint_unchecked(at)
+        sizes[i], values[i] = load_varint_unchecked(keys[i] + key_sizes[i])
+
+
+@kernel
+def add_to_filter(keys: Any, key_sizes: Any, filter_address: Any, bits: Any, probes: Any) -> None:
+    """Add keys given by address and size to a Bloom filter."""
+    for i in range(len(keys)):
+        bloom_add(hash_at(keys[i], key_sizes[i]), filter_address, bits, probes)

@@ -1,0 +1,186 @@
+"""Writer of the sort store: entries in key order into Paimon's SST."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.codec.containers.checksum import crc32
+from lakeidx.codec.containers.compress import BlockCompressor
+from lakeidx.codec.hashes.murmur import hash_bytes_many
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.lookup.sst import (
+    TRAILER_SIZE,
+    BlockHandle,
+    Footer,
+    encode_body,
+    encode_footer,
+    encode_index_value,
+    stored_block,
+)
+from lakeidx.lookup.bloom import BloomFilter, BloomShape
+from lakeidx.lookup.common import EntryWriter
+from lakeidx.lookup.keys.order import KeyOrder
+from lakeidx.lookup.packed import addresses_of
+from lakeidx.lookup.scratch_file import ScratchFile
+from lakeidx.lookup.sort_store import build_kernels as kernels
+from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType
+
+
+class SortLookupStoreWriter(EntryWriter):
+    """Writes one SST, byte for byte as Java does for the same input (zstd and lz4: as far as the library versions agree).
+
+    path              the file; it appears at `finish`
+    order             form and order of the keys
+    expected_entries  sizes the filter, as Java does from the row count; None: from the entries really put (their hashes are
+                      kept until `finish`, 4 bytes each); 0: no filter
+    errors            InvalidInputError for a key that is not greater than the one before it, of another form, or an entry
+                      of 2 GiB; UnavailableError for a full disk. After an error the writer is aborted.
+    cost              memory of one block, the filter, and the last key of each block
+    source            org.apache.paimon.lookup.sort.SortLookupStoreWriter, release 1.4.2
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        options: LookupStoreOptions,
+        order: KeyOrder,
+        expected_entries: int | None = None,
+    ) -> None:
+        self._options = options
+        super().__init__(order)
+        self._compressor = BlockCompressor(options.compression, options.zstd_level)
+        self._filter: BloomFilter | None = None
+        self._hashes: list[npt.NDArray[np.int32]] | None = None
+        if options.bloom_fpp is not None and expected_entries is None:
+            self._hashes = []
+        elif options.bloom_fpp is not None and expected_entries:
+            self._filter = BloomFilter(BloomShape.for_rate(expected_entries, options.bloom_fpp))
+        self._state = np.zeros(kernels.STATE_SLOTS, np.int64)
+        self._state[kernels.ALIGNED] = 1
+        self._body, self._starts = np.empty(0, np.uint8), np.empty(0, np.int64)
+        self._reserve(options.block_size + 4096)
+        self._index: list[tuple[bytes, bytes]] = []
+        self._last_key: bytes | None = None
+        self._file = ScratchFile(path)
+
+    def finish(self) -> LookupFile:
+        """Write filter, index block and footer and give the file its name.
+
+        returns  `checksum` covers everything after the data blocks
+        """
+        self._write_gathered()
+        try:
+            if self._state[kernels.COUNT]:
+                self._close_block()
+            tail, footer = self._tail()
+            tail.append(encode_footer(footer))
+            self._file.write(*tail)
+            self._file.commit()
+        except BaseException:
+            self.abort()
+            raise
+        return LookupFile(
+            store_type=StoreType.SORT,
+            path=str(self._file.path),
+            size=self._file.size,
+            entries=self._entries,
+            checksum=crc32(*tail),
+        )
+
+    def abort(self) -> None:
+        """Remove the unfinished file; nothing after `finish`."""
+        self._file.discard()
+
+    def _write(self, keys: RowBytes, values: RowBytes) -> None:
+        try:
+            keys, values = self._checked(keys, values)
+            if len(keys) == 0:
+                return
+            self._check_disorder(keys)
+            if self._filter is not None:
+                self._filter.add(keys)
+            elif self._hashes is not None:
+                self._hashes.append(hash_bytes_many(keys))
+            self._append(keys, values)
+            self._last_key = keys[len(keys) - 1]
+            self._entries += len(keys)
+        except BaseException:
+            self.abort()
+            raise
+
+    def _check_disorder(self, keys: RowBytes) -> None:
+        before = np.frombuffer(self._last_key or b"", np.uint8)
+        size = -1 if self._last_key is None else len(before)
+        n = len(keys)
+        at = int(kernels.first_disorder(*addresses_of(keys), n, before.ctypes.data, size, *self._order.for_kernels))
+        if at < n:
+            last = self._last_key if at == 0 else keys[at - 1]
+            assert last is not None
+            relation = "equals" if self._order.compare(last, keys[at]) == 0 else "comes before"
+            raise InvalidInputError(
+                f"entry {self._entries + at} is out of order: its key {keys[at].hex()} {relation} the key {last.hex()} before it "
+                f"(order: {self._order})",
+                path=str(self._file.path),
+            )
+
+    def _append(self, keys: RowBytes, values: RowBytes) -> None:
+        sources = (*addresses_of(keys), *addresses_of(values))
+        state = self._state.ctypes.data
+        i, n = 0, len(keys)
+        while i < n:
+            i = kernels.append_entries(
+                state, self._body.ctypes.data, len(self._body), self._starts.ctypes.data, *sources, i, n,
+                self._options.block_size,
+            )  # fmt: skip
+            stop = self._state[kernels.STOP]
+            if stop == kernels.BLOCK_FULL:
+                self._last_key = keys[i - 1]
+                self._close_block()
+            elif stop == kernels.BODY_TOO_SMALL:
+                self._reserve(int(self._state[kernels.NEEDED]))
+            elif stop == kernels.ENTRY_TOO_LARGE:
+                raise InvalidInputError(f"entry {self._entries + i} does not fit a block of at most 2 GiB")
+
+    def _reserve(self, size: int) -> None:
+        """Make room for a block body of `size` bytes, keeping the entries already in it."""
+        body, starts = np.empty(size, np.uint8), np.empty(size // 2 + 1, np.int64)
+        used, count = int(self._state[kernels.SIZE]), int(self._state[kernels.COUNT])
+        if used:
+            body[:used] = self._body[:used]
+            starts[:count] = self._starts[:count]
+        self._body, self._starts = body, starts
+
+    def _close_block(self) -> None:
+        size = int(kernels.close_body(self._state.ctypes.data, self._body.ctypes.data, self._starts.ctypes.data))
+        assert self._last_key is not None
+        self._index.append((self._last_key, encode_index_value(self._write_block(self._body[:size].data))))
+
+    def _write_block(self, body: bytes | memoryview) -> BlockHandle:
+        stored, trailer = stored_block(body, self._compressor)
+        handle = BlockHandle(self._file.size, len(stored))
+        self._file.write(stored, trailer)
+        return handle
+
+    def _tail(self) -> tuple[list[bytes | memoryview], Footer]:
+        """Build the parts between the data blocks and the footer."""
+        bloom, entries = None, 0
+        parts: list[bytes | memoryview] = []
+        offset = self._file.size
+        if self._hashes and self._options.bloom_fpp is not None:
+            self._filter = BloomFilter(BloomShape.for_rate(self._entries, self._options.bloom_fpp))
+            shape = self._filter.shape
+            for hashes in self._hashes:
+                kernels.add_hashes(hashes, self._filter.bits.ctypes.data, shape.bits, shape.probes)
+        if self._filter is not None and self._filter.shape.byte_size:
+            bloom, entries = BlockHandle(offset, self._filter.shape.byte_size), self._filter.shape.entries
+            parts.append(self._filter.bits.data)
+            offset += bloom.size
+        stored, trailer = stored_block(encode_body(self._index), self._compressor)
+        parts += [stored, trailer]
+        assert len(trailer) == TRAILER_SIZE
+        return parts, Footer(BlockHandle(offset, len(stored)), bloom, entries)

@@ -1,0 +1,322 @@
+"""Advice on the index of a table: measures its last batch, batches given as rows, or files of a table that does not exist yet.
+
+The sample's true locations are looked for by reading keys (`simple`, over all partitions where keys may move), so they
+are right whatever index the table has now.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeidx.batch.index_types import index_folder
+from lakeidx.batch.keys import partition_codes
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
+from lakeidx.data.read_data_file import read_data_file
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta
+from lakeidx.format.hudi.footer import KeyFooter
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.snapshot import CommitKind, Snapshot
+from lakeidx.key_index.advice.advise import Advice, Measures, Needs, advise, measure
+from lakeidx.key_index.advice.model import Machine
+from lakeidx.key_index.bloom.footer import wants_footer
+from lakeidx.key_index.keys.codes import KeyCodes, key_codes
+from lakeidx.key_index.keys.reader import KeyRows
+from lakeidx.key_index.locations import KeyBatch, LiveFile
+from lakeidx.key_index.metrics import IndexMetrics
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.port import IndexContext
+from lakeidx.key_index.simple import SimpleKeyIndex
+from lakeidx.key_index.table_view import key_batch, make_tag_context
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import data_file_path
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.types import DataType
+
+#: Keys that are looked for.
+SAMPLE = 20_000
+_FILE_ROWS = 1_000_000
+_SEED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What to advise on.
+
+    batches     key and partition columns of some batches
+    batch_rows  rows of a whole batch; default: the mean of those given
+    sample      at most so many keys are looked for
+    """
+
+    batches: Sequence[pa.Table]
+    batch_rows: int | None = None
+    sample: int = SAMPLE
+
+    @property
+    def rows_per_batch(self) -> int:
+        """Rows of a whole batch."""
+        return self.batch_rows or max(1, sum(b.num_rows for b in self.batches) // max(1, len(self.batches)))
+
+    def drawn(self) -> pa.Table:
+        """Sample rows of all batches, at random but always the same."""
+        rows = pa.concat_tables(self.batches)
+        if rows.num_rows <= self.sample:
+            return rows
+        chosen = np.sort(np.random.default_rng(_SEED).choice(rows.num_rows, self.sample, replace=False))
+        return rows.take(pa.array(chosen))
+
+
+def advise_table(
+    metadata: TableMetadata,
+    work: Workload | None = None,
+    *,
+    needs: Needs | None = None,
+    machine: Machine | None = None,
+    sample: int = SAMPLE,
+) -> Advice:
+    """Advise on a table.
+
+    work     its batches; None = the last one that was appended, against the snapshot before it
+    needs    default: keys move where the table's primary key leaves out partition columns
+    sample   keys looked for, when the last batch is taken
+    errors   InvalidInputError for a table whose keys say their bucket, without primary key, or without a batch to look at
+    """
+    schema = metadata.latest_schema()
+    check_has_choice(schema)
+    snapshot = metadata.latest_snapshot()
+    if work is None:
+        rows, snapshot = last_batch(metadata)
+        work = Workload(batches=[rows], sample=sample)
+    wanted = needs or Needs()
+    everywhere = wanted.moves or schema.bucket_mode is BucketMode.KEY_DYNAMIC
+    wanted = dataclasses.replace(wanted, moves=everywhere, cross_partition=schema.bucket_mode is BucketMode.KEY_DYNAMIC)
+    context = make_tag_context(metadata, snapshot, index_dir=index_folder(metadata.paths))
+    rows = work.drawn()
+    codes = partition_codes(rows, schema.partition_keys, schema.partition_types)
+    batch = key_batch(rows, schema, codes)
+    options = context.options
+    made_for = options.hoodie_index_bloom_fpp if wants_footer(options) else None
+    return _advise(batch, context, work, wanted, machine, everywhere=everywhere, fpp=made_for)
+
+
+def check_has_choice(schema: TableSchema) -> None:
+    """Raise InvalidInputError for tables that need no index."""
+    if not schema.primary_keys:
+        raise InvalidInputError("the table has no primary key: nothing is looked up when it is written")
+    if schema.bucket_mode not in (BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC):
+        raise InvalidInputError("the bucket follows from the key (option bucket is not -1): writes need no lookup")
+
+
+def last_batch(metadata: TableMetadata) -> tuple[pa.Table, Snapshot]:
+    """Return the key and partition columns of what the newest APPEND snapshot added, and the snapshot before it.
+
+    errors   InvalidInputError when there are no two such snapshots
+    """
+    schema = metadata.latest_schema()
+    newest = metadata.latest_snapshot()
+    at = 0 if newest is None else newest.id
+    while at > 1:
+        try:
+            snapshot, before = metadata.snapshot(at), metadata.snapshot(at - 1)
+        except NotFoundError:
+            break
+        if snapshot.commit_kind is CommitKind.APPEND:
+            return _added_rows(metadata, schema, snapshot), before
+        at -= 1
+    raise InvalidInputError(
+        "no batch to measure: the table needs two unexpired snapshots, the newer one an append; else give a batch's keys",
+        path=metadata.paths.root,
+    )
+
+
+def _added_rows(metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot) -> pa.Table:
+    entries = [e for m in metadata.manifest_list(snapshot.delta_manifest_list) for e in metadata.manifest(m.file_name)]
+    names = key_columns(schema)
+    parts = [schema.arrow_schema.empty_table().select(names)]
+    for entry in entries:
+        if entry.kind is FileKind.ADD:
+            parts += [_read(metadata, schema, entry, names)]
+    return pa.concat_tables(parts)
+
+
+def _read(metadata: TableMetadata, schema: TableSchema, entry: ManifestEntry, names: Sequence[str]) -> pa.Table:
+    path = data_file_path(metadata, entry)
+    parts = read_data_file(metadata.store, path, entry.file, metadata.schema(entry.file.schema_id), schema, names)
+    return pa.concat_tables([part.select(names) for part in parts])
+
+
+def key_columns(schema: TableSchema) -> list[str]:
+    """Return the columns of a batch that the advice looks at: partition keys and primary key, in schema order."""
+    wanted = {*schema.partition_keys, *schema.trimmed_primary_keys}
+    return [n for n in schema.field_names if n in wanted]
+
+
+def _advise(
+    sample: KeyBatch,
+    context: IndexContext,
+    work: Workload,
+    needs: Needs,
+    machine: Machine | None,
+    *,
+    everywhere: bool,
+    fpp: float | None = None,
+) -> Advice:
+    located = SimpleKeyIndex(is_global=everywhere).tag(sample, context)
+    files = context.view.files(None)
+    measures: Measures = measure(
+        sample,
+        located,
+        files,
+        batch_rows=work.rows_per_batch,
+        key_column_bytes=_key_column_bytes(files, sample, context),
+    )
+    return advise(measures, needs, machine, fpp=fpp)
+
+
+def _key_column_bytes(files: Sequence[LiveFile], sample: KeyBatch, context: IndexContext) -> float | None:
+    """Return the compressed bytes of a key in the largest Parquet file."""
+    largest = max(files, key=lambda f: f.meta.row_count, default=None)
+    if largest is None or not largest.path.endswith(".parquet") or not largest.meta.row_count:
+        return None
+    with context.store.open_input(largest.path, size=largest.meta.file_size) as source:
+        footer = pq.ParquetFile(source).metadata
+    names, total = set(sample.keys.column_names), 0
+    for group in (footer.row_group(i) for i in range(footer.num_row_groups)):
+        columns = (group.column(i) for i in range(group.num_columns))
+        total += sum(c.total_compressed_size for c in columns if c.path_in_schema in names)
+    return total / largest.meta.row_count if total else None
+
+
+# -- files of a table that is not there yet ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceRows:
+    """Rows of one landing file: key and partition columns, and the file's bytes."""
+
+    path: str
+    rows: pa.Table
+    bytes: int
+
+
+def advise_files(
+    held: Sequence[SourceRows],
+    work: Workload,
+    *,
+    keys: Sequence[str],
+    key_types: Sequence[DataType],
+    partition_by: Sequence[str] = (),
+    partition_types: Sequence[DataType] = (),
+    needs: Needs | None = None,
+    machine: Machine | None = None,
+) -> Advice:
+    """Advise on a table that would be made of files: each million rows stands for a data file (one per partition in it).
+
+    held   what the table has; their rows are in memory
+    """
+    files: list[LiveFile] = []
+    tables: dict[str, pa.Table] = {}
+    for source in held:
+        for start in range(0, source.rows.num_rows, _FILE_ROWS):
+            piece = source.rows.slice(start, _FILE_ROWS)
+            partitions, codes = partition_codes(piece, partition_by, partition_types)
+            for i, partition in enumerate(partitions):
+                rows = piece.filter(pa.array(codes == i)).select(list(keys))
+                size = source.bytes * rows.num_rows // source.rows.num_rows
+                file = _pretended(f"{source.path}#{start}-{i}", partition, rows, key_types, size, len(files))
+                files.append(file)
+                tables[file.path] = rows
+    drawn = work.drawn()
+    columns = [drawn.column(n) for n in keys]
+    sample = KeyBatch(
+        *partition_codes(drawn, partition_by, partition_types),
+        drawn.select(list(keys)),
+        tuple(key_types),
+        hash_columns(columns, list(key_types)),
+    )
+    wanted = needs or Needs()
+    view = _FilesView(tuple(files))
+    located = SimpleKeyIndex(is_global=wanted.moves).tag(sample, _context(view, tables, tuple(key_types)))
+    return advise(measure(sample, located, files, batch_rows=work.rows_per_batch), wanted, machine)
+
+
+def _pretended(
+    path: str, partition: bytes, rows: pa.Table, types: Sequence[DataType], size: int, number: int
+) -> LiveFile:
+    names = rows.column_names
+    first = pc.sort_indices(rows, sort_keys=[(n, "ascending") for n in names])
+    ends = rows.take(pa.array([first[0].as_py(), first[-1].as_py()]))
+    encoded = encode_rows([ends.column(n) for n in names], list(types))
+    meta = DataFileMeta(
+        file_name=path,
+        file_size=size,
+        row_count=rows.num_rows,
+        min_key=with_arity(encoded[0], len(names)),
+        max_key=with_arity(encoded[1], len(names)),
+        key_stats=EMPTY_STATS,
+        value_stats=EMPTY_STATS,
+        min_sequence_number=number,
+        max_sequence_number=number,
+        schema_id=0,
+        level=0,
+    )
+    return LiveFile(partition, number, path, meta)
+
+
+@dataclass(frozen=True, slots=True)
+class _FilesView:
+    """The part of a `TableView` that reading keys needs."""
+
+    all_files: tuple[LiveFile, ...]
+
+    def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
+        return [f for f in self.all_files if partitions is None or f.partition in partitions]
+
+
+@dataclass(frozen=True, slots=True)
+class _RowsReader:
+    """Gives the keys of pretended files."""
+
+    tables: dict[str, pa.Table]
+    types: tuple[DataType, ...]
+
+    def open(self, file: LiveFile) -> _OpenRows:
+        return _OpenRows(self.tables[file.path], self.types)
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenRows:
+    rows: pa.Table
+    types: tuple[DataType, ...]
+    none: KeyFooter = field(default_factory=KeyFooter)
+
+    def footer(self) -> KeyFooter:
+        return self.none
+
+    def read(self, wanted: KeyCodes | None, metrics: IndexMetrics, *, versions: bool = False) -> KeyRows:
+        n = self.rows.num_rows
+        metrics.rows_read += n
+        # A later file is newer; nothing is deleted.
+        age, kinds = (np.zeros(n, np.int64), np.zeros(n, np.int8)) if versions else (None, None)
+        return KeyRows(key_codes(self.rows.columns, list(self.types)), np.arange(n), age, kinds, self.rows)
+
+
+def _context(view: _FilesView, tables: dict[str, pa.Table], types: tuple[DataType, ...]) -> IndexContext:
+    return IndexContext(
+        view=view,  # type: ignore[arg-type]
+        reader=_RowsReader(tables, types),
+        options=IndexOptions({}),
+        pool=LocalRunner(os.cpu_count() or 1),
+        store=None,  # type: ignore[arg-type]
+        index_dir="",
+    )

@@ -1,0 +1,52 @@
+"""What a table asks a batch to do once it is committed: compact (``commit.force-compact``, ``full-compaction.delta-commits``).
+
+Java compacts in the writer, before the commit; here the batch is committed first and a COMPACT snapshot follows. When the process
+dies between the two, the batch is in the table, and the same batch run again compacts. ``write-only`` tables are left to the
+compaction's own job.
+
+source   org.apache.paimon.CoreOptions COMMIT_FORCE_COMPACT, FULL_COMPACTION_DELTA_COMMITS, WRITE_ONLY, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from lakeidx.errors import NotFoundError
+from lakeidx.format.snapshot import CommitKind
+from lakeidx.maintenance.compaction import FULL_COMPACT_USER, CompactionReport, run_compaction
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.runner import Runner
+
+
+def compact_after_commit(metadata: TableMetadata, runner: Runner) -> CompactionReport | None:
+    """Compact when the table's options request it after a batch; calling it again does nothing more.
+
+    returns  None when nothing was due
+    errors   those of `run_compaction`; the batch stays committed
+    """
+    schema = metadata.latest_schema()
+    options = schema.table_options
+    every = options.full_compaction_delta_commits
+    if options.write_only or not (options.commit_force_compact or every is not None):
+        return None
+    if every is not None and _commits_since_full_compaction(metadata, every) >= every:
+        return run_compaction(metadata, runner, full=True)
+    return run_compaction(metadata, runner) if options.commit_force_compact else None
+
+
+def _commits_since_full_compaction(metadata: TableMetadata, enough: int) -> int:
+    """Count snapshots that added rows since lakeidx's last full compaction, counted up to `enough`.
+
+    When the history has expired before one is found, there have been enough: the next one is found again.
+    """
+    count, snapshot_id = 0, metadata.latest_snapshot_id() or 0
+    while snapshot_id > 0 and count < enough:
+        try:
+            snapshot = metadata.snapshot(snapshot_id)
+        except NotFoundError:
+            return enough
+        if snapshot.commit_kind is CommitKind.COMPACT:
+            if snapshot.commit_user.startswith(FULL_COMPACT_USER):
+                break
+        elif snapshot.commit_kind is not CommitKind.ANALYZE:
+            count += 1
+        snapshot_id -= 1
+    return count

@@ -1,0 +1,186 @@
+"""Changing a table's schema and options: one new schema file, put if absent, after everything it could break was examined.
+
+source   org.apache.paimon.schema.SchemaManager.commitChanges, release 1.4.2; the refusals around indexes, staged batches and
+         nulls that are in the table are lakeidx's own
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lakeidx.batch.index_types import check_index_type, finds_by_keys, index_options, index_type, is_global
+from lakeidx.batch.schema_drift import drift_reason, staged_batches
+from lakeidx.data.engines import validate_merge_options
+from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError
+from lakeidx.file_index import validate_file_index_options
+from lakeidx.format.schema.changes import evolve
+from lakeidx.format.schema.edits import Difference, SchemaEdits, schema_differences
+from lakeidx.format.schema.schema_file import TableSchema, encode_schema
+from lakeidx.landing.defaults import check_default
+from lakeidx.results import Result
+from lakeidx.storage.probe import ensure_safe
+from lakeidx.table.handle import TableHandle
+
+log = logging.getLogger(__name__)
+
+_TRIES = 10
+#: Index types that find known keys by the HASH index files, so that a table may go from one of them to another.
+_INTERCHANGEABLE = frozenset({"hash", "bloom", "simple", "bucket"})
+#: Options that say where the index finds keys it has placed.
+_PLACEMENT = (
+    "index.global.enabled",
+    "index.partition.regex",
+    "index.hbase.rebalanced",
+    "hoodie.index.hbase.table",
+    "hoodie.index.hbase.bucket.number",
+    "hoodie.index.bucket.engine",
+    "hoodie.bucket.index.hash.field",
+    "hoodie.bloom.index.update.partition.path",
+    "hoodie.simple.index.update.partition.path",
+    "hoodie.hbase.index.update.partition.path",
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AlterResult(Result):
+    """What an alteration changed, or with `dry_run` would change.
+
+    before, after   schema ids; the same when there was nothing to change
+    differences     one by one, columns first
+    """
+
+    table: str
+    before: int
+    after: int
+    differences: tuple[Difference, ...]
+    dry_run: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """True when there was anything to change."""
+        return bool(self.differences)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "table": self.table,
+            "before": self.before,
+            "after": self.after,
+            "changed": self.changed,
+            "dry_run": self.dry_run,
+            "differences": [asdict(d) for d in self.differences],
+        }
+
+    def __str__(self) -> str:
+        if not self.changed:
+            return f"{self.table}: nothing to change, the schema ({self.before}) is as wanted"
+        verb = "would become" if self.dry_run else "is now"
+        head = f"{self.table}: schema {self.before} {verb} schema {self.after}"
+        return "\n".join([head, *(f"  {d}" for d in self.differences)])
+
+
+def alter_table(table: TableHandle, edits: SchemaEdits, *, dry_run: bool = False) -> AlterResult:
+    """Change columns and options of a table: all of the changes, as one new schema, or none.
+
+    dry_run  check and compare, write nothing
+    errors   InvalidInputError, UnsupportedError naming the column or option and why it cannot change; CommitConflictError when
+             other alterations were faster again and again
+    """
+    for _ in range(_TRIES):
+        old = table.schema
+        has_snapshot = table.metadata.latest_snapshot_id() is not None
+        new = evolve(old, edits.changes(has_snapshot=has_snapshot))
+        differences = schema_differences(old, new)
+        if not differences:
+            return AlterResult(table.uri, old.id, old.id, (), dry_run)
+        check_alteration(table, old, new, has_snapshot=has_snapshot)
+        if dry_run or _put(table, new):
+            result = AlterResult(table.uri, old.id, new.id, differences, dry_run)
+            log.info("%s", result)
+            return result
+    raise CommitConflictError(
+        f"other changes of the schema were faster {_TRIES} times in a row; try again", path=table.uri
+    )
+
+
+def check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *, has_snapshot: bool) -> None:
+    """Refuse a new schema that would break an index, a merge engine, staged batches, or what the table already holds.
+
+    errors   InvalidInputError or UnsupportedError with the reason
+    """
+    if new.primary_keys:
+        validate_merge_options(new)
+    validate_file_index_options(new)
+    check_index_type(new)
+    for field in new.fields:
+        check_default(field)
+    _check_staged(table, old, new)
+    if has_snapshot:
+        _check_index_change(old, new)
+        _check_key_names(old, new)
+        _check_no_nulls(table, old, new)
+
+
+def _put(table: TableHandle, new: TableSchema) -> bool:
+    store, path, data = table.store, table.paths.schema(new.id), encode_schema(new)
+    if not store.place.startswith("local:"):
+        ensure_safe(store, table.paths.manifest_dir)
+    try:
+        if store.put_if_absent(path, data):
+            return True
+    except CommitUnknownError:
+        # The store did not say who put the file: what is in it does.
+        if not store.exists(path):
+            raise
+    return store.get(path) == data
+
+
+def _check_staged(table: TableHandle, old: TableSchema, new: TableSchema) -> None:
+    """Refuse a change that a staged batch would be refused for while there is one: the batch was first."""
+    reason = drift_reason(old, new)
+    running = staged_batches(table.store, table.paths) if reason else []
+    if running:
+        raise InvalidInputError(
+            f"{reason}, but batch {running[0]!r} is staged under the schema of before: commit it, or clean it up with "
+            "`lakeidx expire`, and alter then",
+            path=table.uri,
+        )
+
+
+def _check_index_change(old: TableSchema, new: TableSchema) -> None:
+    before, after = index_type(old), index_type(new)
+    if before != after and not {before, after} <= _INTERCHANGEABLE:
+        raise InvalidInputError(
+            f"option 'index.type' cannot change from {before} to {after} once the table has a snapshot: keys that are there "
+            "would not be found and written a second time; write the rows into a new table"
+        )
+    if new.primary_keys and is_global(old) != is_global(new):
+        raise InvalidInputError("whether a key lives in one partition cannot change once the table has a snapshot")
+    was, now = index_options(old).raw, index_options(new).raw
+    for key in _PLACEMENT:
+        if was.get(key) != now.get(key):
+            raise InvalidInputError(
+                f"option '{key}' cannot change once the table has a snapshot: the index would no longer find existing keys"
+            )
+
+
+def _check_key_names(old: TableSchema, new: TableSchema) -> None:
+    """Refuse to rename key columns with Hudi's record keys, which contain their names in filters and in HBase."""
+    if old.primary_keys != new.primary_keys and (finds_by_keys(old) or finds_by_keys(new)):
+        name = next(k for k in old.primary_keys if k not in new.primary_keys)
+        kind = index_type(old if finds_by_keys(old) else new)
+        raise InvalidInputError(
+            f"primary key column {name!r} cannot be renamed: an index of type {kind} stores keys under its name"
+        )
+
+
+def _check_no_nulls(table: TableHandle, old: TableSchema, new: TableSchema) -> None:
+    for field in new.fields:
+        before = old.fields_by_id.get(field.id)
+        if before is None or field.type.nullable or not before.type.nullable:
+            continue
+        found = table.scan(where=f"`{before.name}` IS NULL", columns=[before.name], limit=1).to_arrow()
+        if found.num_rows:
+            raise InvalidInputError(f"column {field.name!r} cannot become NOT NULL: the table has rows with null in it")

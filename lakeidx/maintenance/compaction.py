@@ -1,0 +1,350 @@
+"""Stage `compaction`: plans every bucket, compacts those that need it side by side, and commits a COMPACT snapshot.
+
+When another writer compacted or overwrote a bucket in the meantime, that bucket is planned again; what was made of the others is
+kept.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from lakeidx.batch.index_hooks import on_compaction
+from lakeidx.compaction.append_plan import plan_append_compaction
+from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
+from lakeidx.compaction.options import CompactionOptions, compaction_options
+from lakeidx.compaction.pick import PickReason
+from lakeidx.compaction.plan import CompactionTask, plan_compaction
+from lakeidx.compaction.record_expiry import RecordExpiry, record_expiry
+from lakeidx.compaction.rewrite import check_can_compact, compact_bucket
+from lakeidx.errors import CommitConflictError
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.schema.feature_gate import check_index_types
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.results import Result
+from lakeidx.table.commit.changes import CommitRequest, merge_changes
+from lakeidx.table.commit.commit_changes import commit_changes
+from lakeidx.table.commit.conflicts import index_file_conflicts
+from lakeidx.table.commit.earlier_commit import missing_files
+from lakeidx.table.entries import Entries
+from lakeidx.table.expiration.automatic_tags import make_automatic_tags
+from lakeidx.table.index_files import deletion_vectors
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import HASH_INDEX, SnapshotView, load_view
+from lakeidx.tasks.runner import Runner
+
+COMPACT_USER, FULL_COMPACT_USER = "lakeidx-compact", "lakeidx-compact-full"
+"""How the commit users of compactions begin; those of full compactions of the whole table."""
+_MAX_ROUNDS = 10
+_NOTHING = "nothing to compact: no bucket has num-sorted-run.compaction-trigger sorted runs or more; full compacts all"
+
+
+class CompactionReport(Result, BaseModel):
+    """What a compaction did, or (dry run) would do.
+
+    picked      per bucket: partition hex, bucket, reason, files, bytes to rewrite, output level
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    snapshot_ids: tuple[int, ...]
+    buckets: int
+    files_in: int
+    files_out: int
+    files_upgraded: int
+    rows_in: int
+    rows_out: int
+    bytes_in: int
+    bytes_out: int
+    hashes_dropped: int
+    changelog_rows: int = 0
+    rounds: int
+    seconds: float
+    dry_run: bool = False
+    picked: tuple[dict[str, str | int], ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the metrics; what was picked only of a dry run."""
+        return self.model_dump(exclude=set() if self.dry_run else {"picked"})
+
+    def note(self) -> str:
+        """Return why nothing was rewritten."""
+        if self.dry_run:
+            return f"{len(self.picked)} buckets would be compacted" if self.picked else _NOTHING
+        return "" if self.buckets else _NOTHING
+
+
+def plan_buckets(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    view: SnapshotView,
+    *,
+    full: bool,
+    only: Collection[tuple[bytes, int]] | None = None,
+    shrink: bool = False,
+    now_ms: int | None = None,
+) -> list[BucketCompaction]:
+    """Plan the compactions a state of the table's options request, heaviest first.
+
+    full   everything into the top level
+    only   these buckets
+    errors UnsupportedError when an option or an index of the table makes a compaction go wrong
+    """
+    check_can_compact(schema)
+    check_index_types(view.index, metadata.paths.root)
+    vectors = deletion_vectors(view.index)
+    keyed = bool(schema.primary_keys)
+    hour = datetime.now().hour
+    expiry = record_expiry(schema, now_ms if now_ms is not None else int(time.time() * 1000))
+    out = []
+    entries = view.entries if only is None else view.entries.of_places(only)
+    if keyed and not (full or shrink or expiry):
+        entries = due_buckets(entries, compaction_options(schema))
+    places, total = _files_by_place(entries)
+    indexes: dict[tuple[bytes, int], list[IndexEntry]] = {}
+    for entry in view.index:
+        indexes.setdefault((entry.partition, entry.bucket), []).append(entry)
+    if shrink:
+        # Buckets whose last row was compacted away have an index and no files.
+        places |= {place: [] for place in indexes if place not in places and (only is None or place in only)}
+    for place, files in places.items():
+        if place[1] < 0:
+            continue
+        found = {f.file_name: vectors.get((*place, f.file_name)) for f in files}
+        mine = {name: vector for name, vector in found.items() if vector is not None}
+        index = tuple(indexes.get(place, ()))
+        if keyed:
+            # Only a full compaction takes deleted rows out of large files.
+            must = {*(mine if full else ()), *_expired(metadata, expiry, files)}
+            task = plan_compaction(files, schema, full=full, now_ms=now_ms, hour=hour, must_rewrite=must)
+        else:
+            task = plan_append_compaction(files, schema, full=full, must_rewrite=set(mine))
+        if task is None and shrink and _has_dead_hashes(files, index):
+            top = max((f.level for f in files), default=0)
+            task = CompactionTask((), top, top, PickReason.FULL, True)
+        if task is None:
+            continue
+        replaced = {f.file_name for f in task.files}
+        rest = tuple(f for f in files if f.file_name not in replaced)
+        buckets = total.get(place, schema.bucket)
+        out.append(
+            BucketCompaction(
+                metadata, schema, *place, buckets, task, rest, mine, index, shrink_index=shrink, expiry=expiry
+            )
+        )
+    return sorted(out, key=lambda w: -w.task.rewrite_bytes)
+
+
+def _files_by_place(
+    entries: Iterable[ManifestEntry],
+) -> tuple[dict[tuple[bytes, int], list[DataFileMeta]], dict[tuple[bytes, int], int]]:
+    """Return the files of each (partition, bucket), and its partition's number of buckets."""
+    places: dict[tuple[bytes, int], list[DataFileMeta]] = {}
+    total: dict[tuple[bytes, int], int] = {}
+    for entry in entries:
+        places.setdefault((entry.partition, entry.bucket), []).append(entry.file)
+        total[entry.partition, entry.bucket] = entry.total_buckets
+    return places, total
+
+
+def due_buckets(entries: Entries, options: CompactionOptions) -> Entries:
+    """Drop the files of buckets that universal compaction leaves alone, by their numbers of sorted runs.
+
+    Below the trigger nothing is picked unless an option asks for more than a number of runs: then all files stay.
+    entries   whole buckets
+    """
+    pick = options.pick
+    if options.must_empty_level_0 or any(
+        o is not None for o in (pick.full_interval_ms, pick.total_size_threshold, pick.incremental_size_threshold)
+    ):
+        return entries
+    numbers, places = entries.places()
+    level = entries.column("level").astype(np.int64)
+    runs = np.bincount(numbers[level == 0], minlength=len(places))
+    # A level above 0 is one run, whatever its files.
+    above = np.unique(np.stack([numbers, level])[:, level > 0], axis=1)
+    runs += np.bincount(above[0], minlength=len(places))
+    return entries.select((runs >= pick.run_trigger)[numbers])
+
+
+def _expired(metadata: TableMetadata, expiry: RecordExpiry | None, files: Sequence[DataFileMeta]) -> list[str]:
+    if expiry is None:
+        return []
+    return [f.file_name for f in files if expiry.is_expired_file(f, metadata.schema(f.schema_id))]
+
+
+def _has_dead_hashes(files: Sequence[DataFileMeta], index: Sequence[IndexEntry]) -> bool:
+    """Return True when a bucket that is fully compacted has more hashes than rows: keys were deleted and compacted away before."""
+    rows = sum(f.row_count for f in files)
+    return any(e.index_type == HASH_INDEX and e.row_count > rows for e in index)
+
+
+def run_compaction(
+    metadata: TableMetadata,
+    runner: Runner,
+    *,
+    full: bool = False,
+    partitions: Collection[bytes] | None = None,
+    shrink: bool | None = None,
+    dry_run: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+) -> CompactionReport:
+    """Compact a table.
+
+    full         merge every bucket into the top level; else what universal compaction picks, bucket by bucket
+    partitions   only these (partition bytes)
+    shrink       drop the hashes of deleted keys from the hash index (full compactions of dynamic-bucket tables);
+                 None = as the table option ``lakeidx.hash-index.shrink`` says
+    dry_run      only plan
+    errors       CommitConflictError when other writers were faster again and again; UnsupportedError, CorruptFileError
+    """
+    started = time.monotonic()
+    now_ms = int(time.time() * 1000)
+
+    def plan(only: Collection[tuple[bytes, int]] | None) -> list[BucketCompaction]:
+        return plan_buckets(
+            metadata, schema, view, full=full, only=only, shrink=_shrinks(schema, shrink, full=full), now_ms=now_ms
+        )
+
+    schema, view = _newest(metadata, partitions)
+    work = plan(None)
+    if dry_run or not work:
+        return _report((), work, [], 0, started, dry_run=dry_run)
+    kept = list(zip(work, runner.map(compact_bucket, work, label="compaction"), strict=True))
+    user = f"{FULL_COMPACT_USER if full and partitions is None else COMPACT_USER}-{uuid.uuid4()}"
+    for attempt in range(1, _MAX_ROUNDS + 1):
+        request = _request(user, kept, view, schema)
+        try:
+            result = commit_changes(metadata, request, sleep=sleep)
+            on_compaction(metadata, schema, result.snapshot_ids, request.changes)
+            make_automatic_tags(metadata, schema)
+            return _report(result.snapshot_ids, [w for w, _ in kept], [d for _, d in kept], attempt, started)
+        except CommitConflictError:
+            if attempt == _MAX_ROUNDS:
+                raise
+        schema, view = _newest(metadata, partitions)
+        kept, stale = _sort_out(kept, view, schema)
+        again = plan(stale)
+        kept += list(zip(again, runner.map(compact_bucket, again, label="compaction"), strict=True))
+        if not kept:
+            return _report((), [], [], attempt, started)
+    raise AssertionError("unreachable")
+
+
+def _newest(metadata: TableMetadata, partitions: Collection[bytes] | None) -> tuple[TableSchema, SnapshotView]:
+    """Load the newest schema and state; the schema is read last, since files of a newer one would lose their new columns."""
+    view = load_view(metadata, metadata.latest_snapshot(), partitions=partitions)
+    schema = metadata.latest_schema()
+    check_can_compact(schema)
+    return schema, view
+
+
+def _shrinks(schema: TableSchema, asked: bool | None, *, full: bool) -> bool:
+    """Return True when the hash index is to be shrunk; `asked`: None = as the table's option says."""
+    if not full or schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+        return False
+    return schema.table_options.lakeidx_hash_index_shrink if asked is None else asked
+
+
+Done = tuple[BucketCompaction, CompactedBucket]
+
+
+def _needs_same_files(work: BucketCompaction, done: CompactedBucket) -> bool:
+    """Return True when the bucket must hold exactly the files it was planned on.
+
+    A shrunk index must not hide a key that came in the meantime. With deletion vectors, another writer's compaction of new level-0
+    files would mark rows of the files that were read, without replacing them.
+    """
+    if work.schema.table_options.deletion_vectors_enabled:
+        return True
+    return any(e.index_type == HASH_INDEX for e in done.changes.compact_index)
+
+
+def _request(user: str, kept: Sequence[Done], view: SnapshotView, schema: TableSchema) -> CommitRequest:
+    exact = {w.place: w.all_files for w, d in kept if _needs_same_files(w, d)}
+    return CommitRequest(
+        commit_user=user,
+        changes=merge_changes(d.changes for _, d in kept),
+        base_snapshot_id=None if view.snapshot is None else view.snapshot.id,
+        exact_files=exact,
+        vectors={(w.partition, w.bucket, name): vector for w, _ in kept for name, vector in w.vectors.items()},
+        schema_id=schema.id,
+    )
+
+
+def _sort_out(
+    kept: Sequence[Done], view: SnapshotView, schema: TableSchema
+) -> tuple[list[Done], set[tuple[bytes, int]]]:
+    """Work that still holds, and the buckets of the rest."""
+    live = {place: {(f.file_name, f.level) for f in files} for place, files in view.by_bucket().items()}
+    vectors = deletion_vectors(view.index)
+    good: list[Done] = []
+    stale: set[tuple[bytes, int]] = set()
+    for w, d in kept:
+        holds = (
+            w.schema.id == schema.id
+            and _has_its_files(w, d, live.get(w.place, set()))
+            and all(vectors.get((*w.place, f.file_name)) == w.vectors.get(f.file_name) for f in w.task.files)
+            and not index_file_conflicts(view.index, d.changes.compact_index)
+            and not missing_files(w.metadata, d.changes)
+        )
+        if holds:
+            good.append((w, d))
+        else:
+            stale.add(w.place)
+    return good, stale
+
+
+def _has_its_files(work: BucketCompaction, done: CompactedBucket, now: set[tuple[str, int]]) -> bool:
+    """Return True when the inputs are live, no one else compacted the bucket, and it has no other files where that matters."""
+    inputs = {(f.file_name, f.level) for f in work.task.files}
+    before = inputs | {(f.file_name, f.level) for f in work.kept}
+    moved = any(level > 0 for _, level in now - before)
+    return inputs <= now and not moved and not (_needs_same_files(work, done) and now != before)
+
+
+def _report(
+    ids: tuple[int, ...],
+    work: Sequence[BucketCompaction],
+    done: Sequence[CompactedBucket],
+    rounds: int,
+    started: float,
+    *,
+    dry_run: bool = False,
+) -> CompactionReport:
+    picked: tuple[dict[str, str | int], ...] = tuple(
+        {
+            "partition": w.partition.hex(),
+            "bucket": w.bucket,
+            "reason": str(w.task.reason.value),
+            "files": len(w.task.files),
+            "rewrite_bytes": w.task.rewrite_bytes,
+            "output_level": w.task.output_level,
+        }
+        for w in work
+    )
+    return CompactionReport(
+        snapshot_ids=ids,
+        buckets=len(work),
+        files_in=sum(len(w.task.files) for w in work),
+        files_out=sum(e.kind == 0 for d in done for e in d.changes.compact),
+        files_upgraded=sum(d.upgraded for d in done),
+        rows_in=sum(d.rows_in for d in done),
+        rows_out=sum(d.rows_out for d in done),
+        bytes_in=sum(d.bytes_in for d in done),
+        bytes_out=sum(d.bytes_out for d in done),
+        hashes_dropped=sum(max(d.hashes_dropped, 0) for d in done),
+        changelog_rows=sum(d.changelog_rows for d in done),
+        rounds=rounds,
+        seconds=time.monotonic() - started,
+        dry_run=dry_run,
+        picked=picked,
+    )

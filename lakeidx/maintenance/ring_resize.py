@@ -1,0 +1,357 @@
+"""Resizes the rings of consistent hashing: splits buckets that grew, merges small ones, and rewrites their rows.
+
+One commit (kind COMPACT: no row changes) removes all data files and hash index files of the old buckets and adds those
+of the new ones. Around it:
+
+1.  rows are merged and written into the new buckets     dies here: unreferenced files, removed as orphans
+2.  the new rings are put beside the old ones            dies here: rings without a commit, which are ignored
+3.  the snapshot is put
+4.  the new rings are marked                             dies here: their commit is in the table, so they are valid
+
+The commit insists on the very files it has read, so a batch that came in between makes it plan again; and it changes the
+hash index of the partition, so a batch that was placed by the old ring and comes later is placed again.
+
+source   org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy, release 1.0.2
+         (what a resize rewrites); one commit of data and index, and the fit of ring and snapshot, are lakeidx's own
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.compaction.options import compaction_options
+from lakeidx.compaction.rewrite import check_can_compact
+from lakeidx.data.engines import make_engine
+from lakeidx.data.level_column import with_level
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
+from lakeidx.data.read_data_file import read_data_file
+from lakeidx.data.write_data_file import DEFAULT_TARGET_BYTES, write_data_files
+from lakeidx.errors import CommitConflictError, InvalidInputError, UnsupportedError
+from lakeidx.file_index import index_builder
+from lakeidx.format.data_file import DataFileMeta, FileSource
+from lakeidx.format.deletion_vector import Positions
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.paths import NewFileNames
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.key_index.bloom.footer import footer_builder
+from lakeidx.key_index.bucket.consistent_hashing import HashingMetadata, resize
+from lakeidx.key_index.bucket.rings import HashRings, Resize, plan_resizes
+from lakeidx.key_index.locations import CommitInfo
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.port import IndexContext
+from lakeidx.key_index.table_view import make_tag_context
+from lakeidx.maintenance.ring_children import ChildBuckets, child_buckets
+from lakeidx.results import Result
+from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
+from lakeidx.table.commit.commit_changes import commit_changes
+from lakeidx.table.index_files import StoredVector, deletion_vectors, read_deletion_vector, write_hash_index
+from lakeidx.table.intervals import sections_of
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
+from lakeidx.tasks.runner import Runner
+
+_MAX_ROUNDS = 10
+
+
+class ResizeReport(Result, BaseModel):
+    """What a resize did, or (dry run) would do.
+
+    splits, merges   one bucket into two; several neighbours into one
+    resized          per resize: partition path, old and new buckets, bytes of the old ones
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    snapshot_ids: tuple[int, ...]
+    splits: int
+    merges: int
+    rows: int
+    bytes_in: int
+    bytes_out: int
+    rounds: int
+    seconds: float
+    dry_run: bool = False
+    resized: tuple[dict[str, str | int | tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RingRewrite:
+    """One resize's rewrite; pickles.
+
+    ring      after all resizes of the partition
+    files     of the old buckets, each with its bucket
+    vectors   (bucket, data file) -> where its deletion vector lies
+    """
+
+    metadata: TableMetadata
+    schema: TableSchema
+    partition: bytes
+    plan: Resize
+    ring: HashingMetadata
+    files: tuple[tuple[int, DataFileMeta], ...]
+    index: tuple[IndexEntry, ...]
+    total_buckets: int
+    vectors: Mapping[tuple[int, str], StoredVector] = field(default_factory=dict)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of the old buckets."""
+        return sum(f.file_size for _, f in self.files)
+
+
+def run_ring_resize(
+    metadata: TableMetadata,
+    runner: Runner,
+    *,
+    index_dir: str,
+    partitions: Collection[bytes] | None = None,
+    target_bytes: int | None = None,
+    dry_run: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ResizeReport:
+    """Split and merge the buckets of a table as their sizes ask for.
+
+    index_dir      where the table's rings are
+    partitions     only these (partition bytes)
+    target_bytes   wanted size of a bucket, which the thresholds multiply; default ``target-file-size``
+    errors         InvalidInputError for a table without rings; UnsupportedError for one whose compaction must write
+                   changelog rows; CommitConflictError when other writers were faster again and again
+    """
+    started = time.monotonic()
+    for attempt in range(1, _MAX_ROUNDS + 1):
+        snapshot = metadata.latest_snapshot()
+        # After the snapshot: a file of a newer schema would lose its new columns.
+        schema = metadata.latest_schema()
+        check_has_rings(schema)
+        check_can_compact(schema)
+        check_no_changelog(schema)
+        wanted = target_bytes or schema.table_options.target_file_size or DEFAULT_TARGET_BYTES
+        context = make_tag_context(metadata, snapshot, index_dir=index_dir)
+        rings = HashRings(context)
+        view = load_view(metadata, snapshot, partitions=partitions)
+        work = plan_rewrites(metadata, schema, view, context, rings, target_bytes=wanted)
+        if dry_run or not work:
+            return _report((), work, (), attempt, started, dry_run=dry_run)
+        done = runner.map(rewrite_buckets, work, label="ring_resize")
+        user = f"lakeidx-resize-{uuid.uuid4()}"
+        commit = CommitInfo(instant=user, started_ms=int(time.time() * 1000))
+        plans = [w.plan for w in work]
+        try:
+            rings.save(plans, commit, _live_buckets(view, context))
+            request = CommitRequest(
+                commit_user=user,
+                changes=merge_changes(done),
+                base_snapshot_id=view.snapshot.id if view.snapshot is not None else None,
+                exact_files=_exact_files(work),
+                vectors={(w.partition, bucket, name): v for w in work for (bucket, name), v in w.vectors.items()},
+                schema_id=schema.id,
+            )
+            result = commit_changes(metadata, request, sleep=sleep)
+        except CommitConflictError:
+            rings.give_up(plans, commit)
+            if attempt == _MAX_ROUNDS:
+                raise
+            continue
+        rings.confirm(plans, commit)
+        return _report(result.snapshot_ids, work, done, attempt, started)
+    raise AssertionError("unreachable")
+
+
+def check_has_rings(schema: TableSchema) -> None:
+    """Raise InvalidInputError unless the table's buckets are those of rings."""
+    options = IndexOptions(schema.options)
+    if options.index_type != "bucket" or options.hoodie_index_bucket_engine != "CONSISTENT_HASHING":
+        raise InvalidInputError(
+            "only tables with index.type = bucket and hoodie.index.bucket.engine = CONSISTENT_HASHING have rings to resize"
+        )
+    if schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+        raise InvalidInputError("rings need a table with dynamic buckets: option bucket = -1")
+
+
+def check_no_changelog(schema: TableSchema) -> None:
+    """UnsupportedError for tables whose changelog is made by compactions: rows of level 0 would move without theirs."""
+    producer = schema.table_options.changelog_producer
+    if producer in ("lookup", "full-compaction"):
+        raise UnsupportedError(
+            f"resizing is refused: changelog-producer={producer}: rows that were not compacted yet would go to other buckets "
+            "without their changelog rows"
+        )
+
+
+def plan_rewrites(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    view: SnapshotView,
+    context: IndexContext,
+    rings: HashRings,
+    *,
+    target_bytes: int,
+) -> list[RingRewrite]:
+    """Plan the rewrites a state of the table's options request, largest first."""
+    by_bucket = view.by_bucket()
+    vectors = deletion_vectors(view.index)
+    out: list[RingRewrite] = []
+    for partition in dict.fromkeys(p for p, _ in by_bucket):
+        text = context.view.partition_text(partition)
+        mine = {b: files for (p, b), files in by_bucket.items() if p == partition}
+        ring = rings.load(text, mine)
+        sizes = {b: sum(f.file_size for f in files) for b, files in mine.items()}
+        # Numbers of buckets whose files or hashes are still there are taken, too.
+        taken = rings.taken(text) | set(mine) | {e.bucket for e in view.index if e.partition == partition}
+        plans = plan_resizes(ring, sizes, context.options, target_bytes=target_bytes, taken=taken)
+        after = resize(ring, ring.instant, [n for plan in plans for n in plan.children]) if plans else ring
+        total = next(e.total_buckets for e in view.entries if e.partition == partition)
+        for plan in plans:
+            files = tuple((b, f) for b in plan.parents for f in mine.get(b, ()))
+            marks = {(b, f.file_name): vectors[(partition, b, f.file_name)] for b, f in files
+                     if (partition, b, f.file_name) in vectors}  # fmt: skip
+            index = tuple(e for e in view.index if e.partition == partition and e.bucket in plan.parents)
+            out.append(RingRewrite(metadata, schema, partition, plan, after, files, index, total, marks))
+    return sorted(out, key=lambda w: -w.bytes_in)
+
+
+def rewrite_buckets(work: RingRewrite) -> TableChanges:
+    """Write the rows of the old buckets into the new ones (runs in a task).
+
+    memory   a batch per sorted run, and a row group being written: the old buckets are read once per new bucket
+    errors   CorruptFileError, NotFoundError naming the data file
+    """
+    entries = [_entry(work, FileKind.DELETE, bucket, file) for bucket, file in work.files]
+    index = [replace(e, kind=FileKind.DELETE) for e in work.index]
+    children = child_buckets(work.ring, work.plan.buckets, _keys_of(work), work.schema)
+    for bucket in work.plan.buckets:
+        made, hashes = _write_bucket(work, bucket, children)
+        entries += [_entry(work, FileKind.ADD, bucket, file) for file in made]
+        if len(hashes):
+            index.append(write_hash_index(work.metadata, work.schema, work.partition, bucket, hashes, NewFileNames()))
+    return TableChanges(compact=tuple(entries), compact_index=tuple(index))
+
+
+def _entry(work: RingRewrite, kind: FileKind, bucket: int, file: DataFileMeta) -> ManifestEntry:
+    return ManifestEntry(
+        kind=kind, partition=work.partition, bucket=bucket, total_buckets=work.total_buckets, file=file
+    )
+
+
+def _keys_of(work: RingRewrite) -> Iterator[pa.Table]:
+    """Return the keys of the old buckets, file by file."""
+    for bucket, file in work.files:
+        yield from _read_run(work, [(bucket, file)], columns=work.schema.trimmed_primary_keys)
+
+
+def _write_bucket(work: RingRewrite, bucket: int, children: ChildBuckets) -> tuple[list[DataFileMeta], np.ndarray]:
+    """Write the files of one new bucket, and return the sorted hashes of its keys."""
+    schema = work.schema
+    hashes: list[np.ndarray] = [np.zeros(0, np.int32)]
+
+    def watched() -> Iterator[pa.Table]:
+        for rows, found in _rows_of(work, bucket, children):
+            hashes.append(found)
+            yield rows
+
+    partition = decode_partition_dict(work.partition, schema)
+    made = write_data_files(
+        watched(),
+        schema,
+        store=work.metadata.store,
+        bucket_dir=work.metadata.paths.bucket_dir(partition, bucket),
+        names=NewFileNames(),
+        level=compaction_options(schema).num_levels - 1,
+        file_source=FileSource.COMPACT,
+        index_builder=index_builder(schema),
+        footer_metadata=footer_builder(schema),
+    )
+    return made, sorted_distinct(np.concatenate(hashes))
+
+
+def _rows_of(work: RingRewrite, bucket: int, children: ChildBuckets) -> Iterator[tuple[pa.Table, np.ndarray]]:
+    """Yield merged rows of the old buckets that go to a new one, in key order, with their hashes; deleted keys left out."""
+    schema = work.schema
+    names = schema.trimmed_primary_keys
+    bucket_of = {f.file_name: b for b, f in work.files}
+    # Buckets share no key, so the files of all of them merge as if they were one bucket's.
+    for section in sections_of([f for _, f in work.files], schema.key_types):
+        runs = [_read_run(work, [(bucket_of[f.file_name], f) for f in run]) for run in section]
+        for rows in merge_sorted_runs(runs, schema, make_engine(schema), drop_deletes=True):
+            hashes = hash_columns([rows.column(n) for n in names], schema.key_types)
+            mine = children.of(hashes) == bucket
+            if mine.any():
+                yield (rows if mine.all() else rows.filter(pa.array(mine))), hashes[mine]
+
+
+def _read_run(
+    work: RingRewrite, run: Sequence[tuple[int, DataFileMeta]], columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    partition = decode_partition_dict(work.partition, work.schema)
+    for bucket, file in run:
+        path = work.metadata.paths.data_file(partition, bucket, file.file_name, external_path=file.external_path)
+        rows = read_data_file(
+            work.metadata.store,
+            path,
+            file,
+            work.metadata.schema(file.schema_id),
+            work.schema,
+            columns or work.schema.field_names,
+            deletion_vector=_vector(work, bucket, file),
+        )
+        yield from with_level(rows, file.level, work.schema)
+
+
+def _vector(work: RingRewrite, bucket: int, file: DataFileMeta) -> Positions | None:
+    found = work.vectors.get((bucket, file.file_name))
+    return None if found is None else read_deletion_vector(work.metadata, work.schema, work.partition, bucket, found)
+
+
+def _exact_files(work: Sequence[RingRewrite]) -> dict[tuple[bytes, int], frozenset[str]]:
+    """Check that old buckets still have the files that were read, and new ones none."""
+    out: dict[tuple[bytes, int], frozenset[str]] = {}
+    for w in work:
+        for bucket in w.plan.parents:
+            out[(w.partition, bucket)] = frozenset(f.file_name for b, f in w.files if b == bucket)
+        for bucket in w.plan.buckets:
+            out[(w.partition, bucket)] = frozenset()
+    return out
+
+
+def _live_buckets(view: SnapshotView, context: IndexContext) -> dict[str, set[int]]:
+    out: dict[str, set[int]] = {}
+    for partition, bucket in view.by_bucket():
+        out.setdefault(context.view.partition_text(partition), set()).add(bucket)
+    return out
+
+
+def _report(
+    ids: tuple[int, ...],
+    work: Sequence[RingRewrite],
+    done: Sequence[TableChanges],
+    rounds: int,
+    started: float,
+    *,
+    dry_run: bool = False,
+) -> ResizeReport:
+    added = [e.file for changes in done for e in changes.new_files()]
+    return ResizeReport(
+        snapshot_ids=ids,
+        splits=sum(len(w.plan.parents) == 1 for w in work),
+        merges=sum(len(w.plan.parents) > 1 for w in work),
+        rows=sum(f.row_count for f in added),
+        bytes_in=sum(w.bytes_in for w in work),
+        bytes_out=sum(f.file_size for f in added),
+        rounds=rounds,
+        seconds=time.monotonic() - started,
+        dry_run=dry_run,
+        resized=tuple(
+            {"partition": w.plan.partition, "from": w.plan.parents, "to": w.plan.buckets, "bytes": w.bytes_in}
+            for w in work
+        ),
+    )

@@ -1,0 +1,62 @@
+"""Expiry as the command line and `jobs/snapshot_expiry.py` run it: the table, the staging of its batches, its lookup files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lakeidx.format.schema.rules import check_schema
+from lakeidx.maintenance.lookup_store import clean_lookup_files
+from lakeidx.maintenance.staging_cleanup import clean_staging
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.handle import TableHandle
+
+
+def run_snapshot_expiry(
+    table: TableHandle,
+    *,
+    staging: bool = True,
+    dry_run: bool = False,
+    retention: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Expire snapshots, tags, consumers and changelogs by the table's options, then clean up after batches and lookups.
+
+    staging   clean the staging of finished and abandoned batches, too
+    dry_run   delete nothing; ``list`` names every file of the table that would go
+    retention options in place of the table's own, for this run: ``snapshot.num-retained.max`` and the like
+    returns   metrics for people and programs, as JSON takes them
+    errors    see `expire_table`; running again finishes a job that was cut off
+    """
+    now_ms = int(time.time() * 1000)
+    schema = table.schema
+    if retention:
+        schema = replace(schema, options={**schema.options, **retention})
+        check_schema(schema)
+    report = expire_table(table.metadata, schema, now_ms=now_ms, dry_run=dry_run)
+    out: dict[str, Any] = {
+        "dry_run": dry_run,
+        "snapshots": list(report.snapshots),
+        "earliest": report.earliest,
+        "tags": list(report.tags),
+        "consumers": list(report.consumers),
+        "changelogs": list(report.changelogs),
+        "files": len(report.files),
+        "bytes": report.bytes,
+        "by_role": dict(report.count_by_role),
+        "notes": list(report.notes),
+    }
+    if dry_run:
+        out["list"] = [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in report.files]
+    if staging:
+        cleaned = clean_staging(table.metadata, now_ms=now_ms, dry_run=dry_run)
+        out["staging"] = {
+            "finished": len(cleaned.finished),
+            "abandoned": list(cleaned.abandoned),
+            "files": len(cleaned.files),
+            "bytes": cleaned.bytes,
+        }
+    lookup = clean_lookup_files(table.metadata, dry_run=dry_run)
+    out["lookup"] = {"files": len(lookup.files), "bytes": lookup.bytes}
+    return out

@@ -1,0 +1,188 @@
+"""Cleans up after batches: staging of finished and abandoned ones, and orphans with the staged batches' files protected.
+
+Of a finished batch the reports stay, a few hundred bytes each: they are what makes a batch id count once for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeidx.batch.artifacts import (
+    BatchFiles,
+    BucketAssignmentReport,
+    CommitReport,
+    IndexWriteReport,
+    IngestReport,
+    batch_ids,
+)
+from lakeidx.batch.stages.commit import commit_user
+from lakeidx.errors import NotFoundError
+from lakeidx.storage.base import FileInfo
+from lakeidx.table.commit.changes import CommitRequest, TableChanges, decode_changes
+from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed
+from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, OrphanReport, Protected, find_orphans, remove_orphans
+from lakeidx.table.metadata import TableMetadata
+
+#: A batch without a commit that no one touched for so long is taken as abandoned.
+ABANDONED_AGE_MS = 7 * 86_400_000
+#: Stores tell the time of a change in whole seconds, some rounded.
+_CLOCK_STEP_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class StagingReport:
+    """What was removed from staging, or in a dry run would be.
+
+    finished, abandoned   batch ids
+    files                 files that went
+    """
+
+    dry_run: bool
+    finished: tuple[str, ...]
+    abandoned: tuple[str, ...]
+    files: tuple[FileInfo, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(f.size for f in self.files)
+
+
+def clean_staging(
+    metadata: TableMetadata,
+    *,
+    now_ms: int,
+    finished_age_ms: int = 3_600_000,
+    abandoned_age_ms: int = ABANDONED_AGE_MS,
+    dry_run: bool = False,
+) -> StagingReport:
+    """Remove staged rows of finished batches, and everything of abandoned ones.
+
+    A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
+    changes were committed after all (the writer died before the report), it gets its report and ends like a finished one;
+    else everything goes, and the same id may be run again.
+    """
+    finished: list[str] = []
+    abandoned: list[str] = []
+    gone: list[FileInfo] = []
+    for batch_id in batch_ids(metadata.store, metadata.paths):
+        files = BatchFiles(metadata.store, metadata.paths, batch_id)
+        found = list(metadata.store.walk(files.directory))
+        newest = max((f.mtime_ms for f in found), default=0)
+        bulky = [f for f in found if not _is_note(f, files)]
+        if files.read(CommitReport) is not None:
+            if bulky and now_ms - newest > finished_age_ms:
+                finished.append(batch_id)
+                gone += bulky
+        elif found and now_ms - newest > abandoned_age_ms:
+            abandoned.append(batch_id)
+            committed = _committed(metadata, files)
+            if committed is not None and not dry_run:
+                files.close(committed)
+            gone += found if committed is None else bulky
+    if not dry_run:
+        metadata.store.delete_many(f.path for f in gone)
+    return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone))
+
+
+def _is_note(file: FileInfo, files: BatchFiles) -> bool:
+    """Return True for the reports of the run that counts, and the notes about those that do not."""
+    below = file.path[file.path.rindex(f"/{files.batch_id}/") + len(files.batch_id) + 2 :]
+    folder, _, _ = below.rpartition("/")
+    if folder == "":
+        return files.run == 1 or file.name.startswith("superseded-")
+    return folder == f"run-{files.run}"
+
+
+def _committed(metadata: TableMetadata, files: BatchFiles) -> CommitReport | None:
+    """Make the commit report a batch should have: its snapshot is there, or was and has been expired. None: never committed."""
+    attempt = files.latest_attempt()
+    assign = files.read(BucketAssignmentReport)
+    write = files.read(IndexWriteReport, attempt=attempt)
+    if assign is None or write is None:
+        return None
+    try:
+        changes = decode_changes(files.store.get(write.changes_path), write.changes_path)
+    except NotFoundError:
+        return None
+    request = CommitRequest(
+        commit_user=commit_user(metadata.paths.root, files.batch_id, files.run),
+        changes=changes,
+        base_snapshot_id=assign.base_snapshot_id,
+        tried_before=files.was_committing(attempt),
+    )
+    snapshot = find_committed(metadata, request)
+    if snapshot is None and not committed_and_expired(metadata, request):
+        return None
+    snapshot_id = (assign.base_snapshot_id or 0) + 1 if snapshot is None else snapshot.id
+    return CommitReport(
+        batch_id=files.batch_id,
+        attempt=attempt,
+        snapshot_ids=(snapshot_id,),
+        already=True,
+        replans=0,
+        seconds=0.0,
+        commit_user=request.commit_user,
+    )
+
+
+def staged_files(metadata: TableMetadata) -> Protected:
+    """Return the files that batches have written or are writing, and may still commit.
+
+    A batch whose write has finished names its files, and may be putting the manifests of its commit. While one is writing,
+    its files are unknown: then every file is safe that is as new as the batch's bucket assignment. `clean_staging` gives up
+    batches that died, so nothing is safe for ever.
+    """
+    names: set[str] = set()
+    writing: list[int] = []
+    committing: list[int] = []
+    for batch_id in batch_ids(metadata.store, metadata.paths):
+        files = BatchFiles(metadata.store, metadata.paths, batch_id)
+        if files.read(IngestReport) is None or files.read(CommitReport) is not None:
+            continue
+        attempt = files.latest_attempt()
+        if files.read(BucketAssignmentReport, attempt=attempt) is None:
+            continue
+        for earlier in range(1, attempt):
+            names |= _names_written(files, earlier) or set()
+        written = _names_written(files, attempt)
+        if written is None:
+            writing.append(files.closed_ms(BucketAssignmentReport, attempt=attempt) - _CLOCK_STEP_MS)
+        else:
+            names |= written
+            committing.append(files.closed_ms(IndexWriteReport, attempt=attempt) - _CLOCK_STEP_MS)
+    return Protected(frozenset(names), min(writing, default=None), min(committing, default=None))
+
+
+def _names_written(files: BatchFiles, attempt: int) -> set[str] | None:
+    """Return the names of the files of an attempt; None while it is being written."""
+    report = files.read(IndexWriteReport, attempt=attempt)
+    if report is None:
+        return None
+    try:
+        return _names_in(decode_changes(files.store.get(report.changes_path), report.changes_path))
+    except NotFoundError:
+        return set()  # cleaned as abandoned
+
+
+def _names_in(changes: TableChanges) -> set[str]:
+    out = {e.file_name for e in (*changes.append_index, *changes.compact_index)}
+    for entry in (*changes.append, *changes.append_changelog, *changes.compact, *changes.compact_changelog):
+        out.add(entry.file.file_name)
+        out.update(entry.file.extra_files)
+    return out
+
+
+def clean_orphans(
+    metadata: TableMetadata, *, now_ms: int, older_than_ms: int = DEFAULT_AGE_MS, dry_run: bool = True
+) -> OrphanReport:
+    """Find orphans, leaving the files of staged batches alone; remove them unless `dry_run`.
+
+    errors   TableReplacedError
+    """
+    # A table without snapshots gives a handle that stayed open no other reason to notice that it is not its own.
+    metadata.latest_schema()
+    report = find_orphans(
+        metadata, now_ms=now_ms, older_than_ms=older_than_ms, protected=lambda: staged_files(metadata)
+    )
+    return report if dry_run else remove_orphans(metadata, report)

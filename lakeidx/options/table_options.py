@@ -1,0 +1,387 @@
+"""Table options: what a table's schema file may say about how to write, merge, compact and expire it.
+
+Every option lakeidx acts on is declared here once (those about retention in `RetentionOptions`); attribute = key with ``.`` and
+``-`` as ``_``. Sizes are bytes, durations milliseconds. Keys not declared are kept untouched (Paimon does so too); a declared
+key with a value that cannot be read is an InvalidInputError. What options lakeidx does not act on mean for a table is in
+`lakeidx.options.features` (refused, left out) and `lakeidx.options.catalogue` (harmless).
+
+source   org.apache.paimon.CoreOptions, release 1.4.2 (keys, types, defaults, fallback keys)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakeidx.options.descriptors import (
+    INT_MAX,
+    LONG_MAX,
+    Option,
+    boolean,
+    bucket_count,
+    choice,
+    duration,
+    integer,
+    mapping,
+    names,
+    number,
+    opt_duration,
+    opt_integer,
+    opt_size,
+    opt_text,
+    size,
+    text,
+)
+from lakeidx.options.retention_options import RetentionOptions
+
+STATS_MODES = "none, counts, truncate(n) or full"
+
+
+class TableOptions(RetentionOptions):
+    """The options of one table.
+
+    raw      the texts as stored
+    errors   InvalidInputError from an attribute whose text cannot be read. Only those requested are read, so that a table stays
+             readable whatever another program made of an option that lakeidx does not need; `check` reads them all
+    """
+
+    __slots__ = ("parsed", "raw")
+
+    def __init__(self, raw: Mapping[str, str]) -> None:
+        self.raw: dict[str, str] = dict(raw)
+        self.parsed: dict[str, Any] = {}
+
+    def check(self) -> None:
+        """Read every option: what a new table's options must pass.
+
+        errors   InvalidInputError naming the first one that cannot be read
+        """
+        for option in OPTIONS:
+            option.__get__(self, type(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableOptions) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.raw.items()))
+
+    def __repr__(self) -> str:
+        return f"TableOptions({self.raw!r})"
+
+    def is_set(self, key: str) -> bool:
+        """Return True when the table's schema names the option (or an older name of it)."""
+        option = OPTION_BY_KEY.get(key)
+        return key in self.raw if option is None else option.find(self.raw) is not None
+
+    def field_option(self, column: str, name: str) -> str | None:
+        """Return the option ``fields.<column>.<name>``, e.g. ``fields.amt.aggregate-function``; None when not set."""
+        return self.raw.get(f"fields.{column}.{name}")
+
+    def field_options(self, name: str) -> dict[str, str]:
+        """Return all options ``fields.<column>.<name>`` by column; a column may be a list (``a,b``) for sequence groups."""
+        suffix = f".{name}"
+        return {
+            key[7 : -len(suffix)]: value
+            for key, value in self.raw.items()
+            if key.startswith("fields.") and key.endswith(suffix) and len(key) > 7 + len(suffix)
+        }
+
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """Return the options whose key starts with a prefix (``file-index.``, ``parquet.``), the prefix taken off."""
+        return {k[len(prefix) :]: v for k, v in self.raw.items() if k.startswith(prefix)}
+
+    # Identity and layout
+    type = choice(
+        "type", "table format-table materialized-table object-table lance-table iceberg-table", "Kind of table."
+    )
+    branch = text("branch", "main", "Branch to read and write.")
+    path = opt_text("path", "Table path, when a catalog hands it over.")
+    primary_key = names("primary-key", "Primary key columns; moved into the schema when the table is made.")
+    primary_key_nullable = boolean(
+        "primary-key.nullable", False, "Primary key columns may be nullable (read when the table is made)."
+    )
+    partition = names("partition", "Partition columns; moved into the schema when the table is made.")
+    bucket = bucket_count("bucket", -1, "Number of buckets; -1 dynamic, -2 postpone.")
+    bucket_key = names(
+        "bucket-key", "Columns that decide the bucket; default: the primary key without partition columns."
+    )
+    bucket_function_type = choice("bucket-function.type", "default mod hive", "How a fixed bucket is computed.")
+    partition_default_name = text(
+        "partition.default-name", "__DEFAULT_PARTITION__", "Directory value of null and blank."
+    )
+    partition_legacy_name = boolean(
+        "partition.legacy-name", True, "Directory values as internal text, not as SQL text."
+    )
+    index_file_in_data_file_dir = boolean("index-file-in-data-file-dir", False, "Index files beside the data files.")
+    data_file_prefix = text("data-file.prefix", "data-", "Name prefix of data files.")
+    changelog_file_prefix = text("changelog-file.prefix", "changelog-", "Name prefix of changelog files.")
+    data_file_path_directory = opt_text(
+        "data-file.path-directory", "Directory below the table for partitions and buckets."
+    )
+    data_file_external_paths = opt_text("data-file.external-paths", "Other places for data files.")
+    file_suffix_include_compression = boolean("file.suffix.include.compression", False, "Compression in file names.")
+    global_index_external_path = opt_text("global-index.external-path", "Place of global index files.")
+
+    # File formats
+    file_format = text("file.format", "parquet", "Format of data files.")
+    file_format_per_level = mapping("file.format.per.level", "Format by level, as 'level:format'.")
+    file_compression = text("file.compression", "zstd", "Compression of data files.")
+    file_compression_per_level = mapping("file.compression.per.level", "Compression by level, as 'level:codec'.")
+    file_compression_zstd_level = integer("file.compression.zstd-level", 1, "zstd level of data files and manifests.")
+    file_block_size = opt_size("file.block-size", "Row group size.")
+    changelog_file_format = opt_text("changelog-file.format", "Format of changelog files; default: file.format.")
+    changelog_file_compression = opt_text("changelog-file.compression", "Compression of changelog files.")
+    changelog_file_stats_mode = opt_text("changelog-file.stats-mode", "Statistics of changelog files.")
+    data_file_thin_mode = boolean("data-file.thin-mode", False, "Data files without a second copy of the key columns.")
+    manifest_format = text("manifest.format", "avro", "Format of manifests; only avro.")
+    manifest_compression = text("manifest.compression", "zstd", "Avro codec of manifests: zstd, null or deflate.")
+    avro_codec = opt_text("avro.codec", "Avro codec; overrides manifest.compression.")
+    metadata_stats_mode = text("metadata.stats-mode", "truncate(16)", f"Column statistics: {STATS_MODES}.")
+    metadata_stats_mode_per_level = mapping("metadata.stats-mode.per.level", "Statistics mode by level.")
+    metadata_stats_dense_store = boolean("metadata.stats-dense-store", True, "Leave columns without statistics out.")
+    metadata_stats_keep_first_n_columns = integer(
+        "metadata.stats-keep-first-n-columns", -1, "Statistics of that many columns only.", least=-1
+    )
+    file_index_in_manifest_threshold = size(
+        "file-index.in-manifest-threshold", "500 b", "Larger file indexes get a file."
+    )
+    file_index_read_enabled = boolean("file-index.read.enabled", True, "Use file indexes when reading.")
+
+    # Manifests and commits
+    manifest_target_file_size = size("manifest.target-file-size", "8 mb", "Size at which a manifest is closed.")
+    manifest_full_compaction_threshold_size = size(
+        "manifest.full-compaction-threshold-size", "16 mb", "Sum of changed manifests that starts a full rewrite."
+    )
+    manifest_merge_min_count = integer(
+        "manifest.merge-min-count", 30, "Small manifests that are merged into one.", least=1
+    )
+    manifest_delete_file_drop_stats = boolean("manifest.delete-file-drop-stats", False, "DELETE entries without stats.")
+    commit_timeout = opt_duration("commit.timeout", "Longest time a commit retries.")
+    commit_max_retries = integer("commit.max-retries", 10, "Retries after a lost race.", least=0)
+    commit_min_retry_wait = duration("commit.min-retry-wait", "10 ms", "First wait between retries.")
+    commit_max_retry_wait = duration("commit.max-retry-wait", "10 s", "Longest wait between retries.")
+    commit_force_create_snapshot = boolean("commit.force-create-snapshot", False, "A snapshot for an empty commit.")
+    commit_force_compact = boolean("commit.force-compact", False, "Compact before every commit.")
+    commit_user_prefix = opt_text("commit.user-prefix", "Prefix of commit users.")
+    commit_strict_mode_last_safe_snapshot = opt_integer(
+        "commit.strict-mode.last-safe-snapshot", "Fail when a foreign COMPACT or OVERWRITE follows it.", most=LONG_MAX
+    )
+    snapshot_ignore_empty_commit = opt_text("snapshot.ignore-empty-commit", "Skip commits without files.")
+    dynamic_partition_overwrite = boolean(
+        "dynamic-partition-overwrite", True, "OVERWRITE replaces the batch's partitions only."
+    )
+    overwrite_upgrade = boolean("overwrite-upgrade", True, "Put the files of an overwrite at the top level.")
+
+    # Dynamic buckets
+    dynamic_bucket_target_row_num = integer(
+        "dynamic-bucket.target-row-num",
+        2_000_000,
+        "Keys of a bucket before a new one is opened.",
+        least=1,
+        most=LONG_MAX,
+    )
+    dynamic_bucket_initial_buckets = opt_integer(
+        "dynamic-bucket.initial-buckets", "Assigners a new partition starts with.", least=1
+    )
+    dynamic_bucket_max_buckets = integer(
+        "dynamic-bucket.max-buckets", -1, "Most buckets of a partition; -1 no limit.", least=-1
+    )
+    dynamic_bucket_assigner_parallelism = opt_integer("dynamic-bucket.assigner-parallelism", "Assigner tasks.", least=1)
+    cross_partition_upsert_index_ttl = opt_duration("cross-partition-upsert.index-ttl", "Forget keys after.")
+    cross_partition_upsert_bootstrap_parallelism = integer(
+        "cross-partition-upsert.bootstrap-parallelism", 10, "Readers that rebuild the key state.", least=1
+    )
+    postpone_default_bucket_num = integer(
+        "postpone.default-bucket-num", 1, "Buckets of a postponed partition.", least=1
+    )
+
+    lakeidx_hash_index_shrink = boolean(
+        "lakeidx.hash-index.shrink", False, "Full compactions drop the hashes of deleted keys; lakeidx's own option."
+    )
+
+    # Merging
+    merge_engine = choice(
+        "merge-engine", "deduplicate partial-update aggregation first-row", "How rows of one key merge."
+    )
+    ignore_delete = boolean(
+        "ignore-delete",
+        False,
+        "Drop -D rows.",
+        "first-row.ignore-delete",
+        "deduplicate.ignore-delete",
+        "partial-update.ignore-delete",
+    )
+    ignore_update_before = boolean("ignore-update-before", False, "Drop -U rows.")
+    sequence_field = names("sequence.field", "Columns that order rows of one key before the sequence number.")
+    sequence_field_sort_order = choice(
+        "sequence.field.sort-order", "ascending descending", "Which end of sequence.field wins."
+    )
+    rowkind_field = opt_text("rowkind.field", "STRING column of the row kind.")
+    partial_update_remove_record_on_delete = boolean(
+        "partial-update.remove-record-on-delete", False, "-D removes the row."
+    )
+    partial_update_remove_record_on_sequence_group = names(
+        "partial-update.remove-record-on-sequence-group", "Sequence columns whose -D removes the row."
+    )
+    aggregation_remove_record_on_delete = boolean("aggregation.remove-record-on-delete", False, "-D removes the row.")
+    fields_default_aggregate_function = opt_text(
+        "fields.default-aggregate-function", "Aggregator of columns without one."
+    )
+    changelog_producer = choice(
+        "changelog-producer", "none input full-compaction lookup", "How changelog files are produced."
+    )
+    changelog_producer_row_deduplicate = boolean(
+        "changelog-producer.row-deduplicate", False, "No -U/+U pairs of equal rows."
+    )
+    changelog_producer_row_deduplicate_ignore_fields = names(
+        "changelog-producer.row-deduplicate-ignore-fields", "Columns not compared."
+    )
+    record_level_expire_time = opt_duration("record-level.expire-time", "Rows older than this are dropped.")
+    record_level_time_field = opt_text(
+        "record-level.time-field", "Column of a row's time, from which its age is computed."
+    )
+
+    # Compaction
+    write_only = boolean("write-only", False, "Writers never compact nor expire.", "write.compaction-skip")
+    target_file_size = opt_size(
+        "target-file-size", "Size at which a data file is closed; default 128 mb with a primary key, else 256 mb."
+    )
+    num_sorted_run_compaction_trigger = integer(
+        "num-sorted-run.compaction-trigger", 5, "Sorted runs that start a compaction.", least=1
+    )
+    num_sorted_run_stop_trigger = opt_integer("num-sorted-run.stop-trigger", "Sorted runs that stop writes.", least=1)
+    num_levels = opt_integer("num-levels", "Levels of the tree; default: compaction-trigger + 1.", least=2)
+    compaction_max_size_amplification_percent = integer(
+        "compaction.max-size-amplification-percent",
+        200,
+        "Extra size in percent that starts a full compaction.",
+        least=0,
+    )
+    compaction_size_ratio = integer(
+        "compaction.size-ratio", 1, "Percent by which runs may differ and still merge.", least=0
+    )
+    compaction_min_file_num = integer("compaction.min.file-num", 5, "Small files an append table merges.", least=1)
+    compaction_force_up_level_0 = boolean(
+        "compaction.force-up-level-0", False, "Every compaction includes all of level 0."
+    )
+    compaction_force_rewrite_all_files = boolean(
+        "compaction.force-rewrite-all-files", False, "Full compactions rewrite all."
+    )
+    compaction_optimization_interval = opt_duration(
+        "compaction.optimization-interval", "Full compaction at least that often."
+    )
+    compaction_total_size_threshold = opt_size(
+        "compaction.total-size-threshold", "Smaller buckets compact fully each time."
+    )
+    compaction_incremental_size_threshold = opt_size(
+        "compaction.incremental-size-threshold", "More new bytes compact fully."
+    )
+    compaction_offpeak_start_hour = integer(
+        "compaction.offpeak.start.hour", -1, "First off-peak hour.", least=-1, most=23
+    )
+    compaction_offpeak_end_hour = integer(
+        "compaction.offpeak.end.hour", -1, "Hour the off-peak time ends.", least=-1, most=24
+    )
+    compaction_offpeak_ratio = integer("compaction.offpeak-ratio", 0, "Size ratio at off-peak hours.", least=0)
+    compaction_delete_ratio_threshold = number(
+        "compaction.delete-ratio-threshold", 0.2, "Deleted share that rewrites a file."
+    )
+    full_compaction_delta_commits = opt_integer(
+        "full-compaction.delta-commits", "Commits between full compactions.", least=1
+    )
+    lookup_wait = boolean("lookup-wait", True, "Commits wait for lookup compactions.", "changelog-producer.lookup-wait")
+    lookup_compact = choice("lookup-compact", "RADICAL GENTLE", "How eagerly level 0 is looked up.")
+    lookup_compact_max_interval = opt_integer(
+        "lookup-compact.max-interval", "Most writes between gentle lookup compactions.", least=1
+    )
+    force_lookup = boolean("force-lookup", False, "Lookup compaction without changelog.")
+    sort_spill_threshold = opt_integer("sort-spill-threshold", "Runs a merge reads at once.", least=1)
+    sort_spill_buffer_size = size("sort-spill-buffer-size", "64 mb", "Memory of a spilling sort.")
+    spill_compression = text("spill-compression", "zstd", "Compression of spilled data.")
+    spill_compression_zstd_level = integer("spill-compression.zstd-level", 1, "zstd level of spilled data.")
+    write_buffer_size = size("write-buffer-size", "256 mb", "Memory of a writer before it flushes.")
+    read_batch_size = integer("read.batch-size", 1024, "Rows per batch when reading.", least=1)
+
+    # Deletion vectors and lookup stores
+    deletion_vectors_enabled = boolean("deletion-vectors.enabled", False, "Keep deletion vectors.")
+    deletion_vectors_modifiable = boolean(
+        "deletion-vectors.modifiable", False, "deletion-vectors.enabled may be changed."
+    )
+    deletion_vectors_bitmap64 = boolean("deletion-vectors.bitmap64", False, "64-bit deletion vectors.")
+    deletion_vectors_merge_on_read = boolean("deletion-vectors.merge-on-read", False, "Batch reads merge level 0 too.")
+    deletion_vector_index_file_target_size = size(
+        "deletion-vector.index-file.target-size", "2 mb", "Size of a vector file."
+    )
+    lookup_store_type = choice("lookup.store.type", "sort hash", "Format of lookup files; lakeidx's own option.")
+    lookup_store_values = choice(
+        "lookup.store.values", "value position key", "What lookup files store for a key; lakeidx's own option."
+    )
+    lookup_hash_load_factor = number("lookup.hash-load-factor", 0.75, "Fill of hash stores.")
+    lookup_cache_file_retention = duration(
+        "lookup.cache-file-retention", "1 h", "Unused lookup files are dropped after."
+    )
+    lookup_cache_max_disk_size = size("lookup.cache-max-disk-size", f"{LONG_MAX} b", "Disk for lookup files.")
+    lookup_cache_max_memory_size = size("lookup.cache-max-memory-size", "256 mb", "Memory for lookup blocks.")
+    lookup_cache_high_priority_pool_ratio = number(
+        "lookup.cache.high-priority-pool-ratio", 0.25, "Share for index and filter."
+    )
+    lookup_cache_bloom_filter_enabled = boolean(
+        "lookup.cache.bloom.filter.enabled", True, "Bloom filter in lookup files."
+    )
+    lookup_cache_bloom_filter_fpp = number("lookup.cache.bloom.filter.fpp", 0.05, "Its false positive share.")
+    lookup_cache_spill_compression = text("lookup.cache-spill-compression", "zstd", "Compression of lookup files.")
+    lookup_remote_file_enabled = boolean("lookup.remote-file.enabled", False, "Keep lookup files beside data files.")
+    lookup_remote_file_level_threshold = integer(
+        "lookup.remote-file.level-threshold", -INT_MAX - 1, "From this level on."
+    )
+    cache_page_size = size("cache-page-size", "64 kb", "Block size of lookup files.")
+
+    # Scans
+    scan_mode = choice(
+        "scan.mode",
+        "default latest-full full latest compacted-full from-timestamp from-creation-timestamp from-file-creation-time "
+        "from-snapshot from-snapshot-full incremental",
+        "Where a read starts.",
+    )
+    scan_snapshot_id = opt_integer("scan.snapshot-id", "Snapshot to read.", least=0, most=LONG_MAX)
+    scan_tag_name = opt_text("scan.tag-name", "Tag to read.")
+    scan_timestamp_millis = opt_integer(
+        "scan.timestamp-millis", "Time to read at.", "log.scan.timestamp-millis", most=LONG_MAX
+    )
+    source_split_target_size = size("source.split.target-size", "128 mb", "Size of a split.")
+    source_split_open_file_cost = size("source.split.open-file-cost", "4 mb", "Least size a file counts in a split.")
+
+    # Schema evolution and features that change the file layout
+    alter_column_null_to_not_null_disabled = boolean(
+        "alter-column-null-to-not-null.disabled", True, "Nullable columns stay so."
+    )
+    disable_explicit_type_casting = boolean("disable-explicit-type-casting", False, "Only implicit casts in ALTER.")
+    row_tracking_enabled = boolean("row-tracking.enabled", False, "Row ids (append tables).")
+    data_evolution_enabled = boolean("data-evolution.enabled", False, "Column-wise files (append tables).")
+    auto_create = boolean("auto-create", False, "Make the table directory when it is missing.")
+
+    @property
+    def manifest_codec(self) -> str:
+        """The Avro codec of manifests: ``avro.codec``, else ``manifest.compression``."""
+        return self.avro_codec or self.manifest_compression
+
+    @property
+    def max_levels(self) -> int:
+        """``num-levels``, or its default: the compaction trigger + 1."""
+        return self.num_levels if self.num_levels is not None else self.num_sorted_run_compaction_trigger + 1
+
+    @property
+    def needs_lookup(self) -> bool:
+        """True when level 0 must be looked up before it can be read: lookup changelog, first-row or deletion vectors."""
+        return (
+            self.changelog_producer == "lookup"
+            or self.merge_engine == "first-row"
+            or self.deletion_vectors_enabled
+            or self.force_lookup
+        )
+
+
+OPTIONS: tuple[Option[Any], ...] = tuple(
+    v for part in (TableOptions, RetentionOptions) for v in vars(part).values() if isinstance(v, Option)
+)
+OPTION_BY_KEY: dict[str, Option[Any]] = {o.key: o for o in OPTIONS}

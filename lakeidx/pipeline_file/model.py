@@ -1,0 +1,228 @@
+"""Pipeline files: one YAML file describes one table and how it is kept (``pipelines/*.yaml``).
+
+Everything is checked at load, and what is wrong is named with file and line. A table is added by adding a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from lakeidx.batch.index_types import check_index_type
+from lakeidx.data.engines import validate_merge_options
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.pipeline_file.globs import globs_overlap
+from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
+from lakeidx.pipeline_file.sections import (
+    ChecksConfig,
+    ColumnConfig,
+    FreshnessConfig,
+    LandingConfig,
+    OptionText,
+    PartitionsConfig,
+    RetriesConfig,
+    SchedulesConfig,
+    Strict,
+)
+from lakeidx.pipeline_file.yaml_lines import YamlDocument, parse_yaml
+
+_OWNER = re.compile(r"^(team:[^:]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")
+_TAG_KEY = re.compile(r"^([\w.-]{1,63}/)?[\w.-]{1,63}$")
+_TAG_VALUE = re.compile(r"^[\w.-]{0,63}$")
+
+
+class PipelineConfig(Strict):
+    """One pipeline file.
+
+    table           ``database.table``
+    warehouse       folder or ``s3://`` prefix that holds the databases; the table is in ``<warehouse>/<database>.db/<table>``
+    description     shown in Dagster
+    owners          shown in Dagster: e-mail addresses or ``team:name``
+    tags            shown in Dagster
+    fields          the columns
+    primaryKeys     columns of the primary key; none: an append table
+    partitionKeys   columns that partition the table
+    options         table options under Paimon's names, e.g. ``bucket: -1``
+    schema_changes  what is done when the table is there and this file says otherwise: ``refuse`` the run and show every
+                    difference; ``add`` columns, comments and options; ``widen`` types and nullability, too; ``all``: drop
+                    what this file does not have, too
+    strict          refuse a batch with rejected rows
+    max_rejected    refuse a batch with more rejected rows: a number, a share like 5%, or both like 100,5%
+    lookup_store    build lookup files after each commit
+    freshness       how old the newest batch may be
+    """
+
+    table: str
+    warehouse: str
+    description: str = ""
+    owners: tuple[str, ...] = ()
+    tags: dict[str, str] = Field(default_factory=dict)
+    landing: LandingConfig
+    fields: tuple[ColumnConfig, ...]
+    primary_keys: tuple[str, ...] = Field(default=(), alias="primaryKeys")
+    partition_keys: tuple[str, ...] = Field(default=(), alias="partitionKeys")
+    options: dict[str, OptionText] = Field(default_factory=dict)
+    schema_changes: Literal["refuse", "add", "widen", "all"] = "refuse"
+    partitions: PartitionsConfig = PartitionsConfig()
+    strict: bool = False
+    max_rejected: int | str | None = None
+    lookup_store: bool = False
+    schedules: SchedulesConfig = SchedulesConfig()
+    checks: ChecksConfig = ChecksConfig()
+    retries: RetriesConfig = RetriesConfig()
+    freshness: FreshnessConfig | None = None
+
+    @field_validator("owners")
+    @classmethod
+    def _owners_are_known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for owner in value:
+            if not _OWNER.match(owner):
+                raise ValueError(f"owner {owner!r}: write an e-mail address, or team:name")
+        return value
+
+    @field_validator("tags")
+    @classmethod
+    def _tags_are_short(cls, value: dict[str, str]) -> dict[str, str]:
+        for key, text in value.items():
+            if not _TAG_KEY.match(key) or not _TAG_VALUE.match(text):
+                raise ValueError(f"tag {key}: {text}: use up to 63 letters, digits and . _ -")
+        return value
+
+    @field_validator("table")
+    @classmethod
+    def _two_names(cls, value: str) -> str:
+        database, dot, table = value.partition(".")
+        if not dot or not database.strip() or not table.strip() or "/" in value:
+            raise ValueError("write the table as database.table")
+        return value
+
+    @property
+    def database(self) -> str:
+        """Database name."""
+        return self.table.partition(".")[0]
+
+    @property
+    def table_name(self) -> str:
+        """Table name."""
+        return self.table.partition(".")[2]
+
+    @property
+    def uri(self) -> str:
+        """The table's directory."""
+        return f"{self.warehouse.rstrip('/')}/{self.database}.db/{self.table_name}"
+
+    @field_validator("max_rejected")
+    @classmethod
+    def _readable_limit(cls, value: int | str | None) -> int | str | None:
+        if value is not None:
+            try:
+                RejectLimit.parse(value)
+            except InvalidInputError as error:
+                raise ValueError(error.message) from error
+        return value
+
+    def reject_limit(self) -> RejectLimit | None:
+        """Return how many rows of a batch may be rejected; None: any number but all."""
+        return None if self.max_rejected is None else RejectLimit.parse(self.max_rejected)
+
+    def spec(self) -> dict[str, Any]:
+        """Return what `TableHandle.create` takes."""
+        return {
+            "fields": [c.model_dump(exclude_none=True) for c in self.fields],
+            "primaryKeys": list(self.primary_keys),
+            "partitionKeys": list(self.partition_keys),
+            "options": dict(self.options),
+        }
+
+
+def parse_pipeline(text: str, *, path: str, environment: Mapping[str, str] | None = None) -> PipelineConfig:
+    """Parse and check one pipeline file.
+
+    errors   PipelineFileError with everything that is wrong, each with its line
+    """
+    return _parse(text, path, environment)[0]
+
+
+def load_pipeline(file: Path, *, environment: Mapping[str, str] | None = None) -> PipelineConfig:
+    """Load one pipeline file; errors as `parse_pipeline`."""
+    return parse_pipeline(_read(file), path=str(file), environment=environment)
+
+
+def load_pipelines(
+    folder: Path, *, environment: Mapping[str, str] | None = None
+) -> tuple[dict[Path, PipelineConfig], dict[Path, PipelineFileError]]:
+    """Load all pipeline files of a folder; a bad one does not keep the others from loading.
+
+    returns   configurations, and errors, by file
+    """
+    good: dict[Path, PipelineConfig] = {}
+    bad: dict[Path, PipelineFileError] = {}
+    for file in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
+        try:
+            config, document = _parse(_read(file), str(file), environment)
+            shared = list(_shared_with_others(config, document, good))
+            if shared:
+                raise fail(shared, str(file))
+            good[file] = config
+        except PipelineFileError as error:
+            bad[file] = error
+    return good, bad
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise fail([(1, f"the file cannot be read: {error}")], str(file)) from error
+
+
+def _parse(text: str, path: str, environment: Mapping[str, str] | None) -> tuple[PipelineConfig, YamlDocument]:
+    try:
+        document = parse_yaml(text, path=path, environment=environment)
+    except InvalidInputError as error:
+        raise PipelineFileError(error.message, path=path) from error
+    if not isinstance(document.value, dict):
+        raise fail([(1, "a pipeline file is a mapping with at least table, warehouse, landing, fields")], path)
+    problems = [*document.problems, *column_problems(document)]
+    config = None
+    try:
+        config = PipelineConfig.model_validate(document.value)
+    except ValidationError as error:
+        problems += model_problems(error, document, PipelineConfig)
+    if config is not None and not problems:
+        schema = config.spec()
+        problems += schema_problems(
+            document,
+            (
+                lambda: new_schema(schema),
+                lambda: validate_merge_options(new_schema(schema)),
+                lambda: check_index_type(new_schema(schema)),
+            ),
+        )
+    if problems or config is None:
+        raise fail(problems, path)
+    return config, document
+
+
+def _shared_with_others(
+    config: PipelineConfig, document: YamlDocument, others: Mapping[Path, PipelineConfig]
+) -> Iterator[tuple[int, str]]:
+    """Return the tables and landing files that another pipeline file describes already."""
+    landing = config.landing
+    for file, other in others.items():
+        if other.uri == config.uri:
+            yield document.line(("table",)), f"{file.name} describes the table {config.table} already"
+            continue
+        same_folder = other.landing.path.rstrip("/") == landing.path.rstrip("/")
+        if same_folder and globs_overlap(other.landing.pattern, landing.pattern):
+            yield (
+                document.line(("landing", "pattern")),
+                f"files of {landing.pattern!r} can be landing files of {other.table} ({file.name}: "
+                f"{other.landing.pattern!r}), too; give each table its own folder or pattern",
+            )

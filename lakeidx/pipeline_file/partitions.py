@@ -1,0 +1,218 @@
+"""Which landing files make up a partition of a pipeline, and which batch a partition is working on.
+
+A batch is named after its partition and the content of its files, so the same files are the same batch (and are committed
+once), while a file that comes again with other content is a new one. Files that have been committed are written down one by
+one: however partitions are put together into runs later, a file's rows go into the table once, unless overwriting is requested.
+The stages after ingest find the batch by a small pointer file in the staging directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import zlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+
+from lakeidx.batch.artifacts import SourceFile, check_batch_id, staging_root
+from lakeidx.codec.containers.checksum import crc32
+from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.format.paths import TablePaths
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.local import local_path
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._=@+-]")
+POINTER_DIR = "_partitions"
+LEDGER_DIR = "_committed"
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentBatch:
+    """The batch that some partitions are working on.
+
+    overwrite   None, or what the batch replaces: "partitions" or "table"
+    committed   every file of the partitions was committed before: there is nothing to do
+    """
+
+    batch_id: str
+    overwrite: str | None = None
+    committed: bool = False
+
+
+def partition_key(config: PipelineConfig, file_name: str) -> str | None:
+    """Return the partition a landing file belongs to, None when it is not a landing file of the pipeline."""
+    if not fnmatchcase(file_name, config.landing.pattern):
+        return None
+    if config.partitions.by == "files" and config.partitions.key is None:
+        return file_name
+    match = re.search(config.partitions.key or "", file_name)
+    return "-".join(g for g in match.groups() if g) or None if match else None
+
+
+def landing_files(store: ObjectStore, config: PipelineConfig) -> list[FileInfo]:
+    """Return all landing files that are there now, by name; with a success marker only those that have theirs.
+
+    Links to files outside the folder are none: whoever may put files there could have any file of the machine loaded.
+    """
+    listed = [f for f in store.list(config.landing.path) if not f.is_dir and not _leads_out(config, f)]
+    marker = config.landing.success_marker
+    names = {f.name for f in listed}
+    return [
+        f for f in listed if partition_key(config, f.name) is not None and (marker is None or f.name + marker in names)
+    ]
+
+
+def unplaced_files(
+    store: ObjectStore, config: PipelineConfig, partitions: Collection[str] | None = None
+) -> list[FileInfo]:
+    """Return the files that match the landing pattern and belong to no partition, by name: they would never be loaded.
+
+    partitions   the partitions there are; None where any key makes a partition of its own
+    """
+    listed = [
+        f for f in store.list(config.landing.path) if not f.is_dir and fnmatchcase(f.name, config.landing.pattern)
+    ]
+    marker, names = config.landing.success_marker, {f.name for f in listed}
+    out = []
+    for file in listed:
+        if marker is not None and file.name.endswith(marker) and file.name.removesuffix(marker) in names:
+            continue
+        key = partition_key(config, file.name)
+        if key is None or (partitions is not None and key not in partitions) or _leads_out(config, file):
+            out.append(file)
+    return sorted(out, key=lambda f: f.name)
+
+
+def _leads_out(config: PipelineConfig, file: FileInfo) -> bool:
+    """Return True for a link, on a local disk, to something outside the landing folder."""
+    folder = config.landing.path
+    if "://" in folder and not folder.startswith("file:"):
+        return False
+    path = local_path(file.path)
+    if not os.path.islink(path):
+        return False
+    return not os.path.realpath(path).startswith(os.path.realpath(local_path(folder)) + os.sep)
+
+
+def as_source(info: FileInfo) -> SourceFile:
+    """Convert a listed file to the form of stages."""
+    return SourceFile(path=info.path, size=info.size, version=str(info.mtime_ms))
+
+
+def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequence[str]) -> list[SourceFile]:
+    """List the landing files of some partitions: in the order of the keys, by name within one.
+
+    errors   NotFoundError when there is none at all
+    """
+    if config.partitions.by == "files" and config.partitions.key is None:
+        names = [key for key in keys if "/" not in key and "\0" not in key and key not in ("", ".", "..")]
+        paths = [f"{config.landing.path.rstrip('/')}/{name}" for name in names]
+        found = [f for f in map(store.info, paths) if f is not None and not f.is_dir and not _leads_out(config, f)]
+    else:
+        order = {key: i for i, key in enumerate(keys)}
+        listed = [(partition_key(config, f.name), f) for f in landing_files(store, config)]
+        mine = [(order[key], f.name, f) for key, f in listed if key is not None and key in order]
+        found = [f for _, _, f in sorted(mine, key=lambda m: m[:2])]
+    if not found:
+        shown = ", ".join(keys[:3]) + (", ..." if len(keys) > 3 else "")
+        raise NotFoundError(f"partition {shown} of {config.table} has no landing file", path=config.landing.path)
+    return [as_source(f) for f in found]
+
+
+_WHOLE_ID = re.compile("@[0-9a-f]{12}$")
+
+
+def batch_id_of(keys: Sequence[str], files: Sequence[SourceFile], *, distinct: str = "") -> str:
+    """Make the batch id of some partitions' files: readable, and different when their content is.
+
+    distinct   makes another batch of the same files (an overwrite that was requested once more)
+    """
+    content = json.dumps([[f.path, f.size, f.version] for f in files] + [distinct])
+    name = _UNSAFE.sub("-", keys[0] if len(keys) == 1 else f"{keys[0]}+{len(keys) - 1}").lstrip("._=@+-")[:100]
+    return f"{name or 'batch'}@{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+
+
+def plan_batch(
+    store: ObjectStore,
+    paths: TablePaths,
+    keys: Sequence[str],
+    files: Sequence[SourceFile],
+    *,
+    overwrite: str | None = None,
+    run_id: str = "",
+    still_counts: Callable[[str], bool] = lambda batch_id: True,
+) -> tuple[CurrentBatch, list[SourceFile]]:
+    """Plan the batch for some partitions and its files: those that were not committed yet, or all for an overwrite."""
+    if overwrite is not None:
+        return CurrentBatch(batch_id_of(keys, files, distinct=f"{overwrite} {run_id}"), overwrite), list(files)
+    batches = [committed_by(store, paths, f) for f in files]
+    counts = {b: still_counts(b) for b in set(batches) if b is not None}
+    batches = [b if b is not None and counts[b] else None for b in batches]
+    fresh = [f for f, batch in zip(files, batches, strict=True) if batch is None]
+    if fresh:
+        return CurrentBatch(batch_id_of(keys, fresh)), fresh
+    return CurrentBatch(next(b for b in reversed(batches) if b is not None), committed=True), []
+
+
+def committed_by(store: ObjectStore, paths: TablePaths, file: SourceFile) -> str | None:
+    """Find the batch that has committed a landing file with this content, None when none has; CorruptFileError."""
+    path = _ledger_path(paths, file)
+    try:
+        batch_id, _, checksum = store.get(path).decode().partition("\n")
+        check_batch_id(batch_id)
+        # Older releases wrote the id alone: it ends with a hash of its own, which a cut would shorten.
+        whole = checksum == _checksum_of(batch_id) if checksum else _WHOLE_ID.search(batch_id) is not None
+        if not whole:
+            raise CorruptFileError(
+                f"the checksum of {batch_id!r} is {_checksum_of(batch_id)}, not {checksum}", path=path
+            )
+    except NotFoundError:
+        return None
+    except (UnicodeDecodeError, InvalidInputError) as error:
+        raise CorruptFileError(f"not the id of a batch: {error}", path=path) from error
+    return batch_id
+
+
+def mark_committed(store: ObjectStore, paths: TablePaths, files: Sequence[SourceFile], batch_id: str) -> None:
+    """Write down that the rows of landing files are in the table."""
+    for file in files:
+        store.put(_ledger_path(paths, file), f"{batch_id}\n{_checksum_of(batch_id)}".encode())
+
+
+def set_current_batch(store: ObjectStore, paths: TablePaths, keys: Sequence[str], batch: CurrentBatch) -> None:
+    """Record which batch some partitions belong to: for all of them together, and for each."""
+    data = seal(json.dumps(asdict(batch)).encode())
+    for group in [list(keys)] if len(keys) == 1 else [list(keys), *([key] for key in keys)]:
+        store.put(_pointer(paths, group), data)
+
+
+def current_batch(store: ObjectStore, paths: TablePaths, keys: Sequence[str]) -> CurrentBatch:
+    """Load the batch of a partition's newest ingest; InvalidInputError when it was never ingested."""
+    path = _pointer(paths, keys)
+    try:
+        return CurrentBatch(**json.loads(unseal(store.get(path), path)))
+    except NotFoundError:
+        raise InvalidInputError(
+            f"partition {', '.join(keys[:3])} was not ingested: run the stage ingest first"
+        ) from None
+    except (ValueError, TypeError) as error:
+        raise CorruptFileError(f"the pointer to the partition's batch cannot be read: {error}", path=path) from error
+
+
+def _pointer(paths: TablePaths, keys: Sequence[str]) -> str:
+    name = _UNSAFE.sub("-", keys[0])[:80]
+    return f"{staging_root(paths)}/{POINTER_DIR}/{name}-{zlib.crc32(json.dumps(list(keys)).encode()):08x}"
+
+
+def _checksum_of(batch_id: str) -> str:
+    return f"{crc32(batch_id.encode()):08x}"
+
+
+def _ledger_path(paths: TablePaths, file: SourceFile) -> str:
+    mark = hashlib.sha256(f"{file.path}\n{file.size}\n{file.version}".encode()).hexdigest()[:32]
+    return f"{staging_root(paths)}/{LEDGER_DIR}/{mark}"

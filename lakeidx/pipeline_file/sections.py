@@ -1,0 +1,209 @@
+"""The sections of a pipeline file: columns, landing files, partitions, schedules, limits of checks, freshness, retries."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from lakeidx.landing.read import LandingOptions
+from lakeidx.pipeline_file.cron import check_cron
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors; values do not change after load."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+def _option_text(value: Any) -> Any:
+    # YAML reads `bucket: -1` as a number and `write-only: true` as a boolean; table options are texts.
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+def _date_text(value: Any) -> Any:
+    # YAML reads an unquoted 2013-01-01 as a date.
+    return value.isoformat() if isinstance(value, date) else value
+
+
+DateText = Annotated[str, BeforeValidator(_date_text)]
+OptionText = Annotated[str, BeforeValidator(_option_text)]
+
+
+class ColumnConfig(Strict):
+    """One column.
+
+    name         the column's name
+    type         as Paimon's schema JSON writes it: ``BIGINT NOT NULL``, ``DECIMAL(10, 2)``, a mapping for nested types
+    description  shown in Dagster and kept in the schema
+    """
+
+    name: str
+    type: str | dict[str, Any]
+    description: str | None = None
+
+
+class BatchingConfig(Strict):
+    """How the landing sensor puts files into runs: a batch closes at the first limit it reaches.
+
+    max_files        number of files
+    max_bytes        their bytes
+    max_age_seconds  age of the oldest file; without it an incomplete batch starts at once
+    """
+
+    max_files: int = Field(default=1, ge=1)
+    max_bytes: int | None = Field(default=None, ge=1)
+    max_age_seconds: float | None = Field(default=None, ge=0)
+
+
+class LandingConfig(Strict):
+    """Where landing files appear and how they are read.
+
+    path                  folder, local or ``s3://``
+    pattern               glob of file names below it
+    format                format of the files; without it the ending of the name decides
+    delimiter             character between the fields of a CSV file
+    null_values           texts of a CSV file that are read as null
+    ignore_extra_columns  leave out columns that the table does not have, instead of refusing the file
+    missing_columns       nullable columns that a file lacks: ``refuse`` the file, or take them as ``null``, which replaces the
+                          values of known keys; merge engines partial-update and aggregation keep them in any case
+    settle_seconds        a file is taken when it has not changed for so long
+    success_marker        take a file only when a file of its name plus this suffix is there
+    """
+
+    path: str
+    pattern: str = "*"
+    format: Literal["parquet", "arrow", "csv", "jsonl"] | None = None
+    delimiter: str = ","
+    null_values: tuple[str, ...] = ("",)
+    ignore_extra_columns: bool = False
+    missing_columns: Literal["refuse", "null"] = "refuse"
+    settle_seconds: float = Field(default=2.0, ge=0)
+    success_marker: str | None = None
+    batching: BatchingConfig = BatchingConfig()
+
+    def options(self) -> LandingOptions:
+        """Return the reader's options."""
+        return LandingOptions(
+            self.format, self.delimiter, self.null_values, self.ignore_extra_columns, missing=self.missing_columns
+        )
+
+
+class PartitionsConfig(Strict):
+    """How Dagster partitions the table's assets.
+
+    by       files: one partition per landing file, added as they appear; daily, hourly, monthly: by a time in the file
+             name; static: fixed values in the file name
+    start    first time (daily, hourly, monthly), ISO
+    values   the values (static)
+    key      regular expression that takes the partition out of a landing file's name. What its groups match, joined by ``-``,
+             is the partition: ``2013-07-09`` (daily), ``2013-07-09-23`` (hourly), ``2013-07`` (monthly), or one of `values`
+    per_run  partitions that one run of a backfill takes at most; None: a backfill is one run, one batch, one snapshot
+    """
+
+    by: Literal["files", "daily", "hourly", "monthly", "static"] = "files"
+    start: DateText | None = None
+    values: tuple[str, ...] = ()
+    key: str | None = None
+    per_run: int | None = Field(default=None, ge=1)
+
+    @field_validator("key")
+    @classmethod
+    def _has_group(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                groups = re.compile(value).groups
+            except re.error as error:
+                raise ValueError(f"not a regular expression: {error}") from error
+            if not groups:
+                raise ValueError("the regular expression needs a group: (...) around the partition")
+        return value
+
+    @field_validator("start")
+    @classmethod
+    def _is_a_time(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                datetime.fromisoformat(value)
+            except ValueError:
+                raise ValueError(f"{value!r} is no ISO date or time; write 2013-01-01") from None
+        return value
+
+    @model_validator(mode="after")
+    def _complete(self) -> PartitionsConfig:
+        if self.by in ("daily", "hourly", "monthly") and not self.start:
+            raise ValueError(f"partitions by {self.by} need 'start'")
+        if self.by == "static" and not self.values:
+            raise ValueError("static partitions need 'values'")
+        if self.by != "files" and not self.key:
+            raise ValueError(f"partitions by {self.by} need 'key': a regular expression with a group")
+        return self
+
+
+class SchedulesConfig(Strict):
+    """Cron lines of the jobs around a table, in UTC; a job without one runs only when it is started by hand.
+
+    compaction    merge sorted runs
+    expiry        expire snapshots, remove staging files
+    verification  run every check over the whole table
+    """
+
+    compaction: str | None = None
+    expiry: str | None = None
+    verification: str | None = None
+
+    @field_validator("compaction", "expiry", "verification")
+    @classmethod
+    def _is_cron(cls, value: str | None) -> str | None:
+        if value is not None:
+            check_cron(value)
+        return value
+
+
+class ChecksConfig(Strict):
+    """Limits of the checks after each run.
+
+    skew_ratio     largest bucket of a partition over the partition's mean
+    stale_share    share of index hashes whose key was deleted
+    orphan_files   files that nothing refers to
+    sample_rows    keys that are looked up in the lookup store, values that are tried on file indexes
+    blocking       failed checks of severity ERROR keep the stages after them from running
+    """
+
+    skew_ratio: float = Field(default=4.0, gt=1)
+    stale_share: float = Field(default=0.1, ge=0, le=1)
+    orphan_files: int = Field(default=1000, ge=0)
+    sample_rows: int = Field(default=1000, ge=1)
+    blocking: bool = True
+
+
+class FreshnessConfig(Strict):
+    """How old the table's newest batch may be before Dagster says so.
+
+    fail_hours  hours after which the table counts as stale
+    warn_hours  hours after which it is shown as a warning
+    """
+
+    fail_hours: float = Field(gt=0)
+    warn_hours: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _warns_first(self) -> FreshnessConfig:
+        if self.warn_hours is not None and self.warn_hours >= self.fail_hours:
+            raise ValueError("warn_hours must be less than fail_hours")
+        return self
+
+
+class RetriesConfig(Strict):
+    """How often a step is tried again after an error that may pass.
+
+    max_retries    tries after the first one
+    delay_seconds  pause before the first retry, doubled each time
+    """
+
+    max_retries: int = Field(default=3, ge=0)
+    delay_seconds: float = Field(default=10.0, ge=0)

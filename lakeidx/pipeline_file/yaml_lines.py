@@ -1,0 +1,124 @@
+"""YAML with line numbers: values as plain Python, the line of every key, and ``${NAME}`` taken from the environment."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from lakeidx.errors import InvalidInputError
+
+_REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+Path = tuple[str | int, ...]
+
+#: Names of variables that pipeline files may use besides those of `_OPEN_NAMES`, separated by commas.
+ALLOWED_VARIABLES = "LAKEIDX_PIPELINE_VARIABLES"
+_OPEN_NAMES = ("LAKEIDX_WAREHOUSE", "LAKEIDX_LANDING")
+#: Where a reference may stand: what a deployment changes. Descriptions, tags and columns are shown to everybody.
+_OPEN_PLACES = (("warehouse",), ("landing", "path"), ("landing", "pattern"))
+_OPTIONS = "options"
+#: Values of one file; aliases of aliases could make a small file endless.
+_MOST_VALUES = 100_000
+
+
+@dataclass(slots=True)
+class YamlDocument:
+    """A parsed file.
+
+    value      dicts, lists and scalars
+    lines      where each value stands, by its path of keys and positions; lines count from 1
+    problems   (line, what): keys that come twice, references that cannot be resolved or may not stand there
+    """
+
+    value: Any
+    lines: dict[Path, int] = field(default_factory=dict)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+
+    def line(self, path: Path) -> int:
+        """Return the line of a value, or of the nearest thing around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def parse_yaml(text: str, *, path: str, environment: Mapping[str, str] | None = None) -> YamlDocument:
+    """Parse a YAML file.
+
+    ``${NAME}`` and ``${NAME:-default}`` are looked up in warehouse, landing.path, landing.pattern and options, and nowhere
+    else; NAME begins with LAKEIDX_WAREHOUSE or LAKEIDX_LANDING, or is listed in LAKEIDX_PIPELINE_VARIABLES. So whoever may
+    write a pipeline file cannot read other variables of the process, secrets among them.
+
+    environment   where variables are looked up; None = os.environ
+    errors        InvalidInputError naming file and line when it is not YAML; lesser problems are in the document
+    """
+    variables = os.environ if environment is None else environment
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        document = YamlDocument({})
+        if node is not None:
+            document.value = _Builder(document, variables).build(node, ())
+        return document
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else 1
+        raise InvalidInputError(f"line {line}: not YAML: {getattr(error, 'problem', error)}", path=path) from error
+    except RecursionError as error:
+        raise InvalidInputError("line 1: nested too deep", path=path) from error
+
+
+class _Builder:
+    """Turns YAML nodes into values, noting lines and problems."""
+
+    def __init__(self, document: YamlDocument, variables: Mapping[str, str]) -> None:
+        self._document = document
+        self._variables = variables
+        listed = variables.get(ALLOWED_VARIABLES, "").split(",")
+        self._allowed = {name.strip() for name in listed}
+        self._values = 0
+
+    def build(self, node: yaml.Node, at: Path) -> Any:
+        line = node.start_mark.line + 1
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise ValueError(f"more than {_MOST_VALUES} values")
+        self._document.lines.setdefault(at, line)
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, at)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.build(child, (*at, i)) for i, child in enumerate(node.value)]
+        if node.tag == "tag:yaml.org,2002:str":
+            return _REFERENCE.sub(lambda match: self._expand(match, line, at), node.value)
+        return yaml.SafeLoader("").construct_object(node)
+
+    def _mapping(self, node: yaml.MappingNode, at: Path) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key, line = str(key_node.value), key_node.start_mark.line + 1
+            if key in out:
+                self._document.problems.append((line, f"duplicate key {key!r}"))
+                continue
+            self._document.lines[(*at, key)] = line
+            out[key] = self.build(value_node, (*at, key))
+        return out
+
+    def _expand(self, match: re.Match[str], line: int, at: Path) -> str:
+        name = match["name"]
+        if at not in _OPEN_PLACES and not (len(at) == 2 and at[0] == _OPTIONS):
+            problem = f"${{{name}}} is allowed in warehouse, landing.path, landing.pattern and options only"
+        elif not name.startswith(_OPEN_NAMES) and name not in self._allowed:
+            problem = (
+                f"the variable {name} is not open to pipeline files: use a name that begins with LAKEIDX_WAREHOUSE or "
+                f"LAKEIDX_LANDING, or list it in {ALLOWED_VARIABLES}; never one that holds a secret"
+            )
+        else:
+            value = self._variables.get(name, match["default"])
+            if value is not None:
+                return value
+            problem = f"the environment variable {name} is not set; set it, or write ${{{name}:-default}}"
+        self._document.problems.append((line, problem))
+        # Keeps the value a text that nothing else is said about.
+        return name

@@ -1,0 +1,379 @@
+"""Publishes changes as snapshots, with no catalog and no lock.
+
+*Who wins a race.* ``snapshot-N`` is put by put-if-absent: one writer creates it, every other one sees that it exists, folds
+the winner's changes into its view, checks for conflicts again and tries N+1.
+
+*A put that timed out.* The snapshot is read back and compared by its random ``uuid``: ours is a success, another one is a lost
+race, none means that the put is tried again. Only when reading back fails as well, CommitUnknownError is raised; the next
+commit of the same batch finds out by commit user and identifier. Files of a try are deleted only when it is certain that the
+try was lost.
+
+*An expired id.* While a writer sleeps, N+1 may be written by another one and expired again; its put would then succeed on a
+name that is free but dead. After a put the writer looks whether its snapshot is the head of the chain or has a successor;
+if not, it takes the dead snapshot away and tries again.
+
+*What the store must do.* Put-if-absent must let exactly one of many racing clients win (`lakeidx.storage.probe`). A Java writer
+that commits by rename to an object store does not take part in that agreement; see docs/concurrency.md.
+
+source   org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2 (protocol); put-if-absent, rules 4 and 5 of
+         `lakeidx.table.commit.conflicts` and the look after the put are lakeidx's own
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, NotFoundError, UnavailableError
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.paths import NewFileNames
+from lakeidx.format.schema.feature_gate import check_use
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
+from lakeidx.options.features import Use
+from lakeidx.storage.probe import ensure_safe
+from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite
+from lakeidx.table.commit.conflicts import (
+    bucket_count_conflicts,
+    exact_file_conflicts,
+    file_conflicts,
+    index_conflicts,
+    index_file_conflicts,
+    key_reader,
+    level_overlaps,
+    sequence_conflicts,
+    vector_conflicts,
+    writer_conflicts,
+)
+from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed, missing_files
+from lakeidx.table.commit.manifest_merge import merge_manifests
+from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
+from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
+from lakeidx.table.entry_decoder import entries_of
+from lakeidx.table.entry_kernels import found_in
+from lakeidx.table.index_files import deletion_vectors
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import DELETION_VECTORS, SnapshotView, load_view
+
+log = logging.getLogger(__name__)
+
+_PUT_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    """One snapshot's worth of changes."""
+
+    kind: CommitKind
+    data: tuple[ManifestEntry, ...]
+    index: tuple[IndexEntry, ...]
+    changelog: tuple[ManifestEntry, ...]
+    overwrite: Overwrite | None = None
+
+
+def commit_changes(
+    metadata: TableMetadata,
+    request: CommitRequest,
+    *,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> CommitResult:
+    """Commit a batch: an APPEND (or OVERWRITE) snapshot, then a COMPACT snapshot when there is something compacted.
+
+    returns  ids of the snapshots; `already` when an earlier call had committed the batch
+    errors   CommitConflictError (plan again), InvalidInputError for another number of buckets, CommitUnknownError (call again),
+             UnavailableError (back off), UnsupportedError for a store that lets two racing conditional puts win
+    """
+    if not metadata.store.place.startswith("local:"):
+        # The kernel keeps this promise on a disk; of an object store it is asked, once per process.
+        ensure_safe(metadata.store, metadata.paths.manifest_dir)
+    schema = metadata.latest_schema()
+    if request.schema_id is not None and request.schema_id != schema.id:
+        raise CommitConflictError(
+            f"the table has schema {schema.id} now, the changes were planned with schema {request.schema_id}",
+            path=metadata.paths.root,
+        )
+    changes = request.changes
+    check_use(
+        schema, Use.COMPACT if not changes.has_append and request.overwrite is None else Use.WRITE, metadata.paths.root
+    )
+    deltas: list[_Delta] = []
+    if request.overwrite is not None:
+        data = upgrade_overwrite(changes.append, schema) if not changes.has_compact else changes.append
+        deltas.append(_Delta(CommitKind.OVERWRITE, data, changes.append_index, (), request.overwrite))
+    elif changes.has_append:
+        deltas.append(_Delta(_append_kind(changes.append, changes.append_index), changes.append, changes.append_index,
+                             changes.append_changelog))  # fmt: skip
+    if changes.has_compact:
+        deltas.append(_Delta(CommitKind.COMPACT, changes.compact, changes.compact_index, changes.compact_changelog))
+    ids: list[int] = []
+    attempts = 0
+    fresh = False
+    for delta in deltas:
+        attempt = _Attempt(metadata, schema, request, delta, clock, sleep)
+        ids.append(attempt.run())
+        attempts += attempt.tries
+        fresh = fresh or not attempt.found_before
+    return CommitResult(snapshot_ids=tuple(ids), already=bool(ids) and not fresh, attempts=max(attempts, 1))
+
+
+def _append_kind(data: Sequence[ManifestEntry], index: Sequence[IndexEntry]) -> CommitKind:
+    replaces = any(e.kind is FileKind.DELETE for e in data) or any(e.index_type == DELETION_VECTORS for e in index)
+    return CommitKind.OVERWRITE if replaces else CommitKind.APPEND
+
+
+class _Attempt:
+    """Tries to publish one delta until it is in, conflicts, or the retries are used up."""
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        schema: TableSchema,
+        request: CommitRequest,
+        delta: _Delta,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        self.metadata = metadata
+        self.schema = schema
+        self.request = request
+        self.delta = delta
+        self.clock = clock
+        self.sleep = sleep
+        self.tries = 0
+        self.found_before = False
+        self.writer = ManifestWriter(metadata.store, metadata.paths, schema, NewFileNames())
+
+    def run(self) -> int:
+        options = self.schema.table_options
+        delay = options.commit_min_retry_wait / 1000
+        limit = options.commit_max_retry_wait / 1000
+        while True:
+            self.tries += 1
+            done = find_committed(self.metadata, self.request, self.delta.kind)
+            if done is not None:
+                self.found_before = self.tries == 1
+                return done.id
+            if self.tries == 1 and committed_and_expired(self.metadata, self.request):
+                self.found_before = True
+                return (self.request.base_snapshot_id or 0) + 1
+            try:
+                snapshot_id = self._try_once()
+            except InvalidInputError:
+                self.writer.forget()
+                raise
+            except CommitConflictError:
+                self.writer.forget()
+                # The snapshot we conflict with may be this very batch, put by another process that runs it, too.
+                done = find_committed(self.metadata, self.request, self.delta.kind)
+                if done is None:
+                    raise
+                return done.id
+            if snapshot_id is not None:
+                return snapshot_id
+            if self.tries > options.commit_max_retries:
+                raise CommitConflictError(
+                    f"gave up after {self.tries} tries: other writers were faster each time; raise commit.max-retries "
+                    "or let one writer at a time work on the table",
+                    path=self.metadata.paths.root,
+                )
+            self.sleep(delay * (1 + random.random() * 0.2))  # noqa: S311 - jitter
+            delay = min(delay * 2, limit)
+
+    def _try_once(self) -> int | None:
+        latest = self.metadata.latest_snapshot()
+        data, index = self._resolve(latest)
+        self._check(latest, data)
+        snapshot = self._write_metadata(latest, data, index)
+        if self._publish(snapshot, latest):
+            self.metadata.store.put(self.metadata.paths.latest, str(snapshot.id).encode())
+            return snapshot.id
+        self.writer.forget()
+        return None
+
+    def _resolve(self, latest: Snapshot | None) -> tuple[list[ManifestEntry], list[IndexEntry]]:
+        """Resolve the entries of this try; an overwrite removes what is live now."""
+        overwrite = self.delta.overwrite
+        if overwrite is None:
+            return list(self.delta.data), list(self.delta.index)
+        view = load_view(self.metadata, latest, partitions=overwrite.partitions)
+        removed = [replace(e, kind=FileKind.DELETE) for e in view.entries]
+        removed_index = [replace(e, kind=FileKind.DELETE) for e in view.index]
+        return [*removed, *self.delta.data], [*removed_index, *self.delta.index]
+
+    def _check(self, latest: Snapshot | None, data: Sequence[ManifestEntry]) -> None:
+        request = self.request
+        touched = request.changes.partitions() | set(request.assigned_on or ())
+        if self.delta.overwrite is not None or not touched:
+            return
+        view = load_view(self.metadata, latest, partitions=touched)
+        live, delta = view.entries, entries_of(data)
+        counts = bucket_count_conflicts(live.total_buckets(), data)
+        if counts and self.delta.kind is not CommitKind.COMPACT:
+            # Planned again it would be the same: the batch is written for the number in its schema.
+            raise InvalidInputError(counts[0], path=self.metadata.paths.root)
+        same = found_in(live.column("high"), live.column("low"), delta.column("high"), delta.column("low"))
+        findings = counts + file_conflicts(live.select(same), data)
+        findings += index_file_conflicts(view.index, self.delta.index)
+        if self.delta.kind is CommitKind.COMPACT:
+            findings += vector_conflicts(deletion_vectors(view.index), data, request.vectors)
+            there = live.of_places({(e.partition, e.bucket) for e in data} | set(request.exact_files))
+            findings += level_overlaps(there, data, key_reader(self.schema.key_types))
+            findings += exact_file_conflicts(there, request.exact_files)
+        else:
+            findings += self._batch_conflicts(view, data)
+            if request.alone_since is not None:
+                findings += writer_conflicts(request.alone_since, self._kinds_after(request.alone_since, latest))
+        if findings:
+            raise CommitConflictError("; ".join(findings), path=self.metadata.paths.root,
+                                      snapshot_id=None if latest is None else latest.id)  # fmt: skip
+
+    def _batch_conflicts(self, view: SnapshotView, data: Sequence[ManifestEntry]) -> list[str]:
+        findings: list[str] = []
+        if self.request.assigned_on is not None:
+            live = {p: {b: e.file_name for b, e in buckets.items()} for p, buckets in view.hash_index().items()}
+            findings += index_conflicts(self.request.assigned_on, live)
+        if self.request.check_sequences and self.schema.primary_keys:
+            findings += sequence_conflicts(view.max_sequence_numbers(), data)
+        return findings
+
+    def _kinds_after(self, since: int, latest: Snapshot | None) -> dict[int, CommitKind | None]:
+        kinds: dict[int, CommitKind | None] = {}
+        for snapshot_id in range(since + 1, (latest.id if latest else 0) + 1):
+            try:
+                kinds[snapshot_id] = self.metadata.earlier_snapshot(snapshot_id).commit_kind
+            except NotFoundError:
+                kinds[snapshot_id] = None
+        return kinds
+
+    def _write_metadata(
+        self, latest: Snapshot | None, data: Sequence[ManifestEntry], index: Sequence[IndexEntry]
+    ) -> Snapshot:
+        options = self.schema.table_options
+        writer = self.writer
+        before = [] if latest is None else self.metadata.data_manifests(latest)
+        base = merge_manifests(
+            before,
+            target_bytes=options.manifest_target_file_size,
+            threshold_bytes=options.manifest_full_compaction_threshold_size,
+            min_count=options.manifest_merge_min_count,
+            read=self.metadata.manifests,
+            write=writer.manifests,
+        )
+        base_list = writer.manifest_list(base)
+        delta_list = writer.manifest_list(writer.manifests(data))
+        changelog_list = writer.manifest_list(writer.manifests(self.delta.changelog)) if self.delta.changelog else None
+        index_manifest = None if latest is None else latest.index_manifest
+        if index:
+            old = self.metadata.index_manifest(index_manifest)
+            combined = combine_index(old, index, self.schema.bucket_mode)
+            index_manifest = writer.index_manifest(combined)
+        delta_rows = sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in data)
+        watermarks = [w for w in (self.request.watermark, latest.watermark if latest else None) if w is not None]
+        return Snapshot(
+            uuid=str(uuid.uuid4()),
+            id=1 if latest is None else latest.id + 1,
+            schema_id=self.schema.id,
+            base_manifest_list=base_list[0],
+            base_manifest_list_size=base_list[1],
+            delta_manifest_list=delta_list[0],
+            delta_manifest_list_size=delta_list[1],
+            changelog_manifest_list=changelog_list[0] if changelog_list else None,
+            changelog_manifest_list_size=changelog_list[1] if changelog_list else None,
+            index_manifest=index_manifest,
+            commit_user=self.request.commit_user,
+            commit_identifier=self.request.commit_identifier,
+            commit_kind=self.delta.kind,
+            # Commit times must not go back along the chain, or time travel by timestamp would be ambiguous.
+            time_millis=max(int(self.clock() * 1000), latest.time_millis if latest else 0),
+            total_record_count=(latest.total_record_count or 0 if latest else 0) + delta_rows,
+            delta_record_count=delta_rows,
+            changelog_record_count=sum(e.file.row_count for e in self.delta.changelog) if changelog_list else None,
+            watermark=max(watermarks) if watermarks else None,
+            statistics=latest.statistics if latest and latest.schema_id == self.schema.id else None,
+            properties=dict(self.request.properties),
+            next_row_id=latest.next_row_id if latest and latest.next_row_id is not None else 0,
+        )
+
+    def _publish(self, snapshot: Snapshot, latest: Snapshot | None) -> bool:
+        store, path = self.metadata.store, self.metadata.paths.snapshot(snapshot.id)
+        data = encode_snapshot(snapshot)
+        last: Exception | None = None
+        for _ in range(_PUT_TRIES):
+            try:
+                created = store.put_if_absent(path, data)
+            except (CommitUnknownError, UnavailableError) as error:
+                outcome = self._read_back(snapshot, error)
+                if outcome is None:
+                    last = error
+                    continue
+                return outcome
+            if created:
+                return self._is_on_the_chain(snapshot, latest)
+            return self._read_back(snapshot, None) is True
+        raise CommitUnknownError(
+            "the store cannot tell whether the snapshot was written; commit the batch again to find out",
+            path=path,
+            snapshot_id=snapshot.id,
+        ) from last
+
+    def _read_back(self, snapshot: Snapshot, error: Exception | None) -> bool | None:
+        """Return True when the snapshot that is there is ours, False when another one is, None when none is."""
+        path = self.metadata.paths.snapshot(snapshot.id)
+        try:
+            found = self.metadata.snapshot(snapshot.id)
+        except NotFoundError:
+            return None
+        except UnavailableError as second:
+            raise CommitUnknownError(
+                f"the store did not answer while the snapshot was put ({error}), nor when it was read back ({second})",
+                path=path,
+                snapshot_id=snapshot.id,
+            ) from second
+        return found.uuid == snapshot.uuid
+
+    def _is_on_the_chain(self, snapshot: Snapshot, latest: Snapshot | None) -> bool:
+        """Return False when the snapshot does not continue the history it was made for; it is removed again then."""
+        ids = self.metadata.snapshot_ids()
+        above = [i for i in ids if i > snapshot.id]
+        if above and snapshot.id + 1 not in above:
+            why = "after that id had been expired"
+        elif latest is not None and not self._still_there(latest, ids):
+            why = "on a snapshot that was rolled back while the commit ran"
+        else:
+            return True
+        if snapshot.id + 1 in above:
+            raise CommitUnknownError(
+                f"snapshot {snapshot.id} was put {why}, and other writers went on from it: roll back once more, and commit "
+                "the batches after that again",
+                path=self.metadata.paths.snapshot(snapshot.id),
+                snapshot_id=snapshot.id,
+            )
+        log.warning("snapshot %d was written %s; deleting it and trying again", snapshot.id, why)
+        self.metadata.store.delete(self.metadata.paths.snapshot(snapshot.id))
+        self._check_own_files()
+        return False
+
+    def _check_own_files(self) -> None:
+        """CommitConflictError when a rollback that saw our snapshot has removed its files: they must be written anew."""
+        gone = missing_files(self.metadata, self.request.changes)
+        if gone:
+            raise CommitConflictError(f"a rollback removed {len(gone)} files of the commit", path=gone[0])
+
+    def _still_there(self, before: Snapshot, ids: Sequence[int]) -> bool:
+        """Return True when a snapshot is in the table or has expired.
+
+        A rollback leaves the snapshots below it and names the newest of them in the hint; expiry begins with those.
+        """
+        if before.id not in ids:
+            below = [i for i in ids if i < before.id]
+            return not below or self.metadata.latest_hint() != below[-1]
+        try:
+            return self.metadata.snapshot(before.id).identity == before.identity
+        except NotFoundError:
+            return True

@@ -1,0 +1,198 @@
+"""Pure conflict rules: the live state of the touched partitions against what a commit wants to change.
+
+Each rule gives a list of findings in words; an empty list means that the commit may continue.
+
+source   org.apache.paimon.operation.commit.ConflictDetection (rules 1-3), release 1.4.2; rules 4 to 9 are lakeidx's own:
+         Paimon lets two writers of a dynamic-bucket table both win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.snapshot import CommitKind
+from lakeidx.table.index_files import StoredVector
+from lakeidx.table.intervals import key_order
+from lakeidx.types import DataType
+
+#: (partition bytes, bucket, data file name) -> where its deletion vector lies.
+VectorPlaces = Mapping[tuple[bytes, int, str], StoredVector]
+
+#: At most so many findings are put in words.
+LIMIT = 5
+
+
+def file_conflicts(live: Sequence[ManifestEntry], delta: Sequence[ManifestEntry]) -> list[str]:
+    """Check rule 2: a DELETE needs its live file, an ADD must not be live already (DELETE first, then ADD, is an upgrade).
+
+    live   at least those that the delta speaks of
+    """
+    present = {e.identifier for e in live}
+    findings: list[str] = []
+    for entry in delta:
+        name = f"{entry.file.file_name} (bucket {entry.bucket}, level {entry.file.level})"
+        if entry.kind is FileKind.DELETE:
+            if entry.identifier not in present:
+                findings.append(f"data file {name} is no longer live: another writer compacted or removed it")
+            present.discard(entry.identifier)
+        elif entry.identifier in present:
+            findings.append(f"data file {name} is added twice")
+        else:
+            present.add(entry.identifier)
+        if len(findings) >= LIMIT:
+            break
+    return findings
+
+
+def bucket_count_conflicts(have: Mapping[bytes, int], delta: Sequence[ManifestEntry]) -> list[str]:
+    """Check rule 1: a partition's files all have one total bucket number; changing it needs an overwrite.
+
+    have   total bucket number of the live files, by partition
+    """
+    for entry in delta:
+        before = have.get(entry.partition)
+        if entry.kind is FileKind.ADD and before is not None and before != entry.total_buckets:
+            return [
+                f"the partition has {before} buckets, the new files were written for {entry.total_buckets}: overwrite the "
+                "partition once to change the number of its buckets"
+            ]
+    return []
+
+
+def key_reader(types: Sequence[DataType]) -> Callable[[bytes], tuple[tuple[Any, ...], ...]]:
+    """Return what turns key bytes of a data file into something that compares as the keys are sorted (`key_order`)."""
+
+    def read(data: bytes) -> tuple[tuple[Any, ...], ...]:
+        values = decode_row(split_arity(data)[1], types)
+        return tuple(key_order(v, t) for v, t in zip(values, types, strict=True))
+
+    return read
+
+
+def level_overlaps(
+    live: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], key: Callable[[bytes], Any]
+) -> list[str]:
+    """Check rule 3: files of one bucket and level >= 1 do not overlap in keys.
+
+    live  at least those of the buckets that the delta speaks of
+    key   turns min/max key bytes into something that compares as the keys do
+    """
+    after = {e.identifier: e for e in live}
+    touched: set[tuple[bytes, int, int]] = set()
+    for entry in delta:
+        if entry.kind is FileKind.DELETE:
+            after.pop(entry.identifier, None)
+        else:
+            after[entry.identifier] = entry
+            if entry.file.level >= 1:
+                touched.add((entry.partition, entry.bucket, entry.file.level))
+    runs: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
+    for entry in after.values():
+        place = (entry.partition, entry.bucket, entry.file.level)
+        if place in touched:
+            runs.setdefault(place, []).append(entry.file)
+    findings: list[str] = []
+    for (_, bucket, level), files in runs.items():
+        ordered = sorted(files, key=lambda f: key(f.min_key))
+        for left, right in pairwise(ordered):
+            if not key(left.max_key) < key(right.min_key):
+                findings.append(
+                    f"files {left.file_name} and {right.file_name} overlap in bucket {bucket} level {level}"
+                )
+    return findings[:LIMIT]
+
+
+def index_conflicts(
+    assigned_on: Mapping[bytes, Mapping[int, str]], live: Mapping[bytes, Mapping[int, str]]
+) -> list[str]:
+    """Check rule 4: the HASH index files a batch was assigned on are still the live ones of its partitions.
+
+    Both map partition -> bucket -> index file name.
+    """
+    findings = []
+    for partition, before in assigned_on.items():
+        now = live.get(partition, {})
+        if dict(before) != dict(now):
+            changed = sorted({b for b in {*before, *now} if before.get(b) != now.get(b)})
+            findings.append(
+                f"the hash index changed since the batch was assigned (buckets {', '.join(map(str, changed[:8]))})"
+            )
+    return findings[:LIMIT]
+
+
+def exact_file_conflicts(live: Sequence[ManifestEntry], exact: Mapping[tuple[bytes, int], frozenset[str]]) -> list[str]:
+    """Check rule 6: a bucket whose hash index is rebuilt from its rows got no other rows since they were read."""
+    names: dict[tuple[bytes, int], set[str]] = {place: set() for place in exact}
+    for entry in live:
+        if (entry.partition, entry.bucket) in names:
+            names[(entry.partition, entry.bucket)].add(entry.file.file_name)
+    return [
+        f"bucket {place[1]} got other files while its hash index was rewritten"
+        for place, wanted in exact.items()
+        if names[place] != wanted
+    ][:LIMIT]
+
+
+def index_file_conflicts(live: Sequence[IndexEntry], changes: Sequence[IndexEntry]) -> list[str]:
+    """Check rule 8: an index file that a commit removes is live and unchanged."""
+    known = {index_identity(e) for e in live}
+    return [
+        f"index file {e.file_name} of bucket {e.bucket} is no longer live: another writer deleted rows or compacted"
+        for e in changes
+        if e.kind is FileKind.DELETE and index_identity(e) not in known
+    ][:LIMIT]
+
+
+def index_identity(entry: IndexEntry) -> tuple[object, ...]:
+    """Return what identifies the state of an index file: the same file may come again with fewer deletion vectors."""
+    return entry.partition, entry.bucket, entry.index_type, entry.file_name, entry.dv_ranges
+
+
+def vector_conflicts(live: VectorPlaces, delta: Sequence[ManifestEntry], read: VectorPlaces) -> list[str]:
+    """Check rule 9: the files whose rows a compaction has read have the deletion vectors they were read with.
+
+    live, read   now, and when the compaction was planned. A file that only changes its level keeps its vector
+    """
+    added = {(e.partition, e.bucket, e.file.file_name) for e in delta if e.kind is FileKind.ADD}
+    findings = []
+    for entry in delta:
+        place = (entry.partition, entry.bucket, entry.file.file_name)
+        if entry.kind is FileKind.DELETE and place not in added and live.get(place) != read.get(place):
+            findings.append(
+                f"rows of data file {entry.file.file_name} (bucket {entry.bucket}) were deleted while it was compacted"
+            )
+    return findings[:LIMIT]
+
+
+def writer_conflicts(since: int, kinds: Mapping[int, CommitKind | None]) -> list[str]:
+    """Check rule 7: no rows were written since a snapshot; compactions and statistics are fine.
+
+    kinds   of all snapshots after `since`; None = expired, so that no one can tell
+    """
+    others = [i for i, kind in kinds.items() if kind not in (CommitKind.COMPACT, CommitKind.ANALYZE)]
+    if not others:
+        return []
+    return [
+        f"the batch was assigned on snapshot {since} with an index over all partitions, and snapshot {min(others)} may have "
+        "moved its keys"
+    ]
+
+
+def sequence_conflicts(live_max: Mapping[tuple[bytes, int], int], delta: Sequence[ManifestEntry]) -> list[str]:
+    """Check rule 5: new level-0 rows are newer than every row of their bucket, so 'the later batch wins' stays true."""
+    findings = []
+    for entry in delta:
+        if entry.kind is FileKind.ADD and entry.file.level == 0:
+            top = live_max.get((entry.partition, entry.bucket), -1)
+            if entry.file.min_sequence_number <= top:
+                findings.append(
+                    f"bucket {entry.bucket} already has sequence number {top}, the batch starts at "
+                    f"{entry.file.min_sequence_number}: another batch was committed in between"
+                )
+    return findings[:LIMIT]

@@ -1,0 +1,62 @@
+"""Finds out whether an earlier try has committed a batch: its snapshot is there, or has been expired since."""
+
+from __future__ import annotations
+
+from lakeidx.errors import NotFoundError
+from lakeidx.format.manifest import FileKind
+from lakeidx.format.snapshot import CommitKind, Snapshot
+from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.index_files import index_file_path
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import data_file_path, load_view
+from lakeidx.tasks.in_parallel import in_parallel
+
+
+def find_committed(metadata: TableMetadata, request: CommitRequest, kind: CommitKind | None = None) -> Snapshot | None:
+    """Find the snapshot an earlier try of this commit has put, from the newest back to the base of the batch."""
+    latest = metadata.latest_snapshot()
+    if latest is None:
+        return None
+    lowest = request.base_snapshot_id or 0
+    for snapshot_id in range(latest.id, lowest, -1):
+        try:
+            snapshot = metadata.earlier_snapshot(snapshot_id)
+        except NotFoundError:
+            return None
+        same = snapshot.commit_user == request.commit_user and snapshot.commit_identifier == request.commit_identifier
+        if same and (kind is None or snapshot.commit_kind == kind):
+            return snapshot
+    return None
+
+
+def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bool:
+    """Return True when the batch must have been committed by a snapshot that is expired by now.
+
+    Snapshots since the batch's base may be gone, so the files tell: a new file of the batch is referenced by a state that
+    is still there, or was removed from the store, which only expiry of a committed file does (orphan cleaning leaves the
+    files of staged batches alone).
+    """
+    if not request.tried_before:
+        return False
+    earliest = metadata.earliest_snapshot_id()
+    if earliest is None or earliest <= (request.base_snapshot_id or 0) + 1:
+        return False
+    # A compaction may add a file again at another level: such a file was there before and tells nothing.
+    replaced = {e.file.file_name for e in request.changes.compact if e.kind is FileKind.DELETE}
+    added = {e.file.file_name: e for e in request.changes.new_files() if e.file.file_name not in replaced}
+    if not added:
+        return False
+    for snapshot_id in {earliest, metadata.latest_snapshot_id() or earliest}:
+        view = load_view(metadata, metadata.snapshot(snapshot_id), partitions=request.changes.partitions())
+        if any(e.file.file_name in added for e in view.entries):
+            return True
+    return any(not metadata.store.exists(data_file_path(metadata, e)) for e in added.values())
+
+
+def missing_files(metadata: TableMetadata, changes: TableChanges) -> list[str]:
+    """Paths of files that a commit would add and that somebody has removed since they were written; one request per file."""
+    schema = metadata.latest_schema()
+    data = (*changes.new_files(), *changes.append_changelog, *changes.compact_changelog)
+    index = (e for e in (*changes.append_index, *changes.compact_index) if e.kind is FileKind.ADD)
+    paths = [data_file_path(metadata, e) for e in data] + [index_file_path(metadata, schema, e) for e in index]
+    return [p for p, there in zip(paths, in_parallel(metadata.store.exists, paths), strict=True) if not there]

@@ -1,0 +1,165 @@
+"""Writes manifests, manifest lists and index manifests of one commit, and combines index entries.
+
+source   org.apache.paimon.manifest.ManifestFile, ManifestList, IndexManifestFileHandler, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from lakeidx.codec.containers.avro_copy import RecordCopier
+from lakeidx.codec.rows.binary_row import decode_row, encode_row, split_arity, with_arity
+from lakeidx.errors import CommitConflictError
+from lakeidx.format.data_file import SimpleStats
+from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest
+from lakeidx.format.manifest import MANIFEST_SCHEMA, FileKind, ManifestEntry, same_records
+from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
+from lakeidx.format.paths import NewFileNames, TablePaths
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.commit.conflicts import index_identity
+from lakeidx.table.entries import Entries
+from lakeidx.table.entry_decoder import entries_of
+from lakeidx.table.intervals import key_order
+from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX
+from lakeidx.types import DataType
+
+
+class ManifestWriter:
+    """Writes the metadata files of one commit; remembers their names so that a lost try can be cleaned up.
+
+    names   one factory per commit: one UUID, one counter per kind of file
+    """
+
+    def __init__(self, store: ObjectStore, paths: TablePaths, schema: TableSchema, names: NewFileNames) -> None:
+        self.store = store
+        self.paths = paths
+        self.schema = schema
+        self.names = names
+        self.written: list[str] = []
+        options = schema.table_options
+        self._codec = options.manifest_codec
+        self._level = options.file_compression_zstd_level
+        self._target_bytes = options.manifest_target_file_size
+
+    def manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+        """Write entries as manifests that roll at the target size; none for no entries."""
+        out: list[ManifestFileMeta] = []
+        for data, part in self._rolled(entries_of(entries)):
+            name = self.names.manifest()
+            self._put(self.paths.manifest(name), data)
+            out.append(self._describe(name, len(data), part))
+        return out
+
+    def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+        """Write a manifest list (an empty one is a file, too); gives its name and bytes."""
+        name = self.names.manifest_list()
+        data = encode_manifest_list(list(metas), codec=self._codec, level=self._level)
+        self._put(self.paths.manifest(name), data)
+        return name, len(data)
+
+    def index_manifest(self, entries: Sequence[IndexEntry]) -> str:
+        """Write a complete index manifest; gives its name."""
+        name = self.names.index_manifest()
+        self._put(self.paths.manifest(name), encode_index_manifest(list(entries), codec=self._codec, level=self._level))
+        return name
+
+    def forget(self) -> None:
+        """Delete the files written since the last publish: the attempt failed, and nothing refers to them."""
+        self.store.delete_many(self.written)
+        self.written = []
+
+    def _put(self, path: str, data: bytes) -> None:
+        self.written.append(path)
+        self.store.put(path, data)
+
+    def _rolled(self, entries: Entries) -> Iterator[tuple[bytes, Entries]]:
+        """Give manifests with their entries; records are copied, not encoded anew.
+
+        A manifest ends with the block that brings it to the target size.
+        """
+        writers = entries.writers()
+        plain = all(map(same_records, writers))
+        if not plain and len(writers) > 1:
+            # Fields of a later release in some: one schema for all, as the encoder of objects makes it.
+            yield from self._rolled(entries_of(list(entries)))
+            return
+        schema = MANIFEST_SCHEMA.text if plain else next(iter(writers)).decode()
+        copier, first, at = RecordCopier(schema, codec=self._codec, level=self._level), 0, 0
+        for _, records in entries.records():
+            for record in records:
+                at += 1
+                if copier.add(record) and copier.size >= self._target_bytes:
+                    yield copier.finish(), entries[first:at]
+                    copier, first = RecordCopier(schema, codec=self._codec, level=self._level), at
+        if first < at:
+            yield copier.finish(), entries[first:at]
+
+    def _describe(self, name: str, size: int, entries: Entries) -> ManifestFileMeta:
+        kinds, buckets, levels = (entries.column(c) for c in ("kind", "bucket", "level"))
+        return ManifestFileMeta(
+            file_name=name,
+            file_size=size,
+            num_added_files=int((kinds == FileKind.ADD).sum()),
+            num_deleted_files=int((kinds == FileKind.DELETE).sum()),
+            partition_stats=partition_stats(entries.partition_counts(), self.schema.partition_types),
+            schema_id=int(entries.column("schema_id").max()),
+            min_bucket=int(buckets.min()),
+            max_bucket=int(buckets.max()),
+            min_level=int(levels.min()),
+            max_level=int(levels.max()),
+        )
+
+
+def partition_stats(counts: Mapping[bytes, int], types: Sequence[DataType]) -> SimpleStats:
+    """Return the min, max and null count per partition column over manifest entries (one count per entry, as Paimon does).
+
+    counts   entries by partition bytes
+    """
+    rows = [(decode_row(split_arity(p)[1], types), n) for p, n in counts.items()]
+    low: list[Any] = []
+    high: list[Any] = []
+    nulls: list[int | None] = []
+    for i in range(len(types)):
+        values = [row[i] for row, _ in rows if row[i] is not None]
+        order = partial(key_order, t=types[i])
+        low.append(min(values, key=order) if values else None)
+        high.append(max(values, key=order) if values else None)
+        nulls.append(sum(n for row, n in rows if row[i] is None))
+    arity = len(types)
+    return SimpleStats(
+        min_values=with_arity(encode_row(low, types), arity),
+        max_values=with_arity(encode_row(high, types), arity),
+        null_counts=tuple(nulls),
+    )
+
+
+def combine_index(old: Sequence[IndexEntry], changes: Sequence[IndexEntry], mode: BucketMode) -> list[IndexEntry]:
+    """Combine entries into those live after a commit.
+
+    HASH, and deletion vectors of bucketed tables: one per (partition, bucket); deletes first, then a new one replaces.
+    Everything else is kept by file name.
+    errors   CommitConflictError when an index file to be removed is not there, or holds other deletion vectors
+    """
+
+    def identity(entry: IndexEntry) -> tuple[object, ...]:
+        per_bucket = entry.index_type == HASH_INDEX or (
+            entry.index_type == DELETION_VECTORS and mode is not BucketMode.BUCKET_UNAWARE
+        )
+        if per_bucket:
+            return entry.index_type, entry.partition, entry.bucket
+        return entry.index_type, entry.file_name
+
+    live = {identity(e): e for e in old}
+    for entry in changes:
+        if entry.kind is FileKind.DELETE:
+            found = live.get(identity(entry))
+            if found is None or index_identity(found) != index_identity(entry):
+                raise CommitConflictError(f"index file {entry.file_name} is not live any more")
+            del live[identity(entry)]
+    for entry in changes:
+        if entry.kind is FileKind.ADD:
+            live[identity(entry)] = entry
+    return list(live.values())

@@ -1,0 +1,167 @@
+"""Kernels over manifest entries: identities as 128-bit hashes, matching by them, and a look at names.
+
+Two files have one hash with a probability below 1e-26 in a table of a million; names hold a random UUID, so nobody can aim at
+one. Matching by hash is the fast twin of matching `lakeidx.format.manifest.ManifestEntry.identifier`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.codec.jit import frozen, kernel, load_u64
+from lakeidx.format.manifest import FileKind
+
+Int64s = npt.NDArray[np.int64]
+UInt64s = npt.NDArray[np.uint64]
+Piece = tuple[Int64s, Int64s]
+"""Positions and lengths, int64[n] each."""
+
+_HIGH, _LOW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_ABSENT = -(1 << 63)
+_ADD = int(FileKind.ADD)
+
+
+def hash_identities(
+    data: bytes,
+    partition: Piece,
+    bucket: Int64s,
+    level: Int64s,
+    name: Piece,
+    extra: Piece,
+    embedded: Piece,
+    external: Piece,
+    rows: Int64s,
+) -> tuple[UInt64s, UInt64s]:
+    """Hash what an ADD and its DELETE agree in.
+
+    data                         the records, and eight bytes behind the last one
+    extra                        begin and end of the list as Avro has it
+    embedded, external           position ABSENT: none
+    rows                         int64[m], the entries to hash
+    returns                      uint64[m] twice: 128 bits
+    """
+    high, low = np.empty(len(rows), np.uint64), np.empty(len(rows), np.uint64)
+    pieces = np.stack([*partition, *name, extra[0], extra[1] - extra[0], *embedded, *external])
+    _hash(frozen(np.frombuffer(data, np.uint8)), frozen(pieces), frozen(bucket), frozen(level), frozen(rows), high, low)
+    return high, low
+
+
+def live_entries(kind: npt.NDArray[np.int8], high: UInt64s, low: UInt64s) -> tuple[Int64s, int]:
+    """Fold ADD and DELETE entries; the fast twin of `lakeidx.table.view.fold_entries`.
+
+    returns   positions of the live ADD entries, ascending; position of one that is added twice, -1 when none is
+    """
+    keep = np.zeros(len(kind), np.bool_)
+    twice = _fold(frozen(kind), frozen(high), frozen(low), frozen(np.lexsort((low, high))), keep)
+    return np.flatnonzero(keep), int(twice)
+
+
+def uncancelled_entries(kind: npt.NDArray[np.int8], high: UInt64s, low: UInt64s) -> Int64s:
+    """Drop each ADD that a later DELETE takes back, and that DELETE.
+
+    returns   positions of the entries that are left, ascending
+    """
+    keep = np.zeros(len(kind), np.bool_)
+    _cancel(frozen(kind), frozen(high), frozen(low), frozen(np.lexsort((low, high))), keep)
+    return np.flatnonzero(keep)
+
+
+def found_in(high: UInt64s, low: UInt64s, other_high: UInt64s, other_low: UInt64s) -> npt.NDArray[np.bool_]:
+    """Tell which identities are among others.
+
+    returns   bool[n]
+    """
+    pair: Any = [("high", np.uint64), ("low", np.uint64)]
+    mine, others = np.empty(len(high), pair), np.empty(len(other_high), pair)
+    mine["high"], mine["low"], others["high"], others["low"] = high, low, other_high, other_low
+    likely = np.isin(high, other_high)
+    likely[likely] = np.isin(mine[likely], others)
+    return likely
+
+
+def plain_names(data: bytes | memoryview, names: Piece) -> bool:
+    """Return False when a file name is none, as `lakeidx.format.file_names.plain_name` has it."""
+    return bool(_plain(frozen(np.frombuffer(data, np.uint8)), frozen(names[0]), frozen(names[1])))
+
+
+@kernel
+def _plain(data, starts, lengths):  # type: ignore[no-untyped-def]
+    for i in range(len(starts)):
+        dots = 0
+        for at in range(starts[i], starts[i] + lengths[i]):
+            if data[at] == 47 or data[at] == 0:
+                return False
+            if data[at] == 46:
+                dots += 1
+        if lengths[i] == 0 or (lengths[i] <= 2 and dots == lengths[i]):
+            return False
+    return True
+
+
+@kernel
+def _mixed(h, word, by):  # type: ignore[no-untyped-def]
+    h = (h ^ word) * by
+    return h ^ (h >> np.uint64(29))
+
+
+@kernel
+def _hash(data, pieces, bucket, level, rows, high, low):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        row = rows[i]
+        a, b = _mixed(_HIGH, np.uint64(bucket[row]), _LOW), _mixed(_LOW, np.uint64(bucket[row]), _HIGH)
+        a, b = _mixed(a, np.uint64(level[row]), _LOW), _mixed(b, np.uint64(level[row]), _HIGH)
+        for p in range(0, len(pieces), 2):
+            at, length = pieces[p, row], pieces[p + 1, row]
+            if at == _ABSENT:
+                a, b = _mixed(a, np.uint64(1) << np.uint64(63), _LOW), _mixed(b, np.uint64(1) << np.uint64(63), _HIGH)
+                continue
+            a, b = _mixed(a, np.uint64(length), _LOW), _mixed(b, np.uint64(length), _HIGH)
+            while length > 0:
+                word = load_u64(data, at)
+                if length < 8:
+                    word &= (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
+                a, b = _mixed(a, word, _LOW), _mixed(b, word, _HIGH)
+                at += 8
+                length -= 8
+        high[i], low[i] = a, b
+
+
+@kernel
+def _fold(kind, high, low, order, keep):  # type: ignore[no-untyped-def]
+    i = 0
+    while i < len(order):
+        first = order[i]
+        live, waiting = -1, False
+        while i < len(order) and high[order[i]] == high[first] and low[order[i]] == low[first]:
+            at = order[i]
+            i += 1
+            if kind[at] != _ADD:
+                # A DELETE may stand before its ADD when manifests were merged out of order.
+                waiting = waiting or live < 0
+                live = -1
+            elif waiting:
+                waiting = False
+            elif live >= 0:
+                return at
+            else:
+                live = at
+        if live >= 0:
+            keep[live] = True
+    return -1
+
+
+@kernel
+def _cancel(kind, high, low, order, keep):  # type: ignore[no-untyped-def]
+    i = 0
+    while i < len(order):
+        first = order[i]
+        left = -1
+        while i < len(order) and high[order[i]] == high[first] and low[order[i]] == low[first]:
+            at = order[i]
+            i += 1
+            left = -1 if kind[at] != _ADD and left >= 0 and kind[left] == _ADD else at
+        if left >= 0:
+            keep[left] = True

@@ -1,0 +1,114 @@
+"""Carries out plans of expiry, tag deletion and rollback."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakeidx.format.consumer import encode_hint
+from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import encode_snapshot
+from lakeidx.storage.base import ObjectStore, parent_of
+from lakeidx.table.expiration.files_to_delete import ExpirePlan, FileToDelete, Role
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import decode_partition_dict
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedFile:
+    """A file that was, or in a dry run would be, deleted."""
+
+    role: Role
+    path: str
+    size: int
+
+
+def path_of(file: FileToDelete, paths: TablePaths, schema: TableSchema) -> str:
+    """Return the path of a file."""
+    if file.role in (Role.DATA, Role.CHANGELOG, Role.EXTRA, Role.INDEX):
+        partition = decode_partition_dict(file.partition, schema)
+        if file.role is Role.EXTRA:
+            return paths.extra_file(partition, file.bucket, file.name, external_path=file.external_path)
+        if file.role is Role.INDEX:
+            return paths.index_file(partition, file.bucket, file.name, external_path=file.external_path)
+        return paths.data_file(partition, file.bucket, file.name, external_path=file.external_path)
+    if file.role is Role.MANIFEST:
+        return paths.manifest(file.name)
+    if file.role is Role.STATISTICS:
+        return paths.statistics(file.name)
+    if file.role is Role.TAG:
+        return paths.tag(file.name)
+    number = int(file.name)
+    return paths.snapshot(number) if file.role is Role.SNAPSHOT else paths.changelog(number)
+
+
+def measure(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> list[DeletedFile]:
+    """List the files of a plan that exist now, with their sizes, in order.
+
+    cost   one listing per directory (a request per file where a directory loses only one)
+    """
+    located = [(f.role, path_of(f, metadata.paths, schema)) for f in plan.files]
+    sizes = _sizes(metadata.store, [path for _, path in located])
+    return [DeletedFile(role, path, sizes[path]) for role, path in located if path in sizes]
+
+
+def _sizes(store: ObjectStore, paths: Iterable[str]) -> dict[str, int]:
+    by_dir: dict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        by_dir[parent_of(path)].append(path)
+    found: dict[str, int] = {}
+    for directory, wanted in by_dir.items():
+        if len(wanted) == 1:
+            info = store.info(wanted[0])
+            found |= {} if info is None else {wanted[0]: info.size}
+            continue
+        # Listings may spell paths in their own way; names inside one directory are unique.
+        there = {f.name: f.size for f in store.list(directory) if not f.is_dir}
+        for path in wanted:
+            name = path.rpartition("/")[2]
+            if name in there:
+                found[path] = there[name]
+    return found
+
+
+def apply_plan(
+    plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema, *, clean_directories: bool = False
+) -> None:
+    """Carry a plan out, phase after phase.
+
+    clean_directories   also remove bucket and partition directories that are empty afterwards
+    errors              UnavailableError; running again finishes the job
+    """
+    store, paths = metadata.store, metadata.paths
+    if plan.earliest_hint is not None:
+        store.put(paths.earliest, encode_hint(plan.earliest_hint))
+    if plan.restore_snapshot is not None:
+        store.put_if_absent(paths.snapshot(plan.restore_snapshot.id), encode_snapshot(plan.restore_snapshot))
+        store.put(paths.earliest, encode_hint(plan.restore_snapshot.id))
+    if plan.latest_hint is not None:
+        store.put(paths.latest, encode_hint(plan.latest_hint))
+    if plan.changelog_hint is not None:
+        store.put(paths.changelog_latest, str(plan.changelog_hint).encode())
+    for snapshot in plan.keep_as_changelog:
+        store.put(paths.changelog(snapshot.id), encode_snapshot(snapshot))
+        store.put(paths.changelog_latest, encode_hint(snapshot.id))
+    for phase in plan.phases:
+        store.delete_many([path_of(f, paths, schema) for f in phase])
+    if clean_directories:
+        _clean_directories(plan, metadata, schema)
+    if plan.changelog_earliest_hint is not None:
+        store.put(paths.changelog_earliest, encode_hint(plan.changelog_earliest_hint))
+
+
+def _clean_directories(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> None:
+    """Remove empty bucket directories, then partition directories from the deepest up."""
+    store, paths = metadata.store, metadata.paths
+    partitions: set[str] = set()
+    for partition, bucket in plan.touched_buckets:
+        values = decode_partition_dict(partition, schema)
+        if store.delete_empty_dir(paths.bucket_dir(values, bucket)) and values:
+            partitions.add(paths.partition_dir(values))
+    for _ in schema.partition_keys:
+        partitions = {parent_of(d) for d in sorted(partitions) if store.delete_empty_dir(d)}

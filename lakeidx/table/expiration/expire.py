@@ -1,0 +1,229 @@
+"""Snapshot expiry of a table: consumers and tags past their time, then snapshots, with exact lists of what went.
+
+source   org.apache.paimon.table.ExpireSnapshotsImpl, org.apache.paimon.tag.TagTimeExpire,
+         org.apache.paimon.consumer.ConsumerManager, release 1.4.2; what differs is said in `lakeidx.table.expiration.plan`
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakeidx.format.consumer import encode_hint
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.format.tag import Tag, now_local_ns
+from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
+from lakeidx.table.expiration.changelog import expire_changelogs
+from lakeidx.table.expiration.files_to_delete import ExpirePlan
+from lakeidx.table.expiration.orphans import names_in_branches
+from lakeidx.table.expiration.plan import (
+    ExpireInputs,
+    ExpireRange,
+    Retention,
+    choose_range,
+    plan_expire,
+    retention_of,
+    tags_around,
+    tags_before,
+)
+from lakeidx.table.expiration.read import (
+    read_all_metadata,
+    read_consumers,
+    read_entries,
+    read_metadata,
+    read_snapshots,
+    read_tags,
+    used_files,
+)
+from lakeidx.table.expiration.tags import delete_tag
+from lakeidx.table.metadata import TableMetadata
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireReport:
+    """What an expiry did, or in a dry run would do.
+
+    snapshots   ids that went, ascending
+    earliest    oldest snapshot that stays; None for a table without snapshots
+    tags, consumers   names that went because their time was over
+    changelogs  ids of long-lived changelogs that went, ascending
+    files       every file that went, in the order of deletion
+    notes       what was left out and why; cleaning orphans finds such files
+    """
+
+    dry_run: bool
+    snapshots: tuple[int, ...] = ()
+    earliest: int | None = None
+    tags: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
+    changelogs: tuple[int, ...] = ()
+    files: tuple[DeletedFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    count_by_role: Mapping[str, int] = field(init=False)
+    bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        counts: dict[str, int] = {}
+        for f in self.files:
+            counts[f.role.value] = counts.get(f.role.value, 0) + 1
+        object.__setattr__(self, "count_by_role", counts)
+        object.__setattr__(self, "bytes", sum(f.size for f in self.files))
+
+
+def expire_table(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    *,
+    now_ms: int,
+    retention: Retention | None = None,
+    dry_run: bool = False,
+) -> ExpireReport:
+    """Expire consumers, tags and snapshots.
+
+    now_ms      epoch ms
+    retention   default: what the table's options say
+    dry_run     delete nothing; the report lists exactly what a run at this moment would delete
+    errors      InvalidInputError for options that contradict; CorruptFileError for a tag or consumer that cannot be read:
+                nothing may expire while it is unknown what it keeps; UnavailableError, then running again finishes the job
+    """
+    consumers = read_consumers(metadata)
+    old_consumers = _old_consumers(consumers, schema.table_options.consumer_expiration_time, now_ms)
+    if not dry_run:
+        metadata.store.delete_many([metadata.paths.consumer(c) for c in old_consumers])
+    tags = read_tags(metadata)
+    old_tags, files, notes = _expire_tags(metadata, schema, tags, dry_run=dry_run)
+    staying = {n: t for n, t in tags.items() if n not in old_tags}
+    progress = [p for c, (p, _) in consumers.items() if c not in old_consumers]
+    snapshots = read_snapshots(metadata)
+    changelogs = expire_changelogs(
+        metadata,
+        schema,
+        snapshots,
+        now_ms=now_ms,
+        consumers=progress,
+        tagged={t.snapshot.id: t.snapshot for t in staying.values()},
+        dry_run=dry_run,
+    )
+    report = expire_snapshots(
+        metadata,
+        schema,
+        retention=retention or retention_of(schema.table_options),
+        now_ms=now_ms,
+        consumers=progress,
+        tags=staying,
+        snapshots=snapshots,
+        dry_run=dry_run,
+    )
+    return ExpireReport(
+        dry_run=dry_run,
+        snapshots=report.snapshots,
+        earliest=report.earliest,
+        tags=tuple(old_tags),
+        consumers=tuple(old_consumers),
+        changelogs=changelogs.ids,
+        files=(*files, *changelogs.files, *report.files),
+        notes=(*notes, *changelogs.notes, *report.notes),
+    )
+
+
+def _expire_tags(
+    metadata: TableMetadata, schema: TableSchema, tags: Mapping[str, Tag], *, dry_run: bool
+) -> tuple[list[str], list[DeletedFile], list[str]]:
+    """Delete the tags whose time is over; give their names, and the files and notes of their deletion."""
+    old = [n for n, t in tags.items() if t.is_expired(now_local_ns())]
+    if not schema.table_options.tag_time_expire_enabled:
+        old = []
+    gone = [delete_tag(metadata, schema, n, dry_run=dry_run, gone_before=old[:i]) for i, n in enumerate(old)]
+    return old, [f for g in gone for f in g.files], [n for g in gone for n in g.notes]
+
+
+def _old_consumers(consumers: Mapping[str, tuple[int, int]], limit_ms: int | None, now_ms: int) -> list[str]:
+    if limit_ms is None:
+        return []
+    return [c for c, (_, modified) in consumers.items() if now_ms - modified > limit_ms]
+
+
+def expire_snapshots(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    *,
+    retention: Retention,
+    now_ms: int,
+    consumers: Sequence[int] = (),
+    tags: Mapping[str, Tag] | None = None,
+    snapshots: Mapping[int, Snapshot] | None = None,
+    dry_run: bool = False,
+) -> ExpireReport:
+    """Expire snapshots only.
+
+    consumers   next snapshot of every consumer
+    tags        all tags that stay; default: read now
+    snapshots   all that exist, by id, ascending; default: read now
+    """
+    if snapshots is None:
+        snapshots = read_snapshots(metadata)
+    times = {i: s.time_millis for i, s in snapshots.items()}
+    chosen = choose_range(times, retention, now_ms=now_ms, consumers=consumers)
+    if chosen is None:
+        return ExpireReport(dry_run=dry_run)
+    if chosen.is_empty:
+        if not dry_run and not metadata.store.exists(metadata.paths.earliest):
+            metadata.store.put(metadata.paths.earliest, encode_hint(chosen.begin))
+        return ExpireReport(dry_run=dry_run, earliest=chosen.begin)
+    if tags is None:
+        tags = read_tags(metadata)
+    branches = names_in_branches(metadata)
+    plan = _plan(metadata, snapshots, chosen, tags, retention).sparing(branches)
+    if not dry_run:
+        # From now on no one tags what goes (`create_tag`); whoever was faster is seen here.
+        metadata.store.put(metadata.paths.earliest, encode_hint(chosen.end))
+        if set(metadata.tag_names()) - set(tags):
+            plan = _plan(metadata, snapshots, chosen, read_tags(metadata), retention).sparing(branches)
+    gone = measure(plan, metadata, schema)
+    if not dry_run:
+        clean = schema.table_options.snapshot_clean_empty_directories
+        apply_plan(plan, metadata, schema, clean_directories=clean)
+        log.info("expired snapshots %d to %d: %d files", chosen.begin, chosen.end - 1, len(gone))
+    return ExpireReport(
+        dry_run=dry_run,
+        snapshots=plan.snapshots_gone,
+        earliest=chosen.end,
+        files=tuple(gone),
+        notes=plan.notes,
+    )
+
+
+def _plan(
+    metadata: TableMetadata,
+    snapshots: Mapping[int, Snapshot],
+    chosen: ExpireRange,
+    tags: Mapping[str, Tag],
+    retention: Retention,
+) -> ExpirePlan:
+    """Read what the range needs and plan it."""
+    tagged = {t.snapshot.id: t.snapshot for t in tags.values()}
+    expiring = read_all_metadata(metadata, [s for i, s in snapshots.items() if i < chosen.end])
+    end = read_metadata(metadata, snapshots[chosen.end])
+    after = read_all_metadata(metadata, [s for i, s in snapshots.items() if i > chosen.end])
+    around = {t: read_metadata(metadata, tagged[t]) for t in tags_around(list(tagged), chosen)}
+    before = {t: around.get(t) or read_metadata(metadata, tagged[t]) for t in tags_before(list(tagged), chosen)}
+    later = [e for m in after for e in read_entries(metadata, m.delta) or ()]
+    inputs = ExpireInputs(
+        range=chosen,
+        expiring=expiring,
+        end=end,
+        deltas={m.snapshot.id: read_entries(metadata, m.delta) for m in (*expiring[1:], end)},
+        later=later,
+        changelogs={
+            m.snapshot.id: read_entries(metadata, m.changelog)
+            for m in expiring
+            if m.snapshot.changelog_manifest_list is not None
+        },
+        tags=list(around.values()),
+        tag_files={t: used_files(metadata, [m]) for t, m in before.items()},
+    )
+    return plan_expire(inputs, retention=retention, tag_ids=sorted(tagged))

@@ -1,0 +1,210 @@
+"""Orphans: files in a table's directory that nothing refers to. Left by writers that died, lost a race, or were cut off.
+
+A file is an orphan only when it is old enough and no snapshot, tag or long-lived changelog of any branch reaches it. The
+directory is listed first and the metadata read afterwards, so a file that is committed in the meantime is seen as used; files that
+are written but not committed yet are protected by their age, and those of staged batches by name.
+
+source   org.apache.paimon.operation.OrphanFilesClean, LocalOrphanFilesClean, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.format.file_names import NameKind, parse_file_name
+from lakeidx.format.paths import MAIN_BRANCH, TablePaths
+from lakeidx.format.snapshot import Snapshot, decode_snapshot
+from lakeidx.storage.base import FileInfo
+from lakeidx.table.metadata import TableMetadata
+
+#: Age under which nothing is an orphan, as Paimon's procedure has it.
+DEFAULT_AGE_MS = 86_400_000
+_METADATA_KINDS = frozenset({NameKind.MANIFEST, NameKind.MANIFEST_LIST, NameKind.INDEX_MANIFEST, NameKind.INDEX,
+                             NameKind.STATISTICS})  # fmt: skip
+#: What a commit writes before its snapshot; a snapshot's own temporary file among it.
+_COMMIT_KINDS = frozenset({NameKind.MANIFEST, NameKind.MANIFEST_LIST, NameKind.INDEX_MANIFEST, NameKind.TEMP})
+_COMPANIONS = frozenset({NameKind.FILE_INDEX, NameKind.LOOKUP})
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanReport:
+    """What was found, or removed.
+
+    files     orphans, by path
+    scanned   files examined
+    removed   False for a dry run
+    """
+
+    files: tuple[FileInfo, ...]
+    scanned: int
+    removed: bool
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the orphans."""
+        return sum(f.size for f in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """Files that no snapshot refers to yet, but one soon may.
+
+    names               file names
+    since_ms            files changed then or later (epoch ms): batches are writing; None = no batch is
+    metadata_since_ms   likewise for manifests and lists only: batches are committing
+    """
+
+    names: frozenset[str] = frozenset()
+    since_ms: int | None = None
+    metadata_since_ms: int | None = None
+
+    def is_too_new(self, file: FileInfo) -> bool:
+        """Return True for a file that a batch may just have written."""
+        if self.since_ms is not None and file.mtime_ms >= self.since_ms:
+            return True
+        if self.metadata_since_ms is None or file.mtime_ms < self.metadata_since_ms:
+            return False
+        return parse_file_name(file.name).kind in _COMMIT_KINDS
+
+
+def find_orphans(
+    metadata: TableMetadata,
+    *,
+    now_ms: int,
+    older_than_ms: int = DEFAULT_AGE_MS,
+    protected: Callable[[], Protected] | None = None,
+) -> OrphanReport:
+    """Find orphans; nothing is changed.
+
+    now_ms          epoch ms
+    older_than_ms   files changed later than so long ago are left alone
+    protected       called after the listing: what belongs to batches that are not committed yet
+    errors          CorruptFileError, UnavailableError: while a snapshot, tag or manifest cannot be read, it is unknown what it
+                    keeps, and nothing is called an orphan; InvalidInputError for a negative age
+    """
+    if older_than_ms < 0:
+        raise InvalidInputError("the age of orphans cannot be negative")
+    candidates = [f for f in _candidates(metadata) if now_ms - f.mtime_ms > older_than_ms]
+    # First the listing, then the batches, then the metadata: a file that is staged in between is known by its batch, one
+    # that is committed in between by its snapshot.
+    safe = protected() if protected is not None else Protected()
+    used = used_names(metadata) | safe.names
+    orphans = [f for f in candidates if _is_orphan(f, used) and not safe.is_too_new(f)]
+    return OrphanReport(tuple(sorted(orphans, key=lambda f: f.path)), len(candidates), removed=False)
+
+
+def remove_orphans(metadata: TableMetadata, report: OrphanReport) -> OrphanReport:
+    """Delete what `find_orphans` found."""
+    metadata.store.delete_many(f.path for f in report.files)
+    return OrphanReport(report.files, report.scanned, removed=True)
+
+
+def used_names(metadata: TableMetadata) -> set[str]:
+    """Return the names of all files that any state of any branch refers to.
+
+    Entries of kind DELETE count, too: an older snapshot that is still there may need the file.
+    errors   NotFoundError for a manifest or list that a state still refers to; CorruptFileError, UnavailableError
+    """
+    return _used_names(metadata, _branches(metadata))
+
+
+def names_in_branches(metadata: TableMetadata) -> set[str]:
+    """Return the names of all files that the states of branches other than this one refer to.
+
+    cost     one listing for a table without branches
+    errors   as `used_names`
+    """
+    return _used_names(metadata, (p for p in _branches(metadata) if p.branch != metadata.paths.branch))
+
+
+def _used_names(metadata: TableMetadata, branches: Iterable[TablePaths]) -> set[str]:
+    names: set[str] = set()
+    known: set[str] = set()
+    for path, snapshot in _all_states(metadata, branches):
+        try:
+            names |= _names_of(metadata, snapshot, known)
+        except NotFoundError:
+            # Expired while we looked: what only it kept is going anyway. A state that is still there must be whole.
+            if metadata.store.exists(path):
+                raise
+    return names
+
+
+def _names_of(metadata: TableMetadata, snapshot: Snapshot, known: set[str]) -> set[str]:
+    """Return the files of one state; `known` holds the manifests and lists that were read before."""
+    names: set[str] = set()
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+    if snapshot.statistics is not None:
+        names.add(snapshot.statistics)
+    if snapshot.index_manifest is not None and snapshot.index_manifest not in known:
+        names |= {e.file_name for e in metadata.index_manifest(snapshot.index_manifest)}
+        names.add(snapshot.index_manifest)
+    for list_name in lists:
+        if list_name is None or list_name in known:
+            continue
+        names.add(list_name)
+        for meta in metadata.manifest_list(list_name):
+            if meta.file_name in known or meta.file_name in names:
+                continue
+            for entry in metadata.manifest(meta.file_name):
+                names.add(entry.file.file_name)
+                names.update(entry.file.extra_files)
+            names.add(meta.file_name)
+    # Only now: a state that could not be read whole must not hide files from the next one.
+    known |= names
+    return names
+
+
+def _all_states(metadata: TableMetadata, branches: Iterable[TablePaths]) -> Iterator[tuple[str, Snapshot]]:
+    """Return the path and content of the snapshots, tags and changelogs of branches."""
+    for paths in branches:
+        for directory, prefix in (
+            (paths.snapshot_dir, "snapshot-"),
+            (paths.changelog_dir, "changelog-"),
+            (paths.tag_dir, "tag-"),
+        ):
+            for info in metadata.store.list(directory):
+                numbered = prefix == "tag-" or info.name[len(prefix) :].isdigit()
+                if info.is_dir or not info.name.startswith(prefix) or not numbered:
+                    continue
+                try:
+                    found = decode_snapshot(metadata.store.get(info.path), info.path)
+                except NotFoundError:
+                    continue  # expired while we looked: what only it kept is going anyway
+                yield info.path, found
+
+
+def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:
+    yield replace(metadata.paths, branch=MAIN_BRANCH)
+    prefix = "branch-"
+    for info in metadata.store.list(metadata.paths.branch_dir):
+        if info.is_dir and info.name.startswith(prefix):
+            yield TablePaths(metadata.paths.root, branch=info.name[len(prefix) :])
+
+
+def _candidates(metadata: TableMetadata) -> Iterator[FileInfo]:
+    """Return the files that could be orphans: metadata, index and data files, and leftovers of unfinished writes."""
+    paths = metadata.paths
+    for info in metadata.store.walk(paths.root):
+        try:
+            place = paths.parse(info.path)
+        except InvalidInputError as error:
+            raise CorruptFileError(f"a listing gave a path outside the table: {error}", path=info.path) from error
+        kind = place.name.kind
+        if kind is NameKind.TEMP:
+            yield info
+        elif place.directory is not None:
+            if kind in _METADATA_KINDS:
+                yield info
+        elif place.bucket is not None and kind in (NameKind.DATA, NameKind.INDEX, *_COMPANIONS):
+            yield info
+
+
+def _is_orphan(info: FileInfo, used: set[str]) -> bool:
+    name = parse_file_name(info.name)
+    if info.name in used:
+        return False
+    # A companion that no entry names still belongs to its data file (lookup files are listed elsewhere).
+    return not (name.kind is NameKind.LOOKUP and name.label in used)

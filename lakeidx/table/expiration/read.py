@@ -1,0 +1,127 @@
+"""Reads what the plans of expiry, tag deletion and rollback ask for. What cannot be read any more is None.
+
+An earlier run may have been cut off after it had deleted manifests, so a missing or damaged part is not an error here: the
+plans leave out what depends on it and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TypeVar
+
+from lakeidx.errors import CorruptFileError, NotFoundError
+from lakeidx.format.consumer import decode_consumer
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.manifest_list import ManifestFileMeta
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.format.tag import Tag, decode_tag
+from lakeidx.table.expiration.files_to_delete import DataFileKey, SnapshotMetadata, live_keys
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import fold_entries
+from lakeidx.tasks.in_parallel import in_parallel
+
+T = TypeVar("T")
+
+
+def _or_none(read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except (NotFoundError, CorruptFileError):
+        return None
+
+
+def read_metadata(metadata: TableMetadata, snapshot: Snapshot) -> SnapshotMetadata:
+    """Read the lists and the index manifest of a snapshot or tag."""
+
+    def manifests(name: str | None, size: int | None) -> tuple[ManifestFileMeta, ...] | None:
+        return () if name is None else _or_none(lambda: tuple(metadata.manifest_list(name, size)))
+
+    return SnapshotMetadata(
+        snapshot=snapshot,
+        base=manifests(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        delta=manifests(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        changelog=manifests(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
+        index=_or_none(lambda: tuple(metadata.index_manifest(snapshot.index_manifest))),
+    )
+
+
+def read_all_metadata(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list[SnapshotMetadata]:
+    """Read the metadata of several snapshots, in parallel."""
+    return in_parallel(lambda s: read_metadata(metadata, s), snapshots)
+
+
+def read_entries(metadata: TableMetadata, manifests: Sequence[ManifestFileMeta] | None) -> list[ManifestEntry] | None:
+    """Read the entries of manifests in order; None when one cannot be read."""
+    if manifests is None:
+        return None
+    parts = in_parallel(lambda m: _or_none(lambda: metadata.manifest(m.file_name)), manifests)
+    if any(p is None for p in parts):
+        return None
+    return [e for p in parts for e in p or ()]
+
+
+def read_live(metadata: TableMetadata, state: SnapshotMetadata) -> list[ManifestEntry] | None:
+    """Read the live data files of a snapshot or tag; None when a manifest cannot be read."""
+    if state.base is None or state.delta is None:
+        return None
+    entries = read_entries(metadata, [*state.base, *state.delta])
+    if entries is None:
+        return None
+    where = metadata.paths.manifest(state.snapshot.base_manifest_list)
+    return _or_none(lambda: fold_entries(entries, where=where))
+
+
+def used_files(metadata: TableMetadata, states: Iterable[SnapshotMetadata]) -> AbstractSet[DataFileKey] | None:
+    """Return the live data files of several states together; None when one cannot be read."""
+    found: set[DataFileKey] = set()
+    for state in states:
+        live = read_live(metadata, state)
+        if live is None:
+            return None
+        found |= live_keys(live)
+    return found
+
+
+def read_snapshots(metadata: TableMetadata) -> dict[int, Snapshot]:
+    """Read all snapshots that exist, by id, ascending."""
+    ids = metadata.snapshot_ids()
+    found = in_parallel(lambda i: _or_missing(lambda: metadata.snapshot(i)), ids)
+    return {i: s for i, s in zip(ids, found, strict=True) if s is not None}
+
+
+def _or_missing(read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except NotFoundError:
+        return None
+
+
+def read_tags(metadata: TableMetadata) -> dict[str, Tag]:
+    """Read all tags by name, sorted; a tag deleted while reading is skipped.
+
+    errors   CorruptFileError: nothing may expire while it is unknown what a tag keeps
+    """
+
+    def read(name: str) -> Tag | None:
+        path = metadata.paths.tag(name)
+        return _or_missing(lambda: decode_tag(metadata.store.get(path), path))
+
+    names = metadata.tag_names()
+    return {n: t for n, t in zip(names, in_parallel(read, names), strict=True) if t is not None}
+
+
+def read_consumers(metadata: TableMetadata) -> Mapping[str, tuple[int, int]]:
+    """Read the consumers: id -> (first snapshot not read, modification time of the file in epoch ms).
+
+    errors   CorruptFileError
+    """
+    prefix = "consumer-"
+    out: dict[str, tuple[int, int]] = {}
+    for file in metadata.store.list(metadata.paths.consumer_dir):
+        if file.name.startswith(prefix) and not file.is_dir:
+            path = file.path
+            progress = _or_missing(lambda path=path: decode_consumer(metadata.store.get(path), path))  # type: ignore[misc]
+            if progress is not None:
+                out[file.name[len(prefix) :]] = (progress, file.mtime_ms)
+    return out

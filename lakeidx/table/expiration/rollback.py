@@ -1,0 +1,150 @@
+"""Going back to a snapshot or tag: later snapshots, tags and the files that only they used go.
+
+source   org.apache.paimon.table.{AbstractFileStoreTable#rollbackTo, RollbackHelper}, release 1.4.2; what differs is said in
+         `lakeidx.table.expiration.rollback_plan`
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
+from lakeidx.table.expiration.files_to_delete import DataFileKey, ExpirePlan, data_file_key
+from lakeidx.table.expiration.orphans import names_in_branches
+from lakeidx.table.expiration.read import (
+    read_all_metadata,
+    read_entries,
+    read_live,
+    read_metadata,
+    read_snapshots,
+    read_tags,
+    used_files,
+)
+from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_rollback
+from lakeidx.table.metadata import TableMetadata
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackReport:
+    """What a rollback did, or in a dry run would do.
+
+    snapshot_id   the newest snapshot now
+    snapshots     ids that went, newest first
+    tags          names that went
+    restored      the snapshot had expired and came back from its tag
+    """
+
+    dry_run: bool
+    snapshot_id: int
+    snapshots: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    restored: bool = False
+    files: tuple[DeletedFile, ...] = ()
+
+
+def roll_back(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    *,
+    snapshot_id: int | None = None,
+    tag: str | None = None,
+    dry_run: bool = False,
+) -> RollbackReport:
+    """Make a snapshot, or the one a tag names, the newest again; files of branches stay. No writer may be at work in the meantime.
+
+    errors   InvalidInputError unless exactly one is named; NotFoundError for one that does not exist; CorruptFileError
+    """
+    if (snapshot_id is None) == (tag is None):
+        raise InvalidInputError("name either a snapshot or a tag to roll back to")
+    target = metadata.snapshot(snapshot_id) if snapshot_id is not None else metadata.tag(tag or "")
+    snapshots = read_snapshots(metadata)
+    tags = {n: t.snapshot for n, t in read_tags(metadata).items()}
+    dropped_tags = {n: s for n, s in tags.items() if s.id > target.id}
+    plan = _plan(metadata, target, snapshots, tags, dropped_tags).sparing(names_in_branches(metadata))
+    gone = measure(plan, metadata, schema)
+    if not dry_run:
+        apply_plan(plan, metadata, schema)
+        _drop_late_snapshots(metadata, target)
+    return RollbackReport(
+        dry_run=dry_run,
+        snapshot_id=target.id,
+        snapshots=plan.snapshots_gone,
+        tags=tuple(dropped_tags),
+        restored=plan.restore_snapshot is not None,
+        files=tuple(gone),
+    )
+
+
+def _drop_late_snapshots(metadata: TableMetadata, target: Snapshot) -> None:
+    """Delete snapshots that a writer committed on top of the dropped ones during the rollback; their files become orphans.
+
+    A writer that built on the target itself, after the last dropped one was gone, is no late one.
+    """
+    later = [i for i in metadata.snapshot_ids() if i > target.id]
+    first_missing = next(
+        (i for i in range(target.id + 1, (later[-1] if later else target.id) + 1) if i not in later), None
+    )
+    for snapshot_id in reversed(later):
+        if first_missing is not None and snapshot_id > first_missing:
+            log.warning(
+                "snapshot %d was written on a snapshot that was just rolled back; deleting it, too", snapshot_id
+            )
+            metadata.store.delete(metadata.paths.snapshot(snapshot_id))
+
+
+def _plan(
+    metadata: TableMetadata,
+    target: Snapshot,
+    snapshots: dict[int, Snapshot],
+    tags: dict[str, Snapshot],
+    dropped_tags: dict[str, Snapshot],
+) -> ExpirePlan:
+    own = read_metadata(metadata, target)
+    dropped = read_all_metadata(metadata, [s for i, s in snapshots.items() if i > target.id])
+    retained = read_all_metadata(metadata, [s for i, s in snapshots.items() if i <= target.id])
+    tag_metadata = {n: read_metadata(metadata, s) for n, s in dropped_tags.items()}
+    kept = read_all_metadata(metadata, [s for n, s in tags.items() if n not in dropped_tags])
+    used = used_files(metadata, [own, *kept])
+    if used is None:
+        raise InvalidInputError(
+            f"cannot roll back to snapshot {target.id}: files of it or of a tag that stays are missing"
+        )
+    keys: set[DataFileKey] = set(used)
+    for state in retained:
+        keys |= {data_file_key(e) for e in read_entries(metadata, state.delta) or ()}
+    entries: list[ManifestEntry] = []
+    for state in dropped:
+        entries += read_entries(metadata, state.delta) or ()
+    if target.id not in snapshots and dropped:
+        # What lay between the tag and the oldest snapshot was added by deltas that have expired.
+        entries += read_live(metadata, dropped[0]) or ()
+    for state in tag_metadata.values():
+        entries += read_live(metadata, state) or ()
+    changelog = [e for state in dropped for e in read_entries(metadata, state.changelog) or ()]
+    return plan_rollback(
+        RollbackInputs(
+            target=own,
+            target_exists=target.id in snapshots,
+            dropped=dropped,
+            dropped_tags=tag_metadata,
+            changelogs=_changelog_ids(metadata),
+            entries=entries,
+            changelog_entries=changelog,
+            used=keys,
+            kept=kept,
+        )
+    )
+
+
+def _changelog_ids(metadata: TableMetadata) -> list[int]:
+    """Return the ids of all long-lived changelogs."""
+    prefix = "changelog-"
+    names = (f.name for f in metadata.store.list(metadata.paths.changelog_dir) if f.name.startswith(prefix))
+    return sorted(int(n[len(prefix) :]) for n in names if n[len(prefix) :].isdigit())

@@ -1,0 +1,130 @@
+"""Tags: names that keep a snapshot's files after the snapshot has expired.
+
+source   org.apache.paimon.utils.TagManager, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.format.tag import Tag, encode_tag, now_local_ns
+from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
+from lakeidx.table.expiration.files_to_delete import SnapshotMetadata
+from lakeidx.table.expiration.orphans import names_in_branches
+from lakeidx.table.expiration.read import read_live, read_metadata, read_tags, used_files
+from lakeidx.table.expiration.rollback_plan import TagInputs, plan_delete_tag, tag_neighbours
+from lakeidx.table.metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagReport:
+    """What deleting a tag did, or in a dry run would do; see `lakeidx.table.expiration.expire.ExpireReport`."""
+
+    name: str
+    dry_run: bool
+    files: tuple[DeletedFile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def list_tags(metadata: TableMetadata) -> dict[str, Tag]:
+    """List all tags by name, sorted."""
+    return read_tags(metadata)
+
+
+def create_tag(
+    metadata: TableMetadata, name: str, *, snapshot_id: int | None = None, retained_ms: int | None = None
+) -> Tag:
+    """Name a snapshot, by default the newest.
+
+    retained_ms   delete the tag after that time; None: as option ``tag.default-time-retained`` says, else never
+    errors        InvalidInputError when the name is taken, empty or a number (it could not be told from a snapshot id);
+                  NotFoundError when the snapshot does not exist, or expired while the tag was made
+    """
+    if name.strip().isdigit():
+        raise InvalidInputError(f"a tag name must not be a number: {name!r}")
+    if retained_ms is None:
+        retained_ms = metadata.latest_schema().table_options.tag_default_time_retained
+    tag = put_tag(metadata, name, _snapshot(metadata, snapshot_id), retained_ms)
+    if tag is None:
+        raise InvalidInputError(f"tag {name!r} exists already", path=metadata.paths.tag(name))
+    return tag
+
+
+def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms: int | None) -> Tag | None:
+    """Write a tag file; None when a tag of that name exists.
+
+    errors   NotFoundError when the snapshot expired while the tag was made
+    """
+    retained = None if retained_ms is None else retained_ms * 1_000_000
+    tag = Tag(
+        snapshot=snapshot,
+        create_time_ns=None if retained is None else now_local_ns(),
+        time_retained_ns=retained,
+    )
+    path = metadata.paths.tag(name)
+    if not metadata.store.put_if_absent(path, encode_tag(tag)):
+        return None
+    # An expiry that began before the tag was put does not know of it; it names what goes in EARLIEST before it begins, and
+    # looks for new tags after that.
+    if not metadata.has_snapshot(snapshot.id) or (metadata.earliest_hint() or 0) > snapshot.id:
+        metadata.store.delete(path)
+        raise NotFoundError(f"snapshot {snapshot.id} expired while it was tagged; tag a newer one", path=path)
+    return tag
+
+
+def _snapshot(metadata: TableMetadata, snapshot_id: int | None) -> Snapshot:
+    if snapshot_id is not None:
+        return metadata.snapshot(snapshot_id)
+    latest = metadata.latest_snapshot()
+    if latest is None:
+        raise NotFoundError("the table has no snapshot to tag", path=metadata.paths.root)
+    return latest
+
+
+def delete_tag(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    name: str,
+    *,
+    dry_run: bool = False,
+    gone_before: Collection[str] = (),
+) -> TagReport:
+    """Delete a tag, and the files that only it kept.
+
+    gone_before   tags to take as deleted already (several tags in a dry run)
+    errors        NotFoundError naming the tags there are
+    """
+    tags = {n: t for n, t in read_tags(metadata).items() if n not in gone_before}
+    if name not in tags:
+        have = ", ".join(tags) or "none"
+        raise NotFoundError(f"tag {name!r} does not exist; tags: {have}", path=metadata.paths.tag(name))
+    tag_id = tags[name].snapshot.id
+    shared = any(t.snapshot.id == tag_id for n, t in tags.items() if n != name)
+    exists = metadata.has_snapshot(tag_id)
+    inputs = None if shared or exists else _inputs(metadata, tags[name].snapshot, [t.snapshot for t in tags.values()])
+    plan = plan_delete_tag(name, others_on_snapshot=shared, snapshot_exists=exists, inputs=inputs)
+    if inputs is not None:
+        plan = plan.sparing(names_in_branches(metadata))
+    gone = measure(plan, metadata, schema)
+    if not dry_run:
+        clean = schema.table_options.snapshot_clean_empty_directories
+        apply_plan(plan, metadata, schema, clean_directories=clean)
+    return TagReport(name=name, dry_run=dry_run, files=tuple(gone), notes=plan.notes)
+
+
+def _inputs(metadata: TableMetadata, snapshot: Snapshot, tagged: Sequence[Snapshot]) -> TagInputs:
+    by_id = {s.id: s for s in tagged}
+    left, right = tag_neighbours(snapshot.id, by_id, metadata.earliest_snapshot_id())
+    neighbours: list[SnapshotMetadata] = []
+    for neighbour in (left, right):
+        if neighbour is not None:
+            found = by_id[neighbour] if neighbour in by_id else metadata.snapshot(neighbour)
+            neighbours.append(read_metadata(metadata, found))
+    own = read_metadata(metadata, snapshot)
+    return TagInputs(
+        tag=own, entries=read_live(metadata, own), neighbours=neighbours, used=used_files(metadata, neighbours)
+    )

@@ -1,0 +1,147 @@
+"""HASH index files and deletion vectors of a table, read and written by their index manifest entries.
+
+The one place that knows where the file of an entry lies (its own path when `_EXTERNAL_PATH` is set) and what must be true of it:
+a HASH file has as many hashes as `_ROW_COUNT` says, a vector as many positions as its `_CARDINALITY`.
+
+source   org.apache.paimon.index.IndexFileHandler, org.apache.paimon.deletionvectors.DeletionVectorsIndexFile, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.deletion_vector import Positions, decode_vector, encode_deletion_vectors, vector_range
+from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
+from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
+from lakeidx.format.manifest import FileKind
+from lakeidx.format.paths import NewFileNames
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX, decode_partition_dict
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVector:
+    """Where the deletion vector of a data file lies.
+
+    file_name       the index file
+    external_path   its whole path, when it is not in the table
+    range           the vector's bytes in it
+    """
+
+    file_name: str
+    external_path: str | None
+    range: DeletionVectorMeta
+
+
+def index_file_path(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> str:
+    """Return the path of an entry's index file.
+
+    schema   any version: partition columns never change
+    """
+    values = decode_partition_dict(entry.partition, schema)
+    return metadata.paths.index_file(values, entry.bucket, entry.file_name, external_path=entry.external_path)
+
+
+def read_hash_bytes(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> bytes:
+    """Read the bytes of a HASH index file, checked against its entry: 4 big-endian bytes per hash.
+
+    errors   CorruptFileError for a file with another number of hashes than the manifest says; NotFoundError
+    """
+    path = index_file_path(metadata, schema, entry)
+    data = metadata.store.get(path)
+    if len(data) != 4 * entry.row_count:
+        found = f"{len(data) // 4} hashes" + (f" and {len(data) % 4} bytes" if len(data) % 4 else "")
+        raise CorruptFileError(
+            f"the index file has {found}, the manifest says {entry.row_count}: rebuild the index", path=path
+        )
+    return data
+
+
+def read_hash_index(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> NDArray[np.int32]:
+    """Read the hashes of a HASH index file in file order, int32[n].
+
+    errors   as `read_hash_bytes`
+    """
+    return decode_hash_index(read_hash_bytes(metadata, schema, entry))
+
+
+def write_hash_index(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    partition: bytes,
+    bucket: int,
+    hashes: NDArray[np.int32],
+    names: NewFileNames,
+) -> IndexEntry:
+    """Write a bucket's HASH index file; gives the ADD entry, which replaces the one that the bucket has.
+
+    hashes   int32[n], each once; kept in the given order
+    """
+    name, data = names.index(), encode_hash_index(hashes)
+    metadata.store.put(metadata.paths.index_file(decode_partition_dict(partition, schema), bucket, name), data)
+    return IndexEntry(
+        kind=FileKind.ADD,
+        partition=partition,
+        bucket=bucket,
+        index_type=HASH_INDEX,
+        file_name=name,
+        file_size=len(data),
+        row_count=len(hashes),
+    )
+
+
+def write_deletion_vectors(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    partition: bytes,
+    bucket: int,
+    vectors: Mapping[str, Iterable[int]],
+    names: NewFileNames,
+) -> IndexEntry:
+    """Write the deletion vectors of all data files of a bucket; gives the ADD entry, which replaces the one that the bucket has.
+
+    vectors   data file name -> deleted rows
+    """
+    bitmap64 = schema.table_options.deletion_vectors_bitmap64
+    data, ranges = encode_deletion_vectors(vectors, bitmap64=bitmap64)
+    name = names.index()
+    metadata.store.put(metadata.paths.index_file(decode_partition_dict(partition, schema), bucket, name), data)
+    return IndexEntry(
+        kind=FileKind.ADD,
+        partition=partition,
+        bucket=bucket,
+        index_type=DELETION_VECTORS,
+        file_name=name,
+        file_size=len(data),
+        row_count=len(ranges),
+        dv_ranges=ranges,
+    )
+
+
+def deletion_vectors(index: Iterable[IndexEntry]) -> dict[tuple[bytes, int, str], StoredVector]:
+    """Return the location of each data file's deletion vector, by (partition, bucket, data file name)."""
+    return {
+        (entry.partition, entry.bucket, meta.data_file_name): StoredVector(entry.file_name, entry.external_path, meta)
+        for entry in index
+        if entry.index_type == DELETION_VECTORS
+        for meta in entry.dv_ranges or ()
+    }
+
+
+def read_deletion_vector(
+    metadata: TableMetadata, schema: TableSchema, partition: bytes, bucket: int, vector: StoredVector
+) -> Positions:
+    """Read the deleted rows of one data file; only the vector's bytes are read.
+
+    errors   CorruptFileError for bytes that are no vector, or one of another cardinality than the manifest says;
+             NotFoundError
+    """
+    values = decode_partition_dict(partition, schema)
+    path = metadata.paths.index_file(values, bucket, vector.file_name, external_path=vector.external_path)
+    return decode_vector(metadata.store.get_range(path, *vector_range(vector.range)), vector.range, path)

@@ -1,0 +1,193 @@
+"""Which buckets can hold given keys: the bucket function of fixed buckets, or the HASH index of dynamic ones.
+
+Assignment, point lookups, scans, index types and the command line all get the answer here. A HASH index is streamed: every file is
+read once, several at a time, and only its hashes that pass a filter of the keys are kept; what a question costs in memory follows
+the keys, not the index.
+
+source   org.apache.paimon.index.{HashBucketAssigner,PartitionIndex}, org.apache.paimon.bucket.BucketFunction, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.bucket_assignment.hash_filter import HashFilter
+from lakeidx.bucket_assignment.hash_map import HashMap
+from lakeidx.codec.bucket import fixed_buckets
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.index_files import read_hash_bytes, read_hash_index
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import HASH_INDEX
+from lakeidx.tasks.in_parallel import in_parallel
+
+_log = logging.getLogger(__name__)
+
+#: Index files read at a time: a partition may have thousands, and nearly all of the time is waiting.
+INDEX_REQUESTS = 32
+_IN_FLIGHT_BYTES = 64 << 20
+
+#: With so many hashes of the index for each that is requested, a filter is worth its pass.
+_MANY = 2
+
+
+def key_hashes(schema: TableSchema, keys: pa.Table) -> NDArray[np.int32]:
+    """Hash of each row's trimmed primary key, int32[n]: what HASH index files hold."""
+    names = schema.trimmed_primary_keys
+    return hash_columns([keys.column(n) for n in names], list(schema.key_types))
+
+
+def buckets_by_function(schema: TableSchema, keys: pa.Table, total: int) -> NDArray[np.int32]:
+    """Compute the bucket of each row in a table of fixed buckets, int32[n].
+
+    keys    rows with at least the bucket key
+    total   buckets there are: of the table, or of the time a file was written
+    """
+    names = schema.bucket_keys or schema.trimmed_primary_keys
+    types = [schema.field(n).type for n in names]
+    return fixed_buckets([keys.column(n) for n in names], types, total, schema.table_options.bucket_function_type)
+
+
+def hash_entries(
+    metadata: TableMetadata, snapshot: Snapshot | None, partitions: Collection[bytes]
+) -> dict[bytes, dict[int, IndexEntry]]:
+    """Return the HASH index files of some partitions, each by bucket ascending; only the index manifest is read."""
+    out: dict[bytes, dict[int, IndexEntry]] = {p: {} for p in partitions}
+    entries = [] if snapshot is None else metadata.index_manifest(snapshot.index_manifest)
+    for entry in sorted((e for e in entries if e.index_type == HASH_INDEX and e.partition in out), key=_bucket):
+        out[entry.partition][entry.bucket] = entry
+    return out
+
+
+def _bucket(entry: IndexEntry) -> int:
+    return entry.bucket
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexHits:
+    """What one HASH index file has of the hashes requested.
+
+    hashes   int32[k]: those hashes, and some others that are in the file, too; None for a damaged file
+    """
+
+    entry: IndexEntry
+    hashes: NDArray[np.int32] | None
+
+    @property
+    def known(self) -> NDArray[np.int32]:
+        """The hashes of a file that could be read."""
+        return np.zeros(0, np.int32) if self.hashes is None else self.hashes
+
+
+def find_hits(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    entries: Sequence[IndexEntry],
+    columns: Sequence[NDArray[np.int32]],
+    *,
+    skip_damaged: bool = False,
+    threads: int = INDEX_REQUESTS,
+) -> list[IndexHits]:
+    """Stream HASH index files and keep what they have of some hashes, in the order of the entries.
+
+    columns        int32[n] each: the hashes; when they are many against the index, it is kept whole
+    skip_damaged   a damaged file is logged, and its hits are None; else it is an error
+    threads        files read at a time
+    memory         the filter, and 64 MiB of files or two of them
+    errors         CorruptFileError for a damaged file; NotFoundError
+    """
+    if not entries:
+        return []
+    asked, held = sum(len(c) for c in columns), sum(e.row_count for e in entries)
+    wanted = HashFilter(columns) if asked * _MANY < held else None
+
+    def read(entry: IndexEntry) -> IndexHits:
+        try:
+            data = read_hash_bytes(metadata, schema, entry)
+            return IndexHits(entry, decode_hash_index(data) if wanted is None else wanted.passing(data))
+        except CorruptFileError as error:
+            if not skip_damaged:
+                raise
+            _log.warning("reading bucket %d without its hash index: %s", entry.bucket, error)
+            return IndexHits(entry, None)
+
+    largest = 4 * max(e.row_count for e in entries)
+    return in_parallel(read, entries, threads=min(threads, max(2, _IN_FLIGHT_BYTES // max(1, largest))))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyBuckets:
+    """The HASH index of one partition, or as much of it as some keys need; ask `of`.
+
+    unreadable   buckets with a damaged index file: any key may be in them
+    files, rows  index files read, and the hashes in them
+    split        hashes that two files have; a hash belongs to the later one, as in Java
+    """
+
+    hashes: HashMap
+    unreadable: tuple[int, ...] = ()
+    files: int = 0
+    rows: int = 0
+    split: int = 0
+
+    def of(self, hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Find the bucket of each hash, int32[n], -1 where none has it."""
+        return self.hashes.lookup(np.require(hashes, np.int32, ["C", "W"]))
+
+
+def find_buckets(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    entries: Sequence[IndexEntry],
+    hashes: NDArray[np.int32],
+    *,
+    skip_damaged: bool = False,
+    threads: int = INDEX_REQUESTS,
+) -> KeyBuckets:
+    """Find the buckets of some hashes of one partition; the answer holds for no other hashes.
+
+    entries   the partition's HASH files, by bucket ascending
+    errors    as `find_hits`
+    """
+    return _collect(find_hits(metadata, schema, entries, [hashes], skip_damaged=skip_damaged, threads=threads))
+
+
+def load_buckets(metadata: TableMetadata, schema: TableSchema, entries: Sequence[IndexEntry]) -> KeyBuckets:
+    """Load the whole HASH index of one partition, for a process that needs it again and again; damaged files are logged.
+
+    memory   8 to 10 bytes per hash
+    """
+
+    def read(entry: IndexEntry) -> IndexHits:
+        try:
+            return IndexHits(entry, read_hash_index(metadata, schema, entry))
+        except CorruptFileError as error:
+            _log.warning("looking up every key in bucket %d: %s", entry.bucket, error)
+            return IndexHits(entry, None)
+
+    return _collect(in_parallel(read, entries, threads=INDEX_REQUESTS))
+
+
+def _collect(found: Iterable[IndexHits]) -> KeyBuckets:
+    found = list(found)
+    known = HashMap()
+    known.reserve(sum(len(hits.hashes) for hits in found if hits.hashes is not None))
+    unreadable, rows, stored = [], 0, 0
+    for hits in found:
+        if hits.hashes is None:
+            unreadable.append(hits.entry.bucket)
+            continue
+        known.store(hits.hashes, hits.entry.bucket)
+        rows += hits.entry.row_count
+        stored += len(hits.hashes)
+    return KeyBuckets(known, tuple(unreadable), len(found), rows, stored - len(known))

@@ -1,0 +1,148 @@
+"""Reads manifests, their lists and index manifests, side by side, and keeps what was decoded, bounded by its bytes.
+
+They are written once under a name that is never used again, so what was read stays true.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
+
+from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest
+from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list
+from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.entries import Entries, KeepPartitions, joined
+from lakeidx.table.entry_decoder import decode_entries
+from lakeidx.table.external_paths import check_external_paths
+from lakeidx.table.manifest_checks import check_partitions, check_size
+from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.ordered_threads import available_cores
+
+T = TypeVar("T")
+
+#: Bytes of manifests, as they are held, that are kept.
+MANIFEST_CACHE_BYTES = 64 << 20
+#: An index manifest up to so many bytes is decoded whole and kept, whatever part of it is asked for.
+PRUNED_INDEX_BYTES = 1 << 20
+#: Manifests read at a time; each takes the bytes of its file while it is decoded.
+READS = 8
+
+
+class ManifestFiles:
+    """The manifests of one table directory.
+
+    store   where the table lies
+    paths   names of its files
+    """
+
+    def __init__(self, store: ObjectStore, paths: TablePaths) -> None:
+        self.store = store
+        self.paths = paths
+        self._cache: OrderedDict[str, tuple[int, Any, int]] = OrderedDict()
+        self._cached_bytes = 0
+        self._lock = threading.Lock()
+        # Requests wait side by side; decoding takes processors and memory, one of each at a time.
+        self._decoding = threading.Semaphore(available_cores())
+
+    def all_schemas(self) -> list[TableSchema]:
+        """Return every schema the table has had."""
+        raise NotImplementedError
+
+    def manifest_list(self, name: str, size: int | None = None) -> list[ManifestFileMeta]:
+        """Read the entries of one manifest list, which has `size` bytes when the snapshot says how many."""
+        return self._cached(self.paths.manifest(name), decode_manifest_list, size=size)
+
+    def manifest(self, name: str, size: int | None = None) -> Entries:
+        """Read the entries of one manifest, which has `size` bytes as its list says, in file order."""
+        return self._cached(self.paths.manifest(name), self._decode_manifest, size=size)
+
+    def manifests(
+        self,
+        metas: Sequence[ManifestFileMeta],
+        *,
+        keep: KeepPartitions | None = None,
+        hold: KeepPartitions | None = None,
+    ) -> Entries:
+        """Read the entries of manifests, in order, side by side.
+
+        keep, hold   as `lakeidx.table.entries.decode_entries` takes them: what is left out is never held
+        """
+        # What does not fit the cache would only push itself out of it: it is read anew each time, as little as is asked for.
+        fits = sum(m.file_size for m in metas) <= MANIFEST_CACHE_BYTES
+
+        def read(meta: ManifestFileMeta) -> Entries:
+            path = self.paths.manifest(meta.file_name)
+            if not fits and path not in self._cache:
+                data = self.store.get(path)
+                check_size(len(data), meta.file_size, path)
+                return self._decode_manifest(data, path, keep=keep, hold=hold)
+            found = self.manifest(meta.file_name, meta.file_size)
+            return found if keep is None else found.of_partitions(keep)
+
+        return joined(in_parallel(read, metas, threads=READS))
+
+    def _decode_manifest(self, data: bytes, path: str, **which: KeepPartitions | None) -> Entries:
+        def check(external: list[str]) -> None:
+            check_external_paths(external, self.paths.root, self.all_schemas, path)
+
+        with self._decoding:
+            entries = decode_entries(data, path, external=check, **which)
+        check_partitions(entries.partition_counts(), path)
+        return entries
+
+    def index_manifest(self, name: str | None, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
+        """Read the entries of one index manifest, of some partitions or all; none for a snapshot without."""
+        if name is None:
+            return []
+
+        path = self.paths.manifest(name)
+        if partitions is None:
+            return self._cached(path, self._decode_index)
+        wanted = frozenset(partitions)
+        if path not in self._cache:
+            data = self.store.get(path)
+            if len(data) > PRUNED_INDEX_BYTES:
+                return self._decode_index(data, path, partitions=wanted)
+            self._cached(path, self._decode_index, data)
+        return [e for e in self._cached(path, self._decode_index) if e.partition in wanted]
+
+    def _decode_index(self, data: bytes, path: str, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
+        entries = decode_index_manifest(data, path, partitions=partitions)
+        check_partitions({e.partition for e in entries}, path)
+        check_external_paths((e.external_path for e in entries), self.paths.root, self.all_schemas, path)
+        return entries
+
+    def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
+        """Return all data manifests of a snapshot: base list, then delta list."""
+        s = snapshot
+        base = self.manifest_list(s.base_manifest_list, s.base_manifest_list_size)
+        return [*base, *self.manifest_list(s.delta_manifest_list, s.delta_manifest_list_size)]
+
+    def _cached(
+        self, path: str, decode: Callable[[bytes, str], T], data: bytes | None = None, *, size: int | None = None
+    ) -> T:
+        with self._lock:
+            hit = self._cache.get(path)
+            if hit is not None:
+                self._cache.move_to_end(path)
+                check_size(hit[2], size, path)
+                found: T = hit[1]
+                return found
+        if data is None:
+            data = self.store.get(path)
+        check_size(len(data), size, path)
+        value = decode(data, path)
+        with self._lock:
+            if path not in self._cache:
+                held = value.nbytes if isinstance(value, Entries) else len(data)
+                self._cache[path] = (held, value, len(data))
+                self._cached_bytes += held
+            while self._cached_bytes > MANIFEST_CACHE_BYTES and len(self._cache) > 1:
+                _, (freed, *_) = self._cache.popitem(last=False)
+                self._cached_bytes -= freed
+        return value

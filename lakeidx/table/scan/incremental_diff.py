@@ -1,0 +1,219 @@
+"""The difference of two states of a table: rows that are new, changed or deleted, with their values before and after.
+
+A row has changed when any of its values differs, even to null. Only keys of files that one state has and the other has not can
+differ, so of the files that both share only rows of these keys are read, and read once. States are compared bucket by bucket, or
+partition by partition where the number of buckets has changed in between; a key that was deleted and came back into another
+bucket of a dynamic-bucket table therefore counts as deleted there and new here.
+
+source   org.apache.paimon.table.source.snapshot.IncrementalDiffStartingScanner, org.apache.paimon.table.source.splitread.
+         IncrementalDiffSplitRead, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.codec.order.key import argsort_keys
+from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
+from lakeidx.data.positions import sorted_positions
+from lakeidx.errors import UnsupportedError
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.predicate import Predicate, filter_table, project
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.key_subset import KeySubset
+from lakeidx.table.scan.plan import BucketFiles, ScanPlan, plan_scan
+from lakeidx.table.scan.section_read import SectionReader
+from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.types import DataType
+
+#: Column that says what became of a row: ``+I``, ``-U``, ``+U`` or ``-D``.
+ROW_KIND = "_rowkind"
+
+#: Keys that are compared at a time.
+SLICE_KEYS = 2_000_000
+
+_LATER = ["+I", "+U"]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffUnit:
+    """Buckets that are compared with each other: one of each state, or all of a partition."""
+
+    before: tuple[BucketFiles, ...]
+    after: tuple[BucketFiles, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of all files that are read."""
+        return sum(f.file_size for bucket in (*self.before, *self.after) for f in bucket.files())
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPlan:
+    """What to compare.
+
+    plan        of the later state, without its files
+    predicate   rows of the later state to give, when they are new
+    """
+
+    plan: ScanPlan
+    predicate: Predicate
+    units: tuple[DiffUnit, ...]
+
+
+def plan_diff(
+    metadata: TableMetadata, schema: TableSchema, before: Snapshot | None, after: Snapshot, predicate: Predicate
+) -> DiffPlan:
+    """Plan the comparison of two states; buckets whose files are the same are left out.
+
+    schema      both states are read with it
+    before      None = the empty table
+    predicate   bound to `schema`
+    errors      UnsupportedError for a table without a primary key
+    """
+    if not schema.primary_keys:
+        raise UnsupportedError("the difference of two states needs a primary key", path=metadata.paths.root)
+    # Both states must be pruned alike, and by nothing that an update can change.
+    by_key = project(predicate, tuple({*schema.primary_keys, *schema.partition_keys}))
+    old, new = (plan_scan(metadata, snapshot, schema, by_key) for snapshot in (before, after))
+    totals: dict[bytes, set[int]] = defaultdict(set)
+    for bucket in (*old.buckets, *new.buckets):
+        totals[bucket.partition].add(bucket.total_buckets)
+    grouped: dict[tuple[bytes, int], tuple[list[BucketFiles], list[BucketFiles]]] = {}
+    for side, plan in enumerate((old, new)):
+        for bucket in plan.buckets:
+            number = bucket.bucket if len(totals[bucket.partition]) == 1 else -1
+            grouped.setdefault((bucket.partition, number), ([], []))[side].append(bucket)
+    units = tuple(DiffUnit(tuple(b), tuple(a)) for b, a in grouped.values() if _state(b) != _state(a))
+    return DiffPlan(replace(new, buckets=(), trace=()), predicate, units)
+
+
+def read_diff(metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Read the rows of one unit that the later state has and the earlier one has not, deletes left out.
+
+    columns   of the rows to give, in order
+    """
+    if not unit.after:
+        return
+    for rows in read_changes(metadata, plan, unit, columns):
+        later = rows.filter(pc.is_in(rows.column(ROW_KIND), value_set=pa.array(_LATER))).drop_columns([ROW_KIND])
+        if later.num_rows:
+            yield later
+
+
+def read_changes(metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Read what has changed in one unit.
+
+    columns   of the rows to give, in order
+    returns   the columns and `ROW_KIND`: ``+I`` new, ``-U`` and ``+U`` before and after a change, ``-D`` deleted; by key,
+              before in front of after; rows that the filter does not select are left out, each by its own values
+    memory    the keys of files that only one state has, and the rows of `SLICE_KEYS` of them in both states
+    """
+    scan = TableScan(metadata, plan.plan)
+    keys = _changed_keys(scan, unit)
+    rows = sum(t.num_rows for t in keys)
+    slices = max(1, -(-rows // SLICE_KEYS))
+    for number in range(slices):
+        subset = KeySubset(plan.plan.schema, _slice(keys, plan.plan.schema, number, slices))
+        before, after = (_state_rows(scan, side, subset) for side in (unit.before, unit.after))
+        found = _compare(before, after, plan.plan.schema)
+        selected = filter_table(plan.predicate, found)
+        if selected.num_rows:
+            yield selected.select([*columns, ROW_KIND])
+
+
+def count_differing(old: pa.ChunkedArray, new: pa.ChunkedArray, data_type: DataType) -> int:
+    """Count how many of n pairs of values differ; null equals null, NaN equals NaN."""
+    before, after = (encode_rows([column], [data_type], len(column)).to_arrow() for column in (old, new))
+    return pc.sum(pc.not_equal(before, after)).as_py() or 0
+
+
+def _changed_keys(scan: TableScan, unit: DiffUnit) -> list[pa.Table]:
+    """Return the key columns of all rows that only one of the states has, or whose deletion has changed."""
+    before, after = (
+        {f.file_name: (scan.section_reader(b), f, b.deletion_vectors.get(f.file_name)) for b in side for f in b.files()}
+        for side in (unit.before, unit.after)
+    )
+    out: list[pa.Table] = []
+    for name in before.keys() | after.keys():
+        old, new = before.get(name), after.get(name)
+        if old is None or new is None:
+            reader, file, _ = old or new  # type: ignore[misc]
+            out += reader.keys(file)
+        elif old[2] != new[2]:
+            was, now = (_deleted(reader, file) for reader, file, _ in (old, new))
+            out += new[0].keys(new[1], np.setxor1d(was, now, assume_unique=True))
+    return out
+
+
+def _deleted(reader: SectionReader, file: DataFileMeta) -> npt.NDArray[np.int64]:
+    """Read a file's deleted rows: int64[k] ascending positions."""
+    positions = reader.deletion_vector(file)
+    return np.empty(0, np.int64) if positions is None else sorted_positions(positions)
+
+
+def _slice(keys: Sequence[pa.Table], schema: TableSchema, number: int, slices: int) -> Iterator[pa.Table]:
+    """Take one of several disjoint shares of the keys."""
+    for table in keys:
+        if slices == 1:
+            yield table
+            continue
+        hashes = hash_columns([table.column(n) for n in schema.trimmed_primary_keys], schema.key_types, table.num_rows)
+        yield table.filter(pa.array(hashes.view(np.uint32) % np.uint32(slices) == number))
+
+
+def _state_rows(scan: TableScan, buckets: Sequence[BucketFiles], subset: KeySubset) -> pa.Table:
+    tables = [t for bucket in buckets for t in scan.read_bucket(bucket, only=subset)]
+    return pa.concat_tables(tables) if tables else scan.plan.schema.arrow_schema.empty_table()
+
+
+def _compare(before: pa.Table, after: pa.Table, schema: TableSchema) -> pa.Table:
+    """Find the rows that differ, by key, with their kinds."""
+    keys = schema.trimmed_primary_keys
+    old_keys, new_keys = (_encoded(t, schema, keys) for t in (before, after))
+    at = pc.index_in(new_keys, value_set=old_keys)
+    known = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+    place = at.drop_null().to_numpy()
+    old_rows, new_rows = (
+        _encoded(t.take(pa.array(rows)), schema, schema.field_names) for t, rows in ((before, place), (after, known))
+    )
+    differs = pc.not_equal(old_rows, new_rows).to_numpy(zero_copy_only=False)
+    updated_old, updated_new = place[differs], known[differs]
+    inserted = np.flatnonzero(at.is_null().to_numpy(zero_copy_only=False))
+    deleted = np.setdiff1d(np.arange(before.num_rows), place, assume_unique=True)
+    parts = (("-D", before, deleted), ("-U", before, updated_old), ("+U", after, updated_new), ("+I", after, inserted))
+    kinds = np.repeat(np.arange(len(parts)), [len(rows) for _, _, rows in parts])
+    rows = pa.concat_tables([table.take(pa.array(rows)) for _, table, rows in parts])
+    order = np.lexsort((kinds, _by_key(rows, schema)))
+    names = pa.array([kind for kind, _, _ in parts])
+    return rows.append_column(ROW_KIND, names.take(pa.array(kinds))).take(pa.array(order))
+
+
+def _by_key(rows: pa.Table, schema: TableSchema) -> npt.NDArray[np.int64]:
+    """Return int64[n]: rank of each row's key; equal keys have one rank."""
+    order = argsort_keys([rows.column(n) for n in schema.trimmed_primary_keys], schema.key_types)
+    encoded = _encoded(rows, schema, schema.trimmed_primary_keys).take(pa.array(order))
+    new = np.ones(len(order), np.int64)
+    if len(order):
+        new[1:] = pc.not_equal(encoded[1:], encoded[:-1]).to_numpy(zero_copy_only=False)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(new)
+    return ranks
+
+
+def _encoded(table: pa.Table, schema: TableSchema, names: Sequence[str]) -> pa.Array:
+    return encode_rows([table.column(n) for n in names], schema.types_of(tuple(names)), table.num_rows).to_arrow()
+
+
+def _state(buckets: Sequence[BucketFiles]) -> set[tuple[str, object]]:
+    """Return what the rows of buckets depend on."""
+    return {(f.file_name, b.deletion_vectors.get(f.file_name)) for b in buckets for f in b.files()}

@@ -1,0 +1,147 @@
+"""What planning and reading a scan came to: per layer in the plan, added up over files while reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lakeidx.data.parquet.row_groups import ReadCounters
+
+
+@dataclass(slots=True)
+class LayerTrace:
+    """What one layer of planning or reading was given and what it let through.
+
+    unit       what is counted: manifests, files, row groups, rows
+    came_in, kept, bytes_in, bytes_kept   counts and bytes before and after
+    false_positives   units that were let through and held no selected row; None where no one can know
+    """
+
+    layer: str
+    unit: str
+    came_in: int = 0
+    kept: int = 0
+    bytes_in: int = 0
+    bytes_kept: int = 0
+    seconds: float = 0.0
+    false_positives: int | None = None
+
+    @property
+    def spared(self) -> int:
+        """Units this layer left out."""
+        return self.came_in - self.kept
+
+
+@dataclass(slots=True)
+class IndexTally:
+    """What the file indexes of one type and column said of files that were about to be read.
+
+    asked             files whose index was queried
+    spared            of these, files that it ruled out
+    false_positives   files that it let through and that held no selected row
+    bytes             of the payloads, as far as they were read
+    """
+
+    asked: int = 0
+    spared: int = 0
+    false_positives: int = 0
+    bytes: int = 0
+
+    def add(self, other: IndexTally) -> None:
+        """Add another tally to this one."""
+        self.asked += other.asked
+        self.spared += other.spared
+        self.false_positives += other.false_positives
+        self.bytes += other.bytes
+
+
+@dataclass(slots=True)
+class ScanMetrics:
+    """What reading has cost. Each unit of work counts for itself; sums are made when a unit is done.
+
+    read              of the data files that were opened
+    planned_files     files that came to reading, and their bytes
+    opened_bytes      bytes of the files that were opened (not all of them are read)
+    opened_for_nothing   files that were opened and gave no selected row; of files that are merged together all or none
+    index_seconds     time to read and ask file indexes
+    index_bytes       bytes read for them (side files only: embedded ones come with the manifest)
+    index_failures    file indexes that could not be used; their files were read whole
+    rows_merged       rows after merging, before the filter
+    rows_selected     rows that passed the filter
+    read_seconds      time to read, merge and filter, summed over threads
+    indexes           (index type, column) -> tally
+    """
+
+    read: ReadCounters = field(default_factory=ReadCounters)
+    planned_files: int = 0
+    planned_bytes: int = 0
+    opened_bytes: int = 0
+    opened_for_nothing: int = 0
+    index_seconds: float = 0.0
+    index_bytes: int = 0
+    index_failures: int = 0
+    rows_merged: int = 0
+    rows_selected: int = 0
+    read_seconds: float = 0.0
+    indexes: dict[tuple[str, str], IndexTally] = field(default_factory=dict)
+
+    def tally(self, index_type: str, column: str) -> IndexTally:
+        """Find the tally of one index type and column, begun when it is new."""
+        return self.indexes.setdefault((index_type, column), IndexTally())
+
+    def add(self, other: ScanMetrics) -> None:
+        """Add another unit's metrics to these."""
+        self.read.add(other.read)
+        self.planned_files += other.planned_files
+        self.planned_bytes += other.planned_bytes
+        self.opened_bytes += other.opened_bytes
+        self.opened_for_nothing += other.opened_for_nothing
+        self.index_seconds += other.index_seconds
+        self.index_bytes += other.index_bytes
+        self.index_failures += other.index_failures
+        self.rows_merged += other.rows_merged
+        self.rows_selected += other.rows_selected
+        self.read_seconds += other.read_seconds
+        for (index_type, column), tally in other.indexes.items():
+            self.tally(index_type, column).add(tally)
+
+    def layers(self) -> tuple[LayerTrace, ...]:
+        """Return the layers of reading, in the order in which they work."""
+        out = [
+            LayerTrace(
+                f"{index_type} index of {column}",
+                "files",
+                tally.asked,
+                tally.asked - tally.spared,
+                bytes_in=tally.bytes,
+                bytes_kept=tally.bytes,
+                false_positives=tally.false_positives,
+            )
+            for (index_type, column), tally in sorted(self.indexes.items())
+        ]
+        read = self.read
+        out.append(
+            LayerTrace(
+                "file index",
+                "files",
+                self.planned_files,
+                read.files,
+                self.planned_bytes,
+                self.opened_bytes,
+                self.index_seconds,
+                self.opened_for_nothing,
+            )
+        )
+        out.append(
+            LayerTrace(
+                "row group",
+                "row groups",
+                read.row_groups,
+                read.row_groups_read,
+                read.bytes_read + read.bytes_spared,
+                read.bytes_read,
+            )
+        )
+        out.append(LayerTrace("position", "rows", read.rows_read, read.rows_given))
+        out.append(LayerTrace("merge", "rows", read.rows_given, self.rows_merged))
+        out.append(LayerTrace("filter", "rows", self.rows_merged, self.rows_selected, seconds=self.read_seconds))
+        return tuple(out)

@@ -1,0 +1,308 @@
+"""Plans a scan: from a predicate down to the files to read, layer by layer, each layer accounted for.
+
+Layers, in order: manifests and partitions (partition predicate), key ranges, buckets (bucket keys, hash index), value
+statistics, embedded file indexes; reading continues with file indexes beside the files, row groups and row positions. Every
+layer only ever drops what surely holds no selected row, and never one version of a key while another version stays.
+
+source   org.apache.paimon.operation.KeyValueFileStoreScan, org.apache.paimon.table.source.MergeTreeSplitGenerator, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.schema.feature_gate import check_use
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.options.features import Use
+from lakeidx.predicate import TRUE, Predicate, columns, project, split_and
+from lakeidx.table.entries import Entries, KeepPartitions, live_files, where_partition
+from lakeidx.table.index_files import StoredVector, deletion_vectors
+from lakeidx.table.intervals import Section, sections_of
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.metrics import LayerTrace
+from lakeidx.table.scan.prune import (
+    ValuePruner,
+    keys_may_match,
+    manifest_may_match,
+    partition_matcher,
+    prune_bucket_by_values,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFiles:
+    """Files of one bucket that a scan reads.
+
+    sections   key ranges that do not overlap, in key order; the runs of a section must be merged (see `merge`)
+    merge      False when every file may be read by itself: no two files hold the same key, and none holds deletes
+    deletion_vectors   data file name -> where its deletion vector lies, for files with deleted rows
+    """
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    sections: tuple[Section, ...]
+    merge: bool
+    deletion_vectors: dict[str, StoredVector] = field(default_factory=dict)
+
+    def files(self) -> list[DataFileMeta]:
+        """Return all files, section by section."""
+        return [f for section in self.sections for run in section for f in run]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """A planned scan.
+
+    snapshot    None for a table without snapshots
+    schema      the schema rows are read as
+    predicate   bound to that schema; TRUE = all rows
+    buckets     what to read
+    trace       one entry per layer, in order
+    layers      layers that take part, those of reading included
+    """
+
+    snapshot: Snapshot | None
+    schema: TableSchema
+    predicate: Predicate
+    buckets: tuple[BucketFiles, ...]
+    trace: tuple[LayerTrace, ...]
+    layers: PlanOptions = field(default_factory=lambda: PlanOptions())
+
+
+#: Makes a test of files by their bucket from (predicate, live index entries, buckets in question); None: it cannot tell.
+BucketFinder = Callable[
+    [Predicate, Sequence[IndexEntry], "set[tuple[bytes, int]]"], "Callable[[ManifestEntry], bool] | None"
+]
+#: Tests an embedded file index: False when surely no row is selected.
+EmbeddedTest = Callable[[DataFileMeta, TableSchema], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """Which layers take part; all by default. Switching one off never changes a result (tests compare)."""
+
+    partitions: bool = True
+    buckets: bool = True
+    keys: bool = True
+    values: bool = True
+    file_index: bool = True
+    row_groups: bool = True
+    filter_columns_first: bool = True
+
+
+def plan_scan(
+    metadata: TableMetadata,
+    snapshot: Snapshot | None,
+    schema: TableSchema,
+    predicate: Predicate = TRUE,
+    *,
+    bucket_finder: BucketFinder | None = None,
+    embedded_test: EmbeddedTest | None = None,
+    layers: PlanOptions | None = None,
+) -> ScanPlan:
+    """Plan the scan of one snapshot.
+
+    predicate   bound to `schema`
+    errors      UnsupportedError when an option of the table makes reading go wrong
+    """
+    check_use(schema, Use.READ, metadata.paths.root)
+    layers = layers or PlanOptions()
+    trace: list[LayerTrace] = []
+    if snapshot is None:
+        return ScanPlan(None, schema, predicate, (), (), layers)
+    partition_predicate = project(predicate, schema.partition_keys) if layers.partitions else TRUE
+    wanted_partitions = where_partition(partition_matcher(partition_predicate, schema)) if layers.partitions else None
+    found = _read_manifests(metadata, snapshot, schema, partition_predicate, wanted_partitions, trace)
+    if wanted_partitions is not None:
+        found = _column_layer(trace, "partition", found, lambda e: e.of_partitions(wanted_partitions))
+    left = None if partition_predicate == TRUE else set(found.partition_counts())
+    index = metadata.index_manifest(snapshot.index_manifest, partitions=left)
+    options = schema.table_options
+    if schema.bucket_mode is BucketMode.POSTPONE:
+        # Rows that wait for a bucket are not part of the table yet.
+        found = _column_layer(trace, "postponed", found, lambda e: e.select(e.column("bucket") >= 0))
+    if skips_level_0(schema):
+        found = _column_layer(trace, "level 0", found, lambda e: e.select(e.column("level") > 0))
+    entries = list(found)
+    key_predicate = project(predicate, schema.trimmed_primary_keys) if layers.keys and schema.primary_keys else TRUE
+    if key_predicate != TRUE:
+        entries = _layer(trace, "key range", entries, lambda e: keys_may_match(e.file, key_predicate, schema))
+    if layers.buckets and bucket_finder is not None and predicate != TRUE:
+        started = time.monotonic()
+        wanted = bucket_finder(predicate, index, {(e.partition, e.bucket) for e in entries})
+        if wanted is not None:
+            entries = _layer(trace, "bucket", entries, wanted, started)
+    grouped = _group(entries)
+    if layers.values and predicate != TRUE:
+        _prune_values(metadata, schema, predicate, grouped, trace)
+    vectors = deletion_vectors(index)
+    buckets = tuple(
+        _bucket_files(schema, partition, bucket, total, files, vectors)
+        for (partition, bucket, total), files in grouped.items()
+        if files
+    )
+    if layers.file_index and embedded_test is not None and predicate != TRUE and options.file_index_read_enabled:
+        buckets = _prune_embedded(metadata, buckets, embedded_test, trace)
+    return ScanPlan(snapshot, schema, predicate, buckets, tuple(trace), layers)
+
+
+def skips_level_0(schema: TableSchema) -> bool:
+    """Return True for tables whose batch readers see only compacted rows: deletion vectors without merge-on-read, first-row."""
+    options = schema.table_options
+    if not schema.primary_keys:
+        return False
+    if options.deletion_vectors_enabled:
+        return not options.deletion_vectors_merge_on_read
+    return options.merge_engine == "first-row"
+
+
+def needs_merge(files: Sequence[DataFileMeta], schema: TableSchema) -> bool:
+    """Return False when the files of a bucket may be read one by one: no deletes, no key in two files."""
+    if not schema.primary_keys:
+        return False
+    if any(f.delete_row_count is None or f.delete_row_count > 0 for f in files):
+        return True
+    if any(f.level == 0 for f in files):
+        return True
+    return not (skips_level_0(schema) or len({f.level for f in files}) == 1)
+
+
+def _read_manifests(
+    metadata: TableMetadata,
+    snapshot: Snapshot,
+    schema: TableSchema,
+    predicate: Predicate,
+    wanted: KeepPartitions | None,
+    trace: list[LayerTrace],
+) -> Entries:
+    """Read the manifests that may hold a wanted partition; of other partitions' files only the columns are held."""
+    started = time.monotonic()
+    metas = metadata.data_manifests(snapshot)
+    kept = [m for m in metas if manifest_may_match(m, predicate, schema)]
+    where = metadata.paths.manifest(snapshot.base_manifest_list)
+    entries = live_files(metadata.manifests(kept, hold=wanted), where=where)
+    trace.append(
+        LayerTrace(
+            "manifest",
+            "manifests",
+            len(metas),
+            len(kept),
+            sum(m.file_size for m in metas),
+            sum(m.file_size for m in kept),
+            time.monotonic() - started,
+        )
+    )
+    return entries
+
+
+def _column_layer(trace: list[LayerTrace], name: str, entries: Entries, prune: Callable[[Entries], Entries]) -> Entries:
+    started = time.monotonic()
+    kept = prune(entries)
+    before, after = (int(e.column("file_size").sum()) for e in (entries, kept))
+    trace.append(LayerTrace(name, "files", len(entries), len(kept), before, after, time.monotonic() - started))
+    return kept
+
+
+def _layer(
+    trace: list[LayerTrace],
+    name: str,
+    entries: list[ManifestEntry],
+    keep: Callable[[ManifestEntry], bool],
+    started: float | None = None,
+) -> list[ManifestEntry]:
+    started = time.monotonic() if started is None else started
+    kept = [e for e in entries if keep(e)]
+    trace.append(_files_trace(name, [e.file for e in entries], [e.file for e in kept], started))
+    return kept
+
+
+def _files_trace(
+    name: str, before: Sequence[DataFileMeta], after: Sequence[DataFileMeta], started: float
+) -> LayerTrace:
+    return LayerTrace(
+        name,
+        "files",
+        len(before),
+        len(after),
+        sum(f.file_size for f in before),
+        sum(f.file_size for f in after),
+        time.monotonic() - started,
+    )
+
+
+_Grouped = dict[tuple[bytes, int, int], list[DataFileMeta]]
+
+
+def _group(entries: Sequence[ManifestEntry]) -> _Grouped:
+    out: _Grouped = {}
+    for entry in entries:
+        out.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
+    return out
+
+
+def _prune_values(
+    metadata: TableMetadata, schema: TableSchema, predicate: Predicate, grouped: _Grouped, trace: list[LayerTrace]
+) -> None:
+    started = time.monotonic()
+    # Partition columns have been dealt with exactly; what is left refers to other columns.
+    rest = [c for c in split_and(predicate) if not set(columns(c)) <= set(schema.partition_keys)]
+    if not rest:
+        return
+    pruner = ValuePruner(predicate, schema.fields, metadata.schema)
+    before = [f for files in grouped.values() for f in files]
+    alone = not schema.primary_keys or skips_level_0(schema)
+    engine_keeps_values = schema.table_options.merge_engine in ("deduplicate", "first-row")
+    for place, files in grouped.items():
+        if alone:
+            grouped[place] = [f for f in files if pruner.may_match(f)]
+        else:
+            grouped[place] = prune_bucket_by_values(files, pruner.may_match, whole_bucket_rule=engine_keeps_values)
+    trace.append(_files_trace("value statistics", before, [f for files in grouped.values() for f in files], started))
+
+
+def _prune_embedded(
+    metadata: TableMetadata, buckets: tuple[BucketFiles, ...], test: EmbeddedTest, trace: list[LayerTrace]
+) -> tuple[BucketFiles, ...]:
+    """Drop files by their embedded indexes, where no other file has an older or newer version of their rows."""
+    before = [f for b in buckets for f in b.files()]
+    if not any(f.embedded_index for f in before):
+        return buckets
+    started = time.monotonic()
+    out = []
+    for bucket in buckets:
+        sections = []
+        for section in bucket.sections:
+            if len(section) > 1:
+                sections.append(section)
+                continue
+            run = tuple(f for f in section[0] if not f.embedded_index or test(f, metadata.schema(f.schema_id)))
+            if run:
+                sections.append((run,))
+        if sections:
+            out.append(replace(bucket, sections=tuple(sections)))
+    trace.append(_files_trace("embedded file index", before, [f for b in out for f in b.files()], started))
+    return tuple(out)
+
+
+def _bucket_files(
+    schema: TableSchema,
+    partition: bytes,
+    bucket: int,
+    total: int,
+    files: list[DataFileMeta],
+    vectors: dict[tuple[bytes, int, str], StoredVector],
+) -> BucketFiles:
+    mine = {f.file_name: vectors[key] for f in files if (key := (partition, bucket, f.file_name)) in vectors}
+    merge = needs_merge(files, schema)
+    if schema.primary_keys and merge:
+        sections = sections_of(files, schema.key_types)
+    else:
+        sections = tuple(((f,),) for f in files)
+    return BucketFiles(partition, bucket, total, sections, merge, mine)

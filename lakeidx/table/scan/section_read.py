@@ -1,0 +1,241 @@
+"""Reads one section of one bucket: its files merged when they overlap, else one after another by all their indexes.
+
+source   org.apache.paimon.operation.MergeFileSplitRead, RawFileSplitRead, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.data.engines import make_engine
+from lakeidx.data.level_column import with_level
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
+from lakeidx.data.positions import Positions
+from lakeidx.data.read_data_file import BATCH_ROWS, read_data_file
+from lakeidx.errors import LakeIdxError
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.predicate import TRUE, Predicate, columns, filter_table, project
+from lakeidx.storage.base import join
+from lakeidx.table.index_files import read_deletion_vector
+from lakeidx.table.intervals import Section
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.file_indexes import Answer, FileIndexTest
+from lakeidx.table.scan.key_subset import KeySubset
+from lakeidx.table.scan.metrics import ScanMetrics
+from lakeidx.table.scan.plan import BucketFiles, ScanPlan
+from lakeidx.table.view import decode_partition_dict
+
+VALUE_KIND = "_VALUE_KIND"
+_EVERYTHING = Answer(False)
+#: Rows per batch of a merge: few rounds, and key columns still fit the processor's cache.
+_MERGE_ROWS = 2 * BATCH_ROWS
+
+
+class SectionReader:
+    """Reads a section; counts for itself, for sections are read side by side.
+
+    columns        columns to give back
+    index_test     asks file indexes; None when they take no part
+    keep_deletes   give rows of kind -D, too, and the column _VALUE_KIND
+    only           read rows of these keys and no others
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        plan: ScanPlan,
+        bucket: BucketFiles,
+        columns: Sequence[str],
+        *,
+        index_test: FileIndexTest | None,
+        keep_deletes: bool,
+        only: KeySubset | None = None,
+    ) -> None:
+        self.metrics = ScanMetrics()
+        self._metadata = metadata
+        self._plan = plan
+        self._bucket = bucket
+        self._columns = [*columns, *([VALUE_KIND] if keep_deletes else [])]
+        self._wanted = columns
+        self._index_test = index_test
+        self._keep_deletes = keep_deletes
+        self._only = only
+        partition = decode_partition_dict(bucket.partition, plan.schema)
+        self._partition = partition
+        self._directory = metadata.paths.bucket_dir(partition, bucket.bucket)
+
+    def read(self, section: Section) -> Iterator[pa.Table]:
+        """Yield merged and filtered rows."""
+        files = [f for run in section for f in run]
+        self.metrics.planned_files += len(files)
+        self.metrics.planned_bytes += sum(f.file_size for f in files)
+        return self._timed(self._merged(section) if len(section) > 1 else self._plain(section[0]))
+
+    def _timed(self, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        while True:
+            started = time.monotonic()
+            table = next(rows, None)
+            self.metrics.read_seconds += time.monotonic() - started
+            if table is None:
+                return
+            yield table
+
+    def _merged(self, section: Section) -> Iterator[pa.Table]:
+        schema, predicate = self._plan.schema, self._plan.predicate
+        # A filter on a non-key column before the merge would bring back an older version of the key.
+        pushed = self._pushed(project(predicate, schema.trimmed_primary_keys))
+        engine = make_engine(schema)
+        needed = self._needed(merging=True)
+        runs = [self._run(run, needed, pushed) for run in section]
+        selected = 0
+        for table in self._placed(merge_sorted_runs(runs, schema, engine, drop_deletes=not self._keep_deletes)):
+            rows = self._finish(table)
+            selected += rows.num_rows
+            yield rows
+        if not selected:
+            self.metrics.opened_for_nothing += sum(len(run) for run in section)
+
+    def _placed(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the tables of a merge; an error that names no file names the bucket's directory."""
+        try:
+            yield from tables
+        except LakeIdxError as error:
+            if error.path is None:
+                error.path = self._directory
+            raise
+
+    def _run(self, run: Sequence[DataFileMeta], needed: Sequence[str], pushed: Predicate | None) -> Iterator[pa.Table]:
+        for file in run:
+            yield from with_level(self._file(file, needed, pushed, None, _MERGE_ROWS), file.level, self._plan.schema)
+
+    def _plain(self, run: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
+        """Read files that share no key with any other: their indexes may skip files, row groups and rows."""
+        pushed = self._pushed(self._plan.predicate)
+        for file in run:
+            # Without deletes no one needs row kinds, and nothing stands between a row and the filter.
+            pure = not self._keep_deletes and (not self._plan.schema.primary_keys or file.delete_row_count == 0)
+            early = pure and pushed is not None and self._plan.layers.filter_columns_first
+            needed = self._wanted if early else self._needed(merging=False)
+            answer = self._ask(file)
+            if answer.skip:
+                continue
+            selected = 0
+            merged = self.metrics.rows_merged - self.metrics.read.rows_given
+            for table in self._file(
+                file, needed, pushed, answer.selection, BATCH_ROWS, system_columns=not pure, filter_rows=early
+            ):
+                if early:
+                    rows = table.select(self._columns)
+                    self.metrics.rows_selected += rows.num_rows
+                    self.metrics.rows_merged = merged + self.metrics.read.rows_given
+                else:
+                    rows = self._finish(table)
+                selected += rows.num_rows
+                yield rows
+            if early:
+                self.metrics.rows_merged = merged + self.metrics.read.rows_given
+            if not selected:
+                self.metrics.opened_for_nothing += 1
+                for index_type, column in answer.asked:
+                    self.metrics.tally(index_type, column).false_positives += 1
+
+    def _pushed(self, predicate: Predicate) -> Predicate | None:
+        return predicate if self._plan.layers.row_groups and predicate != TRUE else None
+
+    def _ask(self, file: DataFileMeta) -> Answer:
+        if self._index_test is None:
+            return _EVERYTHING
+        return self._index_test.ask(file, self._path(file), self._metadata.schema(file.schema_id), self.metrics)
+
+    def _path(self, file: DataFileMeta) -> str:
+        return file.external_path or join(self._directory, file.file_name)
+
+    def _needed(self, *, merging: bool) -> tuple[str, ...]:
+        """Return the columns to read: those requested, and those that the filter and a merge need."""
+        schema = self._plan.schema
+        names = {*self._wanted, *columns(self._plan.predicate)}
+        if merging:
+            names |= set(schema.trimmed_primary_keys)
+            ordered = [n for n in schema.field_names if n in names]
+            names = {*make_engine(schema).required_columns(ordered), *schema.table_options.sequence_field}
+        return tuple(n for n in schema.field_names if n in names)
+
+    def _file(
+        self,
+        file: DataFileMeta,
+        needed: Sequence[str],
+        pushed: Predicate | None,
+        selection: Positions | None,
+        batch_rows: int,
+        *,
+        system_columns: bool = True,
+        filter_rows: bool = False,
+    ) -> Iterator[pa.Table]:
+        self.metrics.opened_bytes += file.file_size
+
+        def read(selection: Positions | None) -> Iterator[pa.Table]:
+            return read_data_file(
+                self._metadata.store,
+                self._path(file),
+                file,
+                self._metadata.schema(file.schema_id),
+                self._plan.schema,
+                needed,
+                predicate=pushed,
+                deletion_vector=self.deletion_vector(file),
+                selection=selection,
+                batch_rows=batch_rows,
+                system_columns=system_columns,
+                filter_rows=filter_rows,
+                counters=self.metrics.read,
+            )
+
+        if self._only is None:
+            yield from read(selection)
+            return
+        name = (file.file_name, self._bucket.deletion_vectors.get(file.file_name), tuple(needed), system_columns)
+        only = self._only
+
+        def selected() -> Iterator[pa.Table]:
+            positions = only.positions_in(self.keys(file))
+            return read(positions) if len(positions) else iter(())
+
+        yield from only.rows_of(name, selected)
+
+    def keys(self, file: DataFileMeta, selection: Positions | None = None) -> Iterator[pa.Table]:
+        """Read the key columns of a file, of all its rows or of some positions; deletion vectors play no part."""
+        return read_data_file(
+            self._metadata.store,
+            self._path(file),
+            file,
+            self._metadata.schema(file.schema_id),
+            self._plan.schema,
+            self._plan.schema.trimmed_primary_keys,
+            selection=selection,
+            system_columns=False,
+            counters=self.metrics.read,
+        )
+
+    def deletion_vector(self, file: DataFileMeta) -> Positions | None:
+        """Read the positions of a file's deleted rows."""
+        found = self._bucket.deletion_vectors.get(file.file_name)
+        if found is None:
+            return None
+        bucket = self._bucket
+        return read_deletion_vector(self._metadata, self._plan.schema, bucket.partition, bucket.bucket, found)
+
+    def _finish(self, rows: pa.Table) -> pa.Table:
+        if VALUE_KIND in rows.column_names and not self._keep_deletes:
+            # Retracts (-U 1, -D 3) are the odd kinds.
+            kinds = rows.column(VALUE_KIND)
+            if pc.max(pc.bit_wise_and(kinds, 1)).as_py():
+                rows = rows.filter(pc.equal(pc.bit_wise_and(kinds, 1), 0))
+        self.metrics.rows_merged += rows.num_rows
+        if self._plan.predicate != TRUE:
+            rows = filter_table(self._plan.predicate, rows)
+        self.metrics.rows_selected += rows.num_rows
+        return rows.select(self._columns)

@@ -1,0 +1,163 @@
+"""Executes a planned scan: streams merged rows, bucket by bucket, section by section.
+
+source   org.apache.paimon.operation.MergeFileSplitRead, RawFileSplitRead, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lakeidx.data.parquet.row_groups import ReadCounters
+from lakeidx.predicate import TRUE
+from lakeidx.table.intervals import Section
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.explain import ScanExplanation
+from lakeidx.table.scan.file_indexes import FileIndexTest
+from lakeidx.table.scan.key_subset import KeySubset
+from lakeidx.table.scan.metrics import ScanMetrics
+from lakeidx.table.scan.plan import BucketFiles, ScanPlan
+from lakeidx.table.scan.section_read import VALUE_KIND, SectionReader
+from lakeidx.tasks.ordered_threads import available_cores, run_ordered
+
+#: Arrow bytes that workers may have ready beyond what is being taken.
+PREFETCH_BYTES = 256 << 20
+
+#: What is read at a time: one section of one bucket. No two hold the same key.
+ScanUnit: TypeAlias = tuple[BucketFiles, Section]
+
+
+class TableScan:
+    """A planned scan that can be read any number of times.
+
+    columns          columns to give back, in order; None = all
+    keep_deletes     give rows of kind -D, too, and the column _VALUE_KIND (for changelogs and checks)
+    metrics          what reading has cost so far, over all times it was read
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        plan: ScanPlan,
+        *,
+        columns: Sequence[str] | None = None,
+        keep_deletes: bool = False,
+        limit: int | None = None,
+    ) -> None:
+        self.metadata = metadata
+        self.plan = plan
+        self.columns = tuple(columns) if columns is not None else plan.schema.field_names
+        for name in self.columns:
+            plan.schema.field(name)
+        self.keep_deletes = keep_deletes
+        self.limit = limit
+        self.metrics = ScanMetrics()
+        self.rows_returned = 0
+        self._lock = threading.Lock()
+        asks = plan.predicate != TRUE and plan.layers.file_index and plan.schema.table_options.file_index_read_enabled
+        self._index_test = FileIndexTest(metadata.store, plan.schema, plan.predicate) if asks else None
+
+    @property
+    def counters(self) -> ReadCounters:
+        """Of the data files that were read."""
+        return self.metrics.read
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        fields = [self.plan.schema.arrow_schema.field(n) for n in self.columns]
+        if self.keep_deletes:
+            fields.append(pa.field(VALUE_KIND, pa.int8()))
+        return pa.schema(fields)
+
+    def batches(self, *, threads: int | None = None) -> Iterator[pa.Table]:
+        """Read rows in tables of bounded size; the order is the same every time, and key order within a section.
+
+        threads   sections read at a time; default: the processors there are, one when the scan has a limit
+        memory    `PREFETCH_BYTES` beside what each thread works on
+        """
+        if threads is None:
+            threads = available_cores() if self.limit is None else 1
+        units = self.units()
+        found = run_ordered(
+            units,
+            lambda unit: self.read_section(*unit),
+            lambda rows: int(rows.nbytes),
+            threads=threads,
+            budget_bytes=PREFETCH_BYTES,
+        )
+        left = self.limit
+        for rows in found:
+            if left is not None:
+                rows = rows.slice(0, left)
+                left -= rows.num_rows
+            if rows.num_rows:
+                self.rows_returned += rows.num_rows
+                yield rows
+            if left is not None and left <= 0:
+                return
+
+    def units(self) -> list[ScanUnit]:
+        """Plan what is read at a time, in the order of the rows."""
+        return [(bucket, section) for bucket in self.plan.buckets for section in bucket.sections]
+
+    def to_arrow(self, *, threads: int | None = None) -> pa.Table:
+        """Read all rows."""
+        tables = list(self.batches(threads=threads))
+        return pa.concat_tables(tables) if tables else self.arrow_schema.empty_table()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Read all rows as a stream."""
+        batches = (b for t in self.batches() for b in t.to_batches())
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows as an Arrow stream: DuckDB, Polars, pandas, PyArrow and others read the scan as it is.
+
+        source   the Arrow PyCapsule interface
+        """
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def explain(self) -> ScanExplanation:
+        """Read the scan once and say what every layer was given, spared and cost."""
+        run = TableScan(
+            self.metadata, self.plan, columns=self.columns, keep_deletes=self.keep_deletes, limit=self.limit
+        )
+        started = time.monotonic()
+        rows = sum(t.num_rows for t in run.batches())
+        return ScanExplanation.of(self.plan, run.metrics, rows=rows, seconds=time.monotonic() - started)
+
+    def read_bucket(self, bucket: BucketFiles, *, only: KeySubset | None = None) -> Iterator[pa.Table]:
+        """Yield merged and filtered rows of one bucket.
+
+        only   rows of these keys
+        """
+        for section in bucket.sections:
+            yield from self.read_section(bucket, section, only=only)
+
+    def section_reader(self, bucket: BucketFiles, *, only: KeySubset | None = None) -> SectionReader:
+        """Make a reader of the sections of one bucket."""
+        return SectionReader(
+            self.metadata,
+            self.plan,
+            bucket,
+            self.columns,
+            index_test=self._index_test if only is None else None,
+            keep_deletes=self.keep_deletes,
+            only=only,
+        )
+
+    def read_section(
+        self, bucket: BucketFiles, section: Section, *, only: KeySubset | None = None
+    ) -> Iterator[pa.Table]:
+        """Yield merged and filtered rows of one section."""
+        reader = self.section_reader(bucket, only=only)
+        try:
+            yield from reader.read(section)
+        finally:
+            with self._lock:
+                self.metrics.add(reader.metrics)

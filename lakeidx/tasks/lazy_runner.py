@@ -1,0 +1,51 @@
+"""A runner that starts Spark when the first task needs it: a run whose batch is committed already never does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from lakeidx.tasks.routed_rows import Block, RoutedRows
+from lakeidx.tasks.runner import Runner
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class LazyRunner:
+    """Makes its runner at the first `map` or `shuffle` that has something to do."""
+
+    def __init__(self, make: Callable[[], Runner]) -> None:
+        self._make = make
+        self._made: Runner | None = None
+
+    @property
+    def started(self) -> bool:
+        """True when the runner behind was made."""
+        return self._made is not None
+
+    @property
+    def parallelism(self) -> int:
+        """As the runner behind says; makes it."""
+        return self._runner().parallelism
+
+    def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
+        """See `Runner.map`."""
+        return self._runner().map(task, items, label=label) if items else []
+
+    def shuffle(
+        self,
+        split: Callable[[T], Iterable[RoutedRows]],
+        items: Sequence[T],
+        combine: Callable[[int, Iterator[Block]], R],
+        *,
+        weights: Sequence[int],
+        label: str,
+    ) -> list[R]:
+        """See `Runner.shuffle`."""
+        return self._runner().shuffle(split, items, combine, weights=weights, label=label) if weights else []
+
+    def _runner(self) -> Runner:
+        if self._made is None:
+            self._made = self._make()
+        return self._made

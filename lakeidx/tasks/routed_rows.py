@@ -1,0 +1,190 @@
+"""Rows on their way to targets: grouped targets, one block of rows per (item, group).
+
+A target is a bucket or an assigner. Where a batch touches many small targets, one block per target would cost more than its
+rows: 100,000 rows to 10,000 targets are 10,000 blocks of ten rows. So targets of one reduce task form groups of up to
+`GROUP_WEIGHT` rows, and a block holds all rows of one item for one group, target by target. A target that is heavier is a group
+of its own, whose blocks a reduce task reads one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.data.rows import gather_rows
+
+#: Rows of one group of targets: what a reduce task holds of targets that are not alone in their group.
+GROUP_WEIGHT = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedRows:
+    """Rows of one item and where each goes.
+
+    order     position of these rows in the batch; a target gets its blocks in ascending order
+    rows      n rows
+    targets   int32[n]: number of the target, 0 .. targets-1
+    """
+
+    order: int
+    rows: pa.Table
+    targets: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of one item that have reached their target.
+
+    target   number of the target
+    order    of the item
+    rows     the rows, in the item's order
+    """
+
+    target: int
+    order: int
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBlock:
+    """Rows of one item for the targets of one group.
+
+    group     number of the group
+    order     of the item
+    rows      rows of a target together, in the item's order
+    targets   int32[k]: the targets, ascending
+    lengths   int64[k]: rows of each
+    """
+
+    group: int
+    order: int
+    rows: pa.Table
+    targets: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield one block per target; slices that share memory."""
+        start = 0
+        for target, length in zip(self.targets.tolist(), self.lengths.tolist(), strict=True):
+            yield Block(target, self.order, self.rows.slice(start, length))
+            start += length
+
+
+@dataclass(frozen=True, slots=True)
+class TargetGroups:
+    """Targets in groups, groups in tasks.
+
+    group_of   int32[targets]: group of each target; within a group targets ascend
+    task_of    int32[groups]: task of each group
+    sizes      int32[groups]: targets in each group
+    """
+
+    group_of: NDArray[np.int32]
+    task_of: NDArray[np.int32]
+    sizes: NDArray[np.int32]
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks."""
+        return int(self.task_of.max()) + 1
+
+
+def group_targets(weights: Sequence[int], tasks: int, *, most: int = GROUP_WEIGHT) -> TargetGroups:
+    """Pack targets into tasks, and the targets of a task into groups of at most `most` rows.
+
+    weights   rows of each target; at least one target
+    """
+    weight = np.asarray(weights, np.int64)
+    task = np.asarray(pack_targets(weights, tasks), np.int32)
+    order = np.lexsort((np.arange(len(weight)), task))
+    group_of, task_of = np.empty(len(weight), np.int32), []
+    held, last = 0, -1
+    for target in order.tolist():
+        held += int(weight[target])
+        if task[target] != last or held > most:
+            task_of.append(int(task[target]))
+            held, last = int(weight[target]), int(task[target])
+        group_of[target] = len(task_of) - 1
+    sizes = np.bincount(group_of, minlength=len(task_of)).astype(np.int32)
+    return TargetGroups(group_of, np.asarray(task_of, np.int32), sizes)
+
+
+def pack_targets(weights: Sequence[int], tasks: int) -> list[int]:
+    """Assign every target to a task, balancing their weights: largest first, each to the lightest task.
+
+    returns  one task number per target, 0 .. min(tasks, targets)-1
+    """
+    loads = [(0, task) for task in range(max(1, min(tasks, len(weights))))]
+    heapify(loads)
+    out = [0] * len(weights)
+    for target in sorted(range(len(weights)), key=lambda t: -weights[t]):
+        load, task = loads[0]
+        out[target] = task
+        heapreplace(loads, (load + weights[target] + 1, task))
+    return out
+
+
+def cut_rows(routed: RoutedRows, groups: TargetGroups) -> Iterator[GroupBlock]:
+    """Cut rows into one block per group, rows of a target together and in their order.
+
+    Rows that already stand target by target, one target to a group, are sliced; mixed rows are gathered once.
+    """
+    n = routed.rows.num_rows
+    if n == 0:
+        return
+    targets = routed.targets
+    starts = _run_starts(targets)
+    found = targets[starts]
+    alone = bool((groups.sizes[groups.group_of[found]] == 1).all())
+    if alone and len(np.unique(found)) == len(starts):
+        lengths = np.diff(starts, append=n)
+        for target, start, length in zip(found.tolist(), starts.tolist(), lengths.tolist(), strict=True):
+            rows = routed.rows.slice(start, length)
+            yield GroupBlock(int(groups.group_of[target]), routed.order, rows, _one(target), np.array([length]))
+        return
+    rank = _ranks(groups)
+    keys = rank[targets]
+    # 16-bit keys make NumPy's stable sort a radix sort.
+    permutation = np.argsort(keys.astype(np.uint16) if len(rank) < 1 << 16 else keys, kind="stable")
+    ordered = targets[permutation]
+    rows = routed.rows.combine_chunks()
+    starts = _run_starts(ordered)
+    lengths = np.diff(starts, append=n)
+    found = ordered[starts]
+    of_group = groups.group_of[found]
+    firsts = _run_starts(of_group)
+    for first, last in zip(firsts.tolist(), [*firsts[1:].tolist(), len(found)], strict=True):
+        start, end = int(starts[first]), int(starts[last - 1] + lengths[last - 1])
+        # Mostly long stretches of a target with few strays among them: stretches are copied, only mixed rows gathered.
+        cut = gather_rows([rows], permutation[start:end]).combine_chunks()
+        yield GroupBlock(int(of_group[first]), routed.order, cut, found[first:last], lengths[first:last])
+
+
+def by_target(blocks: Iterable[GroupBlock]) -> Iterator[tuple[int, Iterator[Block]]]:
+    """Return all blocks of one group, target by target; within a target as they came."""
+    received: dict[int, list[Block]] = {}
+    for group_block in blocks:
+        for block in group_block.blocks():
+            received.setdefault(block.target, []).append(block)
+    for target in sorted(received):
+        yield target, iter(received.pop(target))
+
+
+def _run_starts(values: NDArray[np.int32]) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.flatnonzero(np.diff(values)) + 1))
+
+
+def _ranks(groups: TargetGroups) -> NDArray[np.int32]:
+    """Return int32[targets]: position of each target in the order (group, target)."""
+    out = np.empty(len(groups.group_of), np.int32)
+    out[np.argsort(groups.group_of, kind="stable")] = np.arange(len(out), dtype=np.int32)
+    return out
+
+
+def _one(target: int) -> NDArray[np.int32]:
+    return np.array([target], np.int32)

@@ -1,0 +1,110 @@
+"""Where stages run: a runner maps functions over items and shuffles Arrow blocks. It knows nothing of tables.
+
+`LocalRunner` runs in this process; `lakeidx.spark.runner.SparkRunner` runs the same functions as Spark tasks. Functions and
+items must pickle; they must not keep state between calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from lakeidx.tasks.routed_rows import Block, RoutedRows, by_target, cut_rows, group_targets
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: Called with (done, total) while a runner works.
+Progress = Callable[[int, int], None]
+
+
+class Runner(Protocol):
+    """Runs the functions of a stage."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at a time."""
+
+    def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
+        """Run `task(item)` for every item; return results in item order. A task's error is raised as it is."""
+
+    def shuffle(
+        self,
+        split: Callable[[T], Iterable[RoutedRows]],
+        items: Sequence[T],
+        combine: Callable[[int, Iterator[Block]], R],
+        *,
+        weights: Sequence[int],
+        label: str,
+    ) -> list[R]:
+        """Send rows to targets and combine them there.
+
+        split     gives the rows of one item, with the target of each
+        combine   called once per target with its blocks in ascending order
+        weights   one number per target: how much work it is (rows); targets are packed into tasks by it
+        returns   results in target order
+        """
+
+
+class LocalRunner:
+    """Runs everything in this process, tasks on threads (kernels and Arrow release the GIL).
+
+    parallelism   number of threads; 1 runs in the caller's thread
+    progress      called after every finished task
+    """
+
+    def __init__(self, parallelism: int = 1, *, progress: Progress | None = None) -> None:
+        self._parallelism = max(1, parallelism)
+        self._progress = progress
+
+    @property
+    def parallelism(self) -> int:
+        """Number of threads."""
+        return self._parallelism
+
+    def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str = "lakeidx") -> list[R]:
+        """See `Runner.map`."""
+        if self._parallelism == 1 or len(items) <= 1:
+            out = []
+            for i, item in enumerate(items):
+                out.append(task(item))
+                self._report(i + 1, len(items))
+            return out
+        with ThreadPoolExecutor(min(self._parallelism, len(items)), thread_name_prefix=label) as pool:
+            results = []
+            for i, result in enumerate(pool.map(task, items)):
+                results.append(result)
+                self._report(i + 1, len(items))
+            return results
+
+    def shuffle(
+        self,
+        split: Callable[[T], Iterable[RoutedRows]],
+        items: Sequence[T],
+        combine: Callable[[int, Iterator[Block]], R],
+        *,
+        weights: Sequence[int],
+        label: str,
+    ) -> list[R]:
+        """See `Runner.shuffle`; rows stay in memory."""
+        if not weights:
+            return []
+        groups = group_targets(weights, 1)
+        received: list[list[Block]] = [[] for _ in weights]
+        for cuts in self.map(
+            lambda item: [cut for routed in split(item) for cut in cut_rows(routed, groups)], items, label=label
+        ):
+            for target, blocks in by_target(cuts):
+                received[target].extend(blocks)
+
+        def finish(target: int) -> R:
+            blocks, received[target] = received[target], []
+            blocks.sort(key=lambda b: b.order)
+            return combine(target, iter(blocks))
+
+        return self.map(finish, range(len(weights)), label=label)
+
+    def _report(self, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(done, total)

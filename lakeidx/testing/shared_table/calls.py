@@ -1,0 +1,74 @@
+"""What programs do with a handle: plain functions, so that another process can be asked to do them, too."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.lookup_store import run_lookup_store
+from lakeidx.maintenance.rollback import roll_back_table
+from lakeidx.maintenance.staging_cleanup import clean_orphans
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.tags import create_tag, delete_tag
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+
+_TWO_DAYS_MS = 2 * 86_400_000
+
+
+def upsert(table: TableHandle, batch: str, rows: pa.Table, overwrite: str | None = None) -> Any:
+    """Run a whole batch."""
+    context = make_context(table.metadata, batch, runner=LocalRunner(1), overwrite=overwrite)
+    return upsert_table(context, rows, missing="null")
+
+
+def upsert_file(table: TableHandle, batch: str, path: Path, overwrite: str | None = None) -> Any:
+    """Run a whole batch from a landing file."""
+    context = make_context(table.metadata, batch, runner=LocalRunner(1), overwrite=overwrite)
+    return upsert_files(context, [str(path)])
+
+
+def compact(table: TableHandle, full: bool) -> Any:
+    """Compact, and plan again at once where others were faster."""
+    return run_compaction(table.metadata, LocalRunner(1), full=full, sleep=lambda _: None)
+
+
+def expire(table: TableHandle, retain: int) -> Any:
+    """Keep so many snapshots."""
+    retention = Retention(num_min=1, num_max=retain, time_ms=0, limit=1000)
+    return expire_table(table.metadata, table.schema, now_ms=_later(), retention=retention)
+
+
+def tag(table: TableHandle, name: str, snapshot_id: int) -> Any:
+    """Name a snapshot."""
+    return create_tag(table.metadata, name, snapshot_id=snapshot_id)
+
+
+def untag(table: TableHandle, name: str) -> Any:
+    """Delete a tag."""
+    return delete_tag(table.metadata, table.schema, name)
+
+
+def clean(table: TableHandle) -> Any:
+    """Remove what belongs to nobody, of any age."""
+    return clean_orphans(table.metadata, now_ms=_later(), older_than_ms=0, dry_run=False)
+
+
+def lookup_files(table: TableHandle) -> Any:
+    """Build lookup files."""
+    return run_lookup_store(table.metadata, LocalRunner(1))
+
+
+def roll_back(table: TableHandle, where: dict[str, Any]) -> Any:
+    """Go back to a snapshot or tag."""
+    return roll_back_table(table.metadata, table.schema, **where)
+
+
+def _later() -> int:
+    return int(time.time() * 1000) + _TWO_DAYS_MS

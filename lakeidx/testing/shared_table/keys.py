@@ -1,0 +1,40 @@
+"""Keys that are floating point numbers: what sorts, hashes and compares apart although ``==`` says it is the same."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+
+from lakeidx.testing.table_history import ENGINES, Engine, Record, as_arrow
+
+#: Keys 0 to 9 of a history as they are stored there: zeros of both signs, both infinities, numbers below the normal ones.
+FLOATS = (-0.0, 0.0, -1.5, 1.5, math.inf, -math.inf, 5e-324, -5e-324, 1e308, 0.1)
+_NUMBERS = {repr(value): number for number, value in enumerate(FLOATS)}
+
+#: Files of two rows, so that compacted ones end between any two keys.
+FLOAT_KEYS = Engine(
+    "float-keys", {"bucket": "1", "target-file-size": "1 b"}, ENGINES["deduplicate"].merge, deletes=True
+)
+
+
+def key_type(engine: Engine) -> str:
+    """Return the type of column k."""
+    return "DOUBLE" if engine is FLOAT_KEYS else "BIGINT"
+
+
+def stored(numbers: list[int], engine: Engine) -> pa.Array:
+    """Convert keys of a history to column k."""
+    return (
+        pa.array([FLOATS[n] for n in numbers], pa.float64()) if engine is FLOAT_KEYS else pa.array(numbers, pa.int64())
+    )
+
+
+def number_of(key: float) -> int:
+    """Convert a value of column k to the key of a history; KeyError for a number that no history has."""
+    return key if isinstance(key, int) else _NUMBERS[repr(key)]
+
+
+def batch_of(records: list[Record], engine: Engine) -> pa.Table:
+    """Convert records to a batch."""
+    return as_arrow(records).set_column(1, "k", stored([r[1] for r in records], engine))

@@ -1,0 +1,356 @@
+"""The steps of a history: programs that share a table, some with handles that stay open, some that stop between stages.
+
+Every step is a plain record with its own arguments, so a history is a list that can be printed, cut and run again. A step may
+hold other steps, which other programs run in its middle: at its n-th call of the store.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.index_write import run_index_write
+from lakeidx.batch.stages.ingest import stage_table
+from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.errors import CommitConflictError, LakeIdxError, NotFoundError, RejectedRowsError
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.shared_table import calls, foreign
+from lakeidx.testing.shared_table.keys import batch_of
+from lakeidx.testing.shared_table.model import NOTHING, Branch, Effect
+from lakeidx.testing.shared_table.other_process import other_process
+from lakeidx.testing.shared_table.programs import OTHER_PROCESS, Programs, Staged, Step, expect, records_of
+
+#: Files that a refused batch may leave: what one attempt writes.
+_FILES_OF_AN_ATTEMPT = 16
+
+
+class Machine(Programs):
+    """Every step by its name."""
+
+    # -- batches -----------------------------------------------------------------------------------------------
+
+    def _effect(self, batch: str, content: int, overwrite: str | None = None) -> Effect:
+        records = records_of(content, self.engine)
+        if overwrite is not None:
+            records = [(p, k, v, "+I") for p, k, v, _ in records]
+        return Effect("batch", f"{batch}#{content}{overwrite or ''}", records, overwrite)
+
+    def _rows(self, effect: Effect) -> Any:
+        return batch_of(list(effect.records), self.engine)
+
+    def _step_upsert(
+        self, step: Step, handle: int | None, batch: str, content: int, overwrite: str | None = None
+    ) -> None:
+        """Run a whole batch; an id that was used before counts once as long as its rows are in the table."""
+        effect = self._effect(batch, content, overwrite)
+        same_id = {b for b in self.model.newest.batches if b.split("#")[0] == batch}
+
+        call = partial(calls.upsert, batch=batch, rows=self._rows(effect), overwrite=overwrite)
+        other_content = bool(same_id) and effect.batch not in same_id
+        # One that stopped after its rows were staged counts, too, unless what it was made for is gone.
+        mine = [s for s in self.staged.values() if s.batch == batch and s.stage and s.content != content]
+        rolled_back = any(s.name == "roll_back" for s in step.inside)
+        result, done = self.attempt(step, handle, effect, call, may_fail=other_content or bool(mine) or rolled_back)
+        if rolled_back and not other_content and effect.batch not in self.model.newest.batches:
+            # The rollback met it half way, or took away what it had put: it comes again, and must land.
+            self._step_upsert(Step("upsert"), None, batch, content, overwrite)
+            return
+        if not done or rolled_back:
+            return
+        assert not other_content, f"batch id {batch!r} came again with other rows and was not refused"
+        assert effect.batch in self.model.newest.batches, f"batch {effect.batch} succeeded, and its rows are not there"
+        assert result.commit.already == (effect.batch in same_id), (
+            f"batch {effect.batch}: already={result.commit.already}"
+        )
+
+    def _step_stage(self, step: Step, slot: int, handle: int, batch: str, content: int) -> None:
+        """Begin a batch that goes on later."""
+        if slot in self.staged or any(b.split("#")[0] == batch for b in self.model.newest.batches):
+            return
+        try:
+            context = make_context(self.handles[handle].metadata, batch, runner=LocalRunner(1))
+        except LakeIdxError as error:
+            expect(handle in self._stale, "", error)
+            self.reopen(handle)
+            return
+        staged = Staged(context, batch, content)
+        staged.disturbed = handle in self._stale
+        self.staged[slot] = staged
+
+    def _step_advance(self, step: Step, slot: int, stages: int) -> None:
+        """Run the next stages of a batch; one that stopped is begun again by another process, and must land."""
+        staged = self.staged.get(slot)
+        if staged is None:
+            return
+        effect = self._effect(staged.batch, staged.content)
+        context = staged.context
+        runs: list[Callable[[], Any]] = [
+            lambda: stage_table(
+                context.files,
+                context.metadata.latest_schema(),
+                self._rows(effect),
+                table_id=context.metadata.table_id,
+                missing="null",
+            ),
+            lambda: run_bucket_assignment(context, 1),
+            lambda: run_index_write(context, 1),
+            lambda: commit_batch(context, sleep=lambda _: None),
+        ]
+        table = TableHandle(context.metadata.store, context.paths)
+        for _ in range(min(stages, len(runs) - staged.stage)):
+            try:
+                with self._others(table, step, effect), self._clock():
+                    report = runs[staged.stage]()
+                self._after(effect)
+            except LakeIdxError as error:
+                self._after(effect)
+                conflict = bool(step.inside) and isinstance(error, CommitConflictError)
+                expect(staged.disturbed or conflict or self._came_with_other_rows(effect), "", error)
+                self.refused += 1
+                del self.staged[slot]
+                self._step_upsert(Step("upsert"), None, staged.batch, staged.content)
+                return
+            step = Step(step.name, step.arguments)
+            staged.stage += 1
+        if staged.stage == len(runs):
+            del self.staged[slot]
+            assert effect.batch in self.model.newest.batches, (
+                f"{effect.batch} succeeded ({report}), its rows are not there"
+            )
+
+    def _came_with_other_rows(self, effect: Effect) -> bool:
+        """Return True when other rows are in the table under a batch's id."""
+        same_id = {b for b in self.model.newest.batches if b.split("#")[0] == effect.batch.split("#")[0]}
+        return bool(same_id - {effect.batch})
+
+    # -- upkeep ------------------------------------------------------------------------------------------------
+
+    def _step_compact(self, step: Step, handle: int | None, full: bool) -> None:
+        # What a compaction reads may be compacted by another one and expire.
+        expires = any(s.name in ("expire", "roll_back") for s in step.inside)
+        result, done = self.attempt(
+            step,
+            handle,
+            Effect("compaction", disturbed=bool(step.inside)),
+            partial(calls.compact, full=full),
+            may_fail=expires,
+        )
+        assert done or isinstance(result, (NotFoundError, CommitConflictError)) or handle is not None, result
+
+    def _step_expire(self, step: Step, handle: int | None, retain: int) -> None:
+        self._forget_branches()
+        self.attempt(step, handle, NOTHING, partial(calls.expire, retain=retain))
+        for batch in self.staged.values():
+            batch.disturbed = batch.disturbed or self.engine.hides_level_0
+
+    def _step_tag(self, step: Step, handle: int | None, name: str, back: int) -> None:
+        """Name a snapshot, `back` before the newest."""
+        there = sorted(self.model.on_disk())
+        if name in self.model.tags or not there:
+            return
+        snapshot_id = there[max(0, len(there) - 1 - back)]
+        uuid = self.model.lineage[snapshot_id]
+        expires = any(s.name == "expire" for s in step.inside) or self._is_inside("expire")
+        _, done = self.attempt(
+            step, handle, NOTHING, partial(calls.tag, name=name, snapshot_id=snapshot_id), may_fail=expires
+        )
+        if done:
+            self.model.tags[name] = uuid
+
+    def _is_inside(self, name: str) -> bool:
+        return name in self._outer
+
+    def _step_untag(self, step: Step, handle: int | None, name: str) -> None:
+        if name not in self.model.tags:
+            return
+        del self.model.tags[name]
+        self._forget_branches()
+        self.attempt(step, handle, NOTHING, partial(calls.untag, name=name))
+
+    def _step_clean(self, step: Step, handle: int | None) -> None:
+        self.attempt(step, handle, NOTHING, calls.clean)
+
+    def _step_lookup_files(self, step: Step, handle: int | None) -> None:
+        self.attempt(step, handle, NOTHING, calls.lookup_files)
+
+    # -- what takes a state away -------------------------------------------------------------------------------
+
+    def _step_roll_back(self, step: Step, handle: int | None, back: int, tag: str | None = None) -> None:
+        """Go back to a snapshot or tag; every other program's idea of the table may be wrong after that."""
+        there = sorted(self.model.on_disk())
+        if not there or (tag is not None and tag not in self.model.tags):
+            return
+        target = there[max(0, len(there) - 1 - back)]
+        if tag is not None:
+            target = next((i for i, u in self.model.lineage.items() if u == self.model.tags[tag]), -1)
+            if target < 0:
+                return
+
+        where: dict[str, Any] = {"tag": tag} if tag is not None else {"snapshot_id": target}
+        ids = {u: i for i, u in self.model.lineage.items()}
+        gone = [n for n, u in self.model.tags.items() if ids.get(u, 0) > target]
+        _, done = self.attempt(step, handle, NOTHING, partial(calls.roll_back, where=where))
+        if done:
+            for name in gone:
+                del self.model.tags[name]
+        self._others_are_stale(handle)
+        self._bucket_number_of_the_state()
+
+    def _step_drop(self, step: Step, handle: int) -> None:
+        """Somebody removes the directory, as SQL engines do, and creates the table again."""
+        shutil.rmtree(self.root)
+        self._create()
+        self.model.dropped()
+        self.reopen(handle)
+        self._others_are_stale(handle)
+
+    # -- other programs ----------------------------------------------------------------------------------------
+
+    def _step_delete_by_vector(self, step: Step, pick: int) -> None:
+        """Java deletes a row without changing the list of data files."""
+        if "deletion-vectors.enabled" not in self.engine.options:
+            return
+        table, newest = self.open(), self.model.newest
+        places = foreign.deletable(table)
+        keys = sorted(k for k in places if k in newest.visible and newest.visible[k] == newest.rows.get(k))
+        if keys:
+            key = keys[pick % len(keys)]
+            foreign.delete_by_vector(table, places[key])
+            self.model.observe(Effect("delete by vector", delete=key))
+
+    def _step_branch(self, step: Step, name: str, pick: int) -> None:
+        """Java makes a branch from a tag."""
+        tags = sorted(self.model.tags)
+        if tags and name not in self.model.branches and not (self.root / "branch" / f"branch-{name}").exists():
+            tag = tags[pick % len(tags)]
+            foreign.make_branch(self.root, name, tag)
+            uuid = self.model.tags[tag]
+            self.model.branches[name] = Branch(uuid, tag, {foreign.newest_of_branch(self.root, name)[0]: uuid})
+
+    def _step_write_on_branch(self, step: Step, name: str, batch: str, content: int) -> None:
+        """Put another snapshot on a branch."""
+        branch = self.model.branches.get(name)
+        if branch is None:
+            return
+        effect = self._effect(batch, content)
+        foreign.write_on_branch(self.store, self.root, name, batch, self._rows(effect))
+        self.model.branches[name] = self.model.on_branch(branch, effect, *foreign.newest_of_branch(self.root, name))
+
+    def _step_fast_forward(self, step: Step, name: str) -> None:
+        """Java puts a branch in the place of what came after it was made."""
+        branch = self.model.branches.get(name)
+        if branch is None:
+            return
+        foreign.fast_forward(self.root, name)
+        self.model.fast_forwarded(branch)
+        self._forget_branches()
+        self._others_are_stale(None)
+        self._bucket_number_of_the_state()
+
+    def _forget_branches(self) -> None:
+        """Keep what a branch needs by its tag alone: Java's expiry knows no branches either."""
+        for name, branch in list(self.model.branches.items()):
+            if branch.tag not in self.model.tags:
+                del self.model.branches[name]
+                shutil.rmtree(self.root / "branch" / f"branch-{name}")
+
+    def _step_add_column(self, step: Step) -> None:
+        number = len(list((self.root / "schema").glob("schema-*")))
+        foreign.add_column(self.root, f"more_{number}")
+
+    def _step_foreign_clean(self, step: Step) -> None:
+        """Java's cleaner, which leaves files of a day alone: what stopped has stopped two days ago."""
+        old = time.time() - 2 * 86_400
+        for report in (self.root.parents[1] / "_lakeidx").rglob("*.json"):
+            os.utime(report, (old, old))
+        foreign.remove_orphans(self.open())
+        for batch in self.staged.values():
+            batch.disturbed = True
+
+    def _step_other_bucket_number(self, step: Step, batch: str, content: int) -> None:
+        """Expect an upsert into partitions of another bucket number to be refused at once, with little left behind."""
+        effect = self._effect(batch, content)
+        live = {p for p, _ in self.model.newest.rows}
+        if self.engine.options.get("bucket", "-1") == "-1" or not {r[0] for r in effect.records} <= live:
+            return
+        foreign.set_bucket(self.root, 5)
+        before = self._data_files()
+
+        call = partial(calls.upsert, batch=batch, rows=self._rows(effect))
+        result, done = self.attempt(step, None, NOTHING, call, may_fail=True)
+        assert not done, f"rows went into another bucket number: {result}"
+        left = self._data_files() - before
+        assert left <= _FILES_OF_AN_ATTEMPT, f"the refused batch left {left} data files behind"
+        foreign.set_bucket(self.root, self.model.bucket)
+
+    def _step_rescale(self, step: Step, bucket: int, batch: str, content: int) -> None:
+        """Another bucket number, with an overwrite of the whole table as it asks for."""
+        if self.engine.options.get("bucket", "-1") == "-1":
+            return
+        foreign.set_bucket(self.root, bucket)
+        self.model.bucket = bucket
+        for staged in self.staged.values():
+            staged.disturbed = True
+        self._step_upsert(step, None, batch, content, "table")
+
+    def _bucket_number_of_the_state(self) -> None:
+        """Give the table the bucket number that its state was written with again."""
+        wanted = self.model.newest.bucket
+        if wanted is None or wanted < 0:
+            return
+        self.model.bucket = wanted
+        if self.open().schema.bucket != wanted:
+            foreign.set_bucket(self.root, wanted)
+
+    def _step_rejected(self, step: Step, handle: int | None, batch: str, rows: int, overwrite: str | None) -> None:
+        """Expect a landing file without one good row to change nothing, whatever it was to replace."""
+        path = self.root.parents[2] / f"{batch}.csv"
+        names = self.open().schema.field_names
+        bad = ",".join(["1", "no number", *[""] * (len(names) - 2)])
+        path.write_text("\n".join([",".join(names), *[bad] * rows, ""]), encoding="utf-8")
+        call = partial(calls.upsert_file, batch=batch, path=path, overwrite=overwrite)
+        error, done = self.attempt(step, handle, NOTHING, call, may_fail=True)
+        assert not done, "a batch without one good row succeeded"
+        # A handle that was open may stop for another reason.
+        assert handle is not None or isinstance(error, RejectedRowsError), error
+
+    def _step_race(self, step: Step, batch: str, content: int, other: str) -> None:
+        """Run a batch in another process, and upkeep in this one, at the same time."""
+        effect = replace(self._effect(batch, content), disturbed=True)
+        self._forget_branches()
+        theirs = other_process()
+        theirs.start(str(self.root), partial(calls.upsert, batch=batch, rows=self._rows(effect)))
+        here = {"compact": partial(calls.compact, full=True), "expire": partial(calls.expire, retain=1)}[other]
+        failed: LakeIdxError | None = None
+        try:
+            here(self.open())
+        except LakeIdxError as error:
+            failed = error
+        answer = theirs.finish()
+        self.model.observe(effect)
+        expect(failed is None or isinstance(failed, CommitConflictError), "beside another process: ", failed)
+        if isinstance(answer, LakeIdxError):
+            expect(OTHER_PROCESS in self._stale, "in another process: ", answer)
+            self.reopen(OTHER_PROCESS)
+        else:
+            self._stale.discard(OTHER_PROCESS)
+            assert effect.batch in self.model.newest.batches, (
+                f"{effect.batch} succeeded in another process, and is lost"
+            )
+
+    def _data_files(self) -> int:
+        return sum(1 for _ in self.root.rglob("bucket-*/data-*"))
+
+    def _step_threads(self, step: Step, threads: int) -> None:
+        """Read small files side by side from now on."""
+        self.threads = threads
+
+    def _step_clock(self, step: Step, seconds: float) -> None:
+        self.clock_s = seconds

@@ -1,0 +1,317 @@
+"""The programs that share a table: handles that stay open, what happens in the middle of a step, what each must see."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+from lakeidx.batch.context import BatchContext
+from lakeidx.data import write_data_file
+from lakeidx.errors import CommitConflictError, LakeIdxError
+from lakeidx.format.paths import TablePaths
+from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.storage import LocalStore
+from lakeidx.table.commit.commit_changes import commit_changes
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.tasks import in_parallel as in_parallel_module
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.shared_table.keys import key_type, number_of, stored
+from lakeidx.testing.shared_table.model import Effect, Model, State
+from lakeidx.testing.shared_table.other_process import other_process
+from lakeidx.testing.table_history import FIELDS, OPTIONS, Engine, Record
+from lakeidx.testing.table_history import State as Rows
+
+HANDLES = 3
+#: The number of the handle that another process keeps open.
+OTHER_PROCESS = HANDLES
+#: Steps that take files away: what readers see may change, although the newest snapshot is the same.
+_REMOVE = frozenset({"expire", "roll_back", "drop", "untag", "clean", "foreign_clean", "fast_forward", "race"})
+_KEYS = [(p, k) for p in (1, 2) for k in range(10)]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a program does.
+
+    inside, at   what other programs do in its middle, and at which of its calls of the store
+    """
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    inside: tuple[Step, ...] = ()
+    at: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.arguments.items())})"
+        return text + (f" [at call {self.at}: {'; '.join(map(str, self.inside))}]" if self.inside else "")
+
+
+def records_of(content: int, engine: Engine) -> list[Record]:
+    """Make the rows of a batch, by a number."""
+    rng = random.Random(content)
+    kinds = ["+I", "+U", "+I", "-D"] if engine.deletes else ["+I"]
+
+    def small() -> int | None:
+        return rng.choice([None, -2, 0, 1, 3])
+
+    return [
+        (*rng.choice(_KEYS), (rng.choice([None, "a", f"v{content}"]), small(), small(), small()), rng.choice(kinds))
+        for _ in range(rng.randint(1, 9))
+    ]
+
+
+@dataclass
+class Staged:
+    """A batch that stopped between stages; `disturbed`: what it was made for may be gone."""
+
+    context: BatchContext
+    batch: str
+    content: int
+    stage: int = 0
+    disturbed: bool = False
+
+
+class Programs:
+    """One table, the model of it, and the programs that share it."""
+
+    def __init__(self, folder: Path, engine: Engine) -> None:
+        self.engine = engine
+        self.root = folder / "wh" / "d.db" / "t"
+        self.store = LocalStore(str(folder), sync=False)
+        self.model = Model(engine, self.root)
+        self.staged: dict[int, Staged] = {}
+        self.clock_s = 0.0
+        self.threads = 1
+        self.refused = 0
+        self._turn = 0
+        self._seen: str | None = None
+        self._stale: set[int | None] = set()
+        self._broken: BaseException | None = None
+        self._outer: tuple[str, ...] = ()
+        self._create()
+        self.handles = [self.open() for _ in range(HANDLES)]
+        self.lookups: list[TableLookup | None] = [None] * HANDLES
+
+    def _create(self) -> None:
+        time.sleep(0.002)  # the time of creation is part of what a table is
+        fields = [{**f, "type": key_type(self.engine)} if f["name"] == "k" else f for f in FIELDS]
+        spec = {"fields": fields, "primaryKeys": ["p", "k"], "partitionKeys": ["p"],
+                "options": {**OPTIONS, **self.engine.options}}  # fmt: skip
+        TableHandle.create(str(self.root), spec)
+
+    def open(self) -> TableHandle:
+        """Open a handle that has read nothing yet, as a new process has."""
+        schema = TableMetadata(self.store, TablePaths(str(self.root))).latest_schema()
+        return TableHandle(FaultStore(self.store), TablePaths.of(str(self.root), schema))
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Run a history; AssertionError where it goes wrong."""
+        done: list[Step] = []
+        try:
+            with self._threads():
+                for step in steps:
+                    done.append(step)
+                    self._do(step)
+                    self._check(step)
+                self._check_newest()
+                self._check_named_states()
+        except Exception as error:
+            told = "\n".join(f"  {n}. {s}" for n, s in enumerate(done))
+            what = f"{type(error).__name__}: {error}"
+            raise AssertionError(f"{what}\nengine {self.engine.name}, after\n{told}") from error
+
+    def _do(self, step: Step) -> None:
+        getattr(self, f"_step_{step.name}")(step, **step.arguments)
+
+    # -- how a program does something --------------------------------------------------------------------------
+
+    def attempt(
+        self,
+        step: Step,
+        handle: int | None,
+        effect: Effect,
+        call: Callable[[TableHandle], Any],
+        *,
+        may_fail: bool = False,
+    ) -> tuple[Any, bool]:
+        """Run `call` with a handle (None: of a process of its own); gives its result and whether it ended well."""
+        stale = handle in self._stale
+        try:
+            if handle == OTHER_PROCESS:
+                result = self._elsewhere(call)
+            else:
+                table = self.open() if handle is None else self.handles[handle]
+                with self._others(table, step, effect), self._clock():
+                    result = call(table)
+        except LakeIdxError as error:
+            self._after(effect)
+            conflict = bool(step.inside) and isinstance(error, CommitConflictError)
+            expect(stale or may_fail or conflict, "", error)
+            self.reopen(handle)
+            self.refused += 1
+            return error, False
+        self._after(effect)
+        if handle is not None:
+            self._stale.discard(handle)
+        return result, True
+
+    def _elsewhere(self, call: Callable[[TableHandle], Any]) -> Any:
+        other = other_process()
+        other.start(str(self.root), call)
+        answer = other.finish()
+        if isinstance(answer, LakeIdxError):
+            raise answer
+        return answer
+
+    def _after(self, effect: Effect) -> None:
+        if self._broken is not None:
+            raise self._broken
+        self.model.observe(effect)
+
+    def reopen(self, handle: int | None) -> None:
+        if handle == OTHER_PROCESS:
+            other_process().start(str(self.root), None)
+            other_process().finish()
+        elif handle is not None:
+            self.handles[handle], self.lookups[handle] = self.open(), None
+        self._stale -= {handle}
+
+    @contextmanager
+    def _others(self, table: TableHandle, step: Step, effect: Effect) -> Iterator[None]:
+        """Have other programs do their steps at one of the calls that `table` makes of the store."""
+        store = table.store
+        assert isinstance(store, FaultStore)
+
+        def act(verb: str, path: str) -> None:
+            self._outer = (*self._outer, step.name)
+            try:
+                self.model.observe(effect)
+                for other in step.inside:
+                    self._do(other)
+            except BaseException as error:
+                self._broken = error
+                raise
+            finally:
+                self._outer = self._outer[:-1]
+
+        if step.inside:
+            store.fail((), act=act, skip=step.at)
+        try:
+            yield
+        finally:
+            store.heal()
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """Read small files side by side only where a step said so: what one thread does comes in the same order each time."""
+
+        def runner(threads: int) -> LocalRunner:
+            return LocalRunner(min(threads, self.threads))
+
+        with (
+            mock.patch.object(in_parallel_module, "LocalRunner", runner),
+            mock.patch.object(write_data_file, "_MIN_GROUP_ROWS", 2),
+        ):
+            yield
+
+    @contextmanager
+    def _clock(self) -> Iterator[None]:
+        """Make commits of this program at the time its clock shows."""
+        shifted = {"clock": lambda: time.time() + self.clock_s}
+        with mock.patch.dict(commit_changes.__kwdefaults__, shifted):
+            yield
+
+    def _others_are_stale(self, but: int | None) -> None:
+        self._stale |= {h for h in (*range(HANDLES), OTHER_PROCESS) if h != but}
+        for batch in self.staged.values():
+            batch.disturbed = True
+
+    # -- checks ------------------------------------------------------------------------------------------------
+
+    def _check(self, step: Step) -> None:
+        """Check that a new process sees what the model says; a handle that stayed open sees it, too, or stops with one line.
+
+        Handles take turns, and each scans and looks up in turn; a new process looks where something may have changed.
+        """
+        if step.name in _REMOVE or step.inside or self.model.newest_uuid != self._seen:
+            self._check_newest()
+        handle, what = self._turn % HANDLES, ("scan", "lookup")[self._turn % 2]
+        self._turn += 1
+        try:
+            seen = self._scan(handle) if what == "scan" else self._look_up(handle)
+        except LakeIdxError as error:
+            expect(handle in self._stale, f"{what} of an open handle: ", error)
+            self.reopen(handle)
+            self.refused += 1
+            return
+        _right(seen, self.model.newest, f"{what} of open handle {handle}")
+
+    def _check_newest(self) -> None:
+        seen = self._content(self.open().scan())
+        _right(seen, self.model.newest, "what a new process sees")
+        self.model.settle(seen)
+        self._seen = self.model.newest_uuid
+
+    def _content(self, scan: TableScan) -> Rows:
+        return rows_of(scan, self.threads)
+
+    def _scan(self, handle: int) -> Rows:
+        return self._content(self.handles[handle].scan())
+
+    def _look_up(self, handle: int) -> Rows:
+        found = self.lookups[handle]
+        if found is None:
+            found = self.lookups[handle] = TableLookup(self.handles[handle].metadata)
+        keys = pa.table(
+            {"p": pa.array([p for p, _ in _KEYS], pa.int32()), "k": stored([k for _, k in _KEYS], self.engine)}
+        )
+        result = found.lookup(keys)
+        rows = result.rows.to_pylist()
+        return {k: _values(rows[i]) for i, k in enumerate(_KEYS) if result.found[i]}
+
+    def _check_named_states(self) -> None:
+        table = self.open()
+        for name, uuid in self.model.tags.items():
+            _right(self._content(table.scan(tag=name)), self.model.states[uuid], f"tag {name}")
+        if not self.engine.hides_level_0:
+            for snapshot_id in self.model.on_disk():
+                state = self.model.states[self.model.lineage[snapshot_id]]
+                _right(self._content(table.scan(snapshot=snapshot_id)), state, f"snapshot {snapshot_id}")
+        for name, branch in self.model.branches.items():
+            paths = TablePaths.of(str(self.root), table.schema, branch=name)
+            seen = self._content(TableHandle(self.store, paths).scan())
+            _right(seen, self.model.states[branch.uuid], f"branch {name}")
+
+
+def expect(fine: bool, where: str, error: LakeIdxError | None) -> None:
+    """AssertionError for an error that nothing gave reason for."""
+    if not fine:
+        raise AssertionError(f"{where}{type(error).__name__}: {error}") from error
+
+
+def _right(seen: Rows, state: State, where: str) -> None:
+    wrong = state.wrong(seen)
+    assert not wrong, f"{where}: (seen, wanted) by key {wrong}"
+
+
+def _values(row: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    return row["text"], row["n"], row["m"], row["s"]
+
+
+def rows_of(scan: TableScan, threads: int) -> Rows:
+    """Read a scan's rows by key; AssertionError for a key that comes twice."""
+    found = scan.to_arrow(threads=threads).to_pylist()
+    out = {(r["p"], number_of(r["k"])): _values(r) for r in found}
+    assert len(out) == len(found), "a key came twice"
+    return out

@@ -1,0 +1,266 @@
+"""Seeded histories of a shared table, in numbers: ``python -m lakeidx.testing.shared_table.runs --seeds 0:200``.
+
+A history that fails is cut to the steps that still make it fail, and printed with its seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lakeidx.testing.shared_table.keys import FLOAT_KEYS
+from lakeidx.testing.shared_table.machine import Machine
+from lakeidx.testing.shared_table.programs import HANDLES, OTHER_PROCESS, Step
+from lakeidx.testing.table_history import ENGINES, Engine
+
+#: What happens how often.
+_WEIGHTS = {
+    "upsert": 22, "again": 5, "overwrite": 3, "stage": 6, "advance": 10, "compact": 9, "expire": 6, "tag": 6, "untag": 2,
+    "roll_back": 6, "drop": 2, "delete_by_vector": 6, "branch": 4, "clean": 2, "foreign_clean": 3, "lookup_files": 3,
+    "add_column": 2, "other_bucket_number": 2, "clock": 2, "threads": 1, "rejected": 2, "write_on_branch": 3, "fast_forward": 2,
+    "rescale": 1,
+}  # fmt: skip
+_ENGINES = (
+    "deduplicate",
+    "fixed-buckets",
+    "deletion-vectors",
+    "first-row",
+    "aggregation",
+    "sequence-field",
+    "partial-update",
+    "float-keys",
+)
+#: Share of histories in which another process takes part.
+_OTHER_PROCESS = 0.05
+#: Calls of the store that a step makes at most; a number beyond leaves what is inside undone.
+_CALLS = 70
+
+
+def history_of(seed: int, length: int, without: Sequence[str] = ()) -> tuple[Engine, list[Step]]:
+    """Run the history of a seed.
+
+    without   kinds of steps that are left out
+    """
+    rng = random.Random(seed)
+    engine = (ENGINES | {FLOAT_KEYS.name: FLOAT_KEYS})[rng.choices(_ENGINES, (5, 3, 5, 2, 1, 1, 1, 1))[0]]
+    maker = _Maker(rng, engine, without)
+    return engine, [maker.upsert(None), *(maker.any() for _ in range(length - 1))]
+
+
+class _Maker:
+    """Makes steps with all their arguments, not knowing what the table will hold by then."""
+
+    def __init__(self, rng: random.Random, engine: Engine, without: Sequence[str]) -> None:
+        self.rng = rng
+        self.vectors = "deletion-vectors.enabled" in engine.options
+        self.weights = {name: weight for name, weight in _WEIGHTS.items() if name not in without}
+        self.batches: list[tuple[str, int]] = []
+        self.handles = [None, *range(HANDLES), *range(HANDLES)]
+        if rng.random() < _OTHER_PROCESS:
+            self.weights["race"] = 10
+            self.handles += [OTHER_PROCESS] * 4
+
+    def any(self) -> Step:
+        name = self.rng.choices(list(self.weights), list(self.weights.values()))[0]
+        return getattr(self, name)(self._handle()) if hasattr(self, name) else self._plain(name)
+
+    def upsert(self, handle: int | None, overwrite: str | None = None) -> Step:
+        arguments = {"handle": handle, "batch": self._batch(), "content": self.batches[-1][1], "overwrite": overwrite}
+        return self._with_others(Step("upsert", arguments))
+
+    def overwrite(self, handle: int | None) -> Step:
+        return self.upsert(handle, self.rng.choice(["partitions", "table"]))
+
+    def again(self, handle: int | None) -> Step:
+        batch, content = self.rng.choice(self.batches[-4:])
+        if self.rng.random() < 0.3:
+            content = self.rng.randrange(10**6)
+        return Step("upsert", {"handle": handle, "batch": batch, "content": content})
+
+    def stage(self, handle: int | None) -> Step:
+        arguments = {"slot": self.rng.randrange(2), "handle": (handle or 0) % HANDLES, "batch": self._batch()}
+        return Step("stage", arguments | {"content": self.batches[-1][1]})
+
+    def advance(self, handle: int | None) -> Step:
+        step = Step("advance", {"slot": self.rng.randrange(2), "stages": self.rng.choice([1, 2, 3, 4])})
+        return self._with_others(step)
+
+    def rejected(self, handle: int | None) -> Step:
+        arguments = {"handle": handle, "batch": f"bad{self.rng.randrange(10**6)}", "rows": self.rng.randint(1, 3)}
+        return Step("rejected", arguments | {"overwrite": self.rng.choice([None, "partitions", "table"])})
+
+    def compact(self, handle: int | None) -> Step:
+        if self.vectors and self.rng.random() < 0.4:
+            # A delete by vector before it gives it something to do, one in its middle must not come back.
+            step = Step("compact", {"handle": handle, "full": True})
+            return replace(step, inside=(self._plain("delete_by_vector"),), at=self.rng.randrange(_CALLS))
+        return self._with_others(Step("compact", {"handle": handle, "full": self.rng.random() < 0.6}))
+
+    def expire(self, handle: int | None) -> Step:
+        step = Step("expire", {"handle": handle, "retain": self.rng.randint(1, 3)})
+        if self.rng.random() < 0.5:
+            return step
+        return replace(step, inside=(self.tag(None),), at=self.rng.randrange(_CALLS))
+
+    def tag(self, handle: int | None) -> Step:
+        return Step("tag", {"handle": handle, "name": self._tag_name(), "back": self.rng.randrange(4)})
+
+    def untag(self, handle: int | None) -> Step:
+        return Step("untag", {"handle": handle, "name": self._tag_name()})
+
+    def roll_back(self, handle: int | None) -> Step:
+        tag = self._tag_name() if self.rng.random() < 0.3 else None
+        return Step("roll_back", {"handle": handle, "back": self.rng.randint(1, 3), "tag": tag})
+
+    def drop(self, handle: int | None) -> Step:
+        return Step("drop", {"handle": (handle or 0) % HANDLES})
+
+    def clean(self, handle: int | None) -> Step:
+        return Step("clean", {"handle": handle})
+
+    def lookup_files(self, handle: int | None) -> Step:
+        return Step("lookup_files", {"handle": handle})
+
+    def _plain(self, name: str) -> Step:
+        rng = self.rng
+        arguments: dict[str, Callable[[], dict[str, Any]]] = {
+            "delete_by_vector": lambda: {"pick": rng.randrange(20)},
+            "write_on_branch": lambda: {
+                "name": rng.choice("xy"),
+                "batch": f"branch{rng.randrange(10**6)}",
+                "content": rng.randrange(10**6),
+            },
+            "fast_forward": lambda: {"name": rng.choice("xy")},
+            "rescale": lambda: {
+                "bucket": rng.choice([1, 2, 3]),
+                "batch": f"rescale{rng.randrange(10**6)}",
+                "content": rng.randrange(10**6),
+            },
+            "race": lambda: {
+                "batch": self._batch(),
+                "content": self.batches[-1][1],
+                "other": rng.choice(["compact", "expire"]),
+            },
+            "branch": lambda: {"name": rng.choice("xy"), "pick": rng.randrange(3)},
+            "other_bucket_number": lambda: {"batch": f"refused{len(self.batches)}", "content": rng.randrange(10**6)},
+            "threads": lambda: {"threads": rng.choice([2, 16])},
+            "clock": lambda: {"seconds": rng.choice([0.0, -86_400.0, 86_400.0, 3.0])},
+        }
+        return Step(name, arguments[name]() if name in arguments else {})  # fmt: skip
+
+    def _with_others(self, step: Step) -> Step:
+        """Sometimes other programs step in."""
+        if self.rng.random() > 0.4:
+            return step
+        if step.name != "advance" and self.rng.random() < 0.08:
+            back = Step("roll_back", {"handle": None, "back": self.rng.randint(1, 2), "tag": None})
+            return replace(step, inside=(back,), at=self.rng.randrange(_CALLS))
+        others = [self._other() for _ in range(self.rng.randint(1, 2))]
+        return replace(step, inside=tuple(others), at=self.rng.randrange(_CALLS))
+
+    def _other(self) -> Step:
+        rng = self.rng
+        kind = rng.choice(["upsert", "upsert", "compact", "expire", "tag", *["delete_by_vector"] * 6 * self.vectors])
+        if kind == "upsert":
+            arguments = {"handle": None, "batch": self._batch(), "content": self.batches[-1][1]}
+            return Step("upsert", arguments)
+        if kind == "compact":
+            return Step("compact", {"handle": None, "full": rng.random() < 0.6})
+        if kind == "expire":
+            return Step("expire", {"handle": None, "retain": 1})
+        return self.tag(None) if kind == "tag" else self._plain(kind)
+
+    def _handle(self) -> int | None:
+        found: int | None = self.rng.choice(self.handles)
+        return found
+
+    def _batch(self) -> str:
+        self.batches.append((f"b{len(self.batches)}", self.rng.randrange(10**6)))
+        return self.batches[-1][0]
+
+    def _tag_name(self) -> str:
+        return self.rng.choice(["one", "two", "three"])
+
+
+def _memory_folder() -> str | None:
+    """Where a file costs no disk; None where a system has no such folder."""
+    folder = "/dev/shm"
+    return folder if os.access(folder, os.W_OK) else None
+
+
+def failure_of(engine: Engine, steps: Sequence[Step]) -> AssertionError | None:
+    """Run a history in a folder of its own; what went wrong."""
+    folder = Path(tempfile.mkdtemp(prefix="lakeidx-shared-", dir=_memory_folder()))
+    try:
+        Machine(folder, engine).run(steps)
+    except AssertionError as error:
+        return error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def shortest(engine: Engine, steps: Sequence[Step], *, tries: int = 400) -> list[Step]:
+    """Leave out steps, and what happens inside them, as long as the history still fails."""
+    left = list(steps)
+    size = max(1, len(left) // 2)
+    while tries > 0:
+        for start in range(0, len(left), size):
+            shorter = left[:start] + left[start + size :]
+            tries -= 1
+            if shorter and failure_of(engine, shorter) is not None:
+                left = shorter
+                break
+        else:
+            if size == 1:
+                return left
+            size = max(1, size // 2)
+    return left
+
+
+def check_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = ()) -> None:
+    """Run the history of a seed; AssertionError with the shortest part that fails."""
+    engine, steps = history_of(seed, length, without)
+    error = failure_of(engine, steps)
+    if error is None:
+        return
+    if shorten:
+        error = failure_of(engine, shortest(engine, steps)) or error
+    raise AssertionError(f"seed {seed}, {length} steps: {error}") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the histories of a range of seeds; prints those that fail, and how many ran."""
+    parser = argparse.ArgumentParser(description="Run histories of a table that several programs share.")
+    parser.add_argument("--seeds", default="0:100", help="first seed and the one after the last (default 0:100)")
+    parser.add_argument("--steps", type=int, default=18, help="steps of a history (default 18)")
+    parser.add_argument("--stop", action="store_true", help="end at the first history that fails")
+    parser.add_argument("--as-is", action="store_true", help="print failing histories whole")
+    parser.add_argument("--without", default="", help="kinds of steps to leave out, with commas")
+    given = parser.parse_args(arguments)
+    first, _, after = given.seeds.partition(":")
+    failed, ran, started = 0, 0, time.monotonic()
+    for seed in range(int(first), int(after)):
+        ran += 1
+        try:
+            check_seed(seed, given.steps, shorten=not given.as_is, without=given.without.split(","))
+        except AssertionError as error:
+            failed += 1
+            print(f"FAILED {error}\n", flush=True)
+            if given.stop:
+                break
+    print(f"{ran} histories from seed {first}, {failed} failed, {time.monotonic() - started:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Small tables for tests, and the plain dictionary they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakeidx.batch.upsert import BatchResult, make_context, new_batch_id, upsert_table
+from lakeidx.table.handle import TableHandle
+
+SPEC: dict[str, Any] = {
+    "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
+    "primaryKeys": ["p", "k"],
+    "partitionKeys": ["p"],
+    "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "10"},
+}
+
+
+def make_table(
+    folder: object, *, options: Mapping[str, str] | None = None, spec: Mapping[str, Any] = SPEC
+) -> TableHandle:
+    """Make a table of SPEC (p, k, v), with more options."""
+    return TableHandle.create(f"{folder}/wh/d.db/t", {**spec, "options": {**spec["options"], **(options or {})}})
+
+
+def rows(values: Sequence[tuple[int, int, str | None]], kinds: Sequence[str] | None = None) -> pa.Table:
+    """Return the rows (p, k, v) as Arrow, with row kinds when given."""
+    columns = {
+        "p": pa.array([v[0] for v in values], pa.int32()),
+        "k": pa.array([v[1] for v in values], pa.int64()),
+        "v": pa.array([v[2] for v in values], pa.string()),
+    }
+    if kinds is not None:
+        columns["_kind"] = pa.array(list(kinds), pa.string())
+    return pa.table(columns)
+
+
+def upsert(
+    table: TableHandle,
+    values: Sequence[tuple[int, int, str | None]],
+    kinds: Sequence[str] | None = None,
+    *,
+    batch_id: str | None = None,
+    overwrite: str | None = None,
+) -> BatchResult:
+    """Upsert rows as one batch."""
+    context = make_context(table.metadata, batch_id or new_batch_id(), overwrite=overwrite)
+    return upsert_table(context, rows(values, kinds))
+
+
+def content(table: TableHandle, **state: Any) -> dict[tuple[int, int], str | None]:
+    """Return all rows as (p, k) -> v; AssertionError when a key comes twice."""
+    found = table.scan(**state).to_arrow().to_pylist()
+    out = {(r["p"], r["k"]): r["v"] for r in found}
+    assert len(out) == len(found), "a key came twice"
+    return out

@@ -1,0 +1,122 @@
+"""No dead doors: what has a public name is used by the product, is described to users, or is listed here with what it is for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+from tests.arch.test_layers import MODULES, ROOT, parsed
+
+#: Public names that only tests use, with what for; the test that uses each is looked for.
+FOR_TESTS = {
+    "lakeidx.codec.hudi.hashes:java_order_key": "scalar twin of java_order",
+    "lakeidx.codec.hudi.hashes:md5_routing_hash": "scalar twin of md5_routing_hash_many",
+    "lakeidx.codec.hudi.murmur:bloom_positions": "scalar twin of the filter's kernels",
+    "lakeidx.codec.rows.compacted_row:compare_compacted": "scalar twin of the order of lookup keys",
+    "lakeidx.format.consumer:encode_consumer": "the other half of a file that readers leave and lakeidx reads",
+    "lakeidx.format.lookup.hash_store:plain_page_sizes": "how Java's store cuts a file whose pages are not packed",
+    "lakeidx.format.lookup.hash_store:walk_pages": "how Java's store packs its pages, one after another",
+    "lakeidx.format.statistics:encode_statistics": "the other half of a file that Paimon's ANALYZE writes and lakeidx reads",
+    "lakeidx.key_index.bucket.consistent_hashing:node_of": "scalar twin of node_positions",
+    "lakeidx.key_index.bucket.consistent_hashing:ring_place": "scalar twin of ring_places",
+    "lakeidx.lookup.bloom:BloomFilter.might_contain": "scalar twin of might_contain_many",
+    "lakeidx.lookup.keys.order:KeyOrder.unsigned_bytes": "the order of stores whose keys are no rows",
+}  # fmt: skip
+#: Public names that libraries or users call and no page describes, with who.
+FOR_OTHERS = {
+    "lakeidx.predicate.builder:Column.is_not_null": "users, who write predicates",
+    "lakeidx.predicate.builder:Column.not_in": "users, who write predicates",
+    "lakeidx.storage.base:WriteOnly.seekable": "pyarrow asks the files that it writes to",
+}
+
+
+def public(tree: ast.Module) -> Iterator[str]:
+    """Functions, classes and constants of a module, and methods of its classes.
+
+    Methods of classes with a base from elsewhere are left out: a library calls those.
+    """
+    for node in tree.body:
+        for name in _names(node):
+            if not name.startswith("_"):
+                yield name
+        if isinstance(node, ast.ClassDef) and not _has_a_base_from_elsewhere(node):
+            methods = (m.name for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef)))
+            yield from (f"{node.name}.{m}" for m in methods if not m.startswith("_"))
+
+
+def _names(node: ast.stmt) -> list[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [t.id for t in targets if isinstance(t, ast.Name)]
+
+
+def _has_a_base_from_elsewhere(node: ast.ClassDef) -> bool:
+    bases = {ast.unparse(b).split("[")[0] for b in node.bases}
+    return bool(bases - _classes() - {"Protocol", "Generic", "Enum", "IntEnum", "StrEnum"})
+
+
+@cache
+def _classes() -> frozenset[str]:
+    trees = [parsed(file) for file in MODULES.values()]
+    return frozenset(n.name for t in trees for n in ast.walk(t) if isinstance(n, ast.ClassDef))
+
+
+def named(tree: ast.Module) -> Counter[str]:
+    """How often code names what: as a name, an attribute, an import, a keyword or a text (of `getattr` and lazy imports)."""
+    out: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            out[node.id] += 1
+        elif isinstance(node, ast.Attribute):
+            out[node.attr] += 1
+        elif isinstance(node, ast.ImportFrom):
+            out.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.keyword) and node.arg:
+            out[node.arg] += 1
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            out.update(re.findall(r"\w+", node.value) if re.fullmatch(r"[\w.:]+", node.value) else ())
+    return out
+
+
+@cache
+def _used() -> Counter[str]:
+    return sum((named(parsed(file)) for file in MODULES.values()), Counter())
+
+
+@cache
+def _described() -> frozenset[str]:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    return frozenset(word for page in pages for word in re.findall(r"\w+", page.read_text(encoding="utf-8")))
+
+
+def _dead() -> set[str]:
+    """Public names that the product defines and never names, and that no page describes."""
+    # The test kit is for tests.
+    own = {module: file for module, file in MODULES.items() if not module.startswith("lakeidx.testing")}
+    found = {(module, name) for module, file in own.items() for name in public(parsed(file))}
+    last = {(module, name): name.rsplit(".", 1)[-1] for module, name in found}
+    return {f"{m}:{n}" for (m, n), word in last.items() if not _used()[word] and word not in _described()}
+
+
+def test_every_public_name_is_used_described_or_there_for_tests() -> None:
+    assert not sorted(_dead() - set(FOR_TESTS) - set(FOR_OTHERS))
+
+
+def test_names_that_are_there_for_tests_are_used_by_them_and_by_nobody_else() -> None:
+    assert not sorted({*FOR_TESTS, *FOR_OTHERS} - _dead()), "used or gone by now: take it out of the lists"
+    tests = [ast.parse(f.read_text(encoding="utf-8")) for f in sorted((ROOT / "tests").rglob("test_*.py"))]
+    words = sum((named(t) for t in tests), Counter())
+    assert not [n for n in FOR_TESTS if not words[n.rpartition(":")[2].rsplit(".", 1)[-1]]]
+
+
+def test_the_rule_sees_what_it_is_about() -> None:
+    tree = ast.parse(
+        "X = 1\ndef f(): pass\nclass A:\n    def g(self): pass\nclass B(io.RawIOBase):\n    def h(self): pass"
+    )
+    assert list(public(tree)) == ["X", "f", "A", "A.g", "B"]
+    assert not named(tree)["g"]
+    assert named(ast.parse("a.g()"))["g"] == 1

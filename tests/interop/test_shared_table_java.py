@@ -1,0 +1,103 @@
+"""A sample of the histories of a shared table with Java in them: it deletes by deletion vector, writes and compacts between any
+two steps and in the middle of others, and reads what the model says at the end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeidx.testing.shared_table.machine import Machine
+from lakeidx.testing.shared_table.model import Effect
+from lakeidx.testing.shared_table.programs import Step, records_of
+from lakeidx.testing.shared_table.runs import history_of
+from lakeidx.testing.table_history import Engine, State
+from tests.java_paimon import JavaPaimon, require_java_paimon
+
+pytestmark = pytest.mark.interop
+
+HISTORIES = 12
+#: Java's words for these keys and their order in a JSON file are no subject of this test.
+_LEFT_OUT = ("float-keys",)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _witness() -> None:
+    require_java_paimon()
+
+
+class JavaToo(Machine):
+    """The machine, with Java for the other programs."""
+
+    def __init__(self, folder: Path, engine: Engine) -> None:
+        super().__init__(folder, engine)
+        self.java = JavaPaimon(str(folder / "wh"), "d.t")
+        self.file = folder / "rows.jsonl"
+        self.by_java = 0
+
+    def _step_delete_by_vector(self, step: Step, pick: int) -> None:
+        """Delete a row: Java's writer compacts the new file away at once, which marks the row in its old one."""
+        keys = sorted(self.model.newest.visible)
+        if "deletion-vectors.enabled" in self.engine.options and keys:
+            key = keys[pick % len(keys)]
+            self._java_writes([(*key, (None, None, None, None), "-D")])
+
+    def _step_java_write(self, step: Step, content: int) -> None:
+        self._java_writes(records_of(content, self.engine))
+
+    def _step_java_compact(self, step: Step) -> None:
+        if self.model.lineage:
+            self.java.run("compact")
+            self.by_java += 1
+            self.model.observe(Effect("compaction by Java"))
+
+    def _java_writes(self, records: Sequence[Any]) -> None:
+        self.by_java += 1
+        names = ("text", "n", "m", "s")
+        rows = [
+            {"p": str(p), "k": str(k), "_kind": kind}
+            | {n: None if v is None else str(v) for n, v in zip(names, values, strict=True)}
+            for p, k, values, kind in records
+        ]
+        self.java.write(rows, self.file)
+        self.model.observe(Effect("batch by Java", f"java{self.by_java}", list(records), disturbed=True))
+        # Which of the rows Java's own compaction has taken up is known now, and not after the next batch.
+        self._check_newest()
+
+    def check_java(self) -> None:
+        """Java sees what the model says."""
+        if not self.model.lineage:
+            return
+        seen: State = {(r["p"], r["k"]): (r["text"], r["n"], r["m"], r["s"]) for r in self.java.json("read")}
+        assert seen == self.model.newest.visible
+
+
+def with_java(seed: int) -> tuple[Engine, list[Step]]:
+    """Run the history of a seed, with steps of Java between its own."""
+    engine, steps = history_of(seed, 14)
+    rng = random.Random(seed)
+    out: list[Step] = []
+    for step in steps:
+        out.append(step)
+        if rng.random() < 0.25:
+            out.append(
+                Step("java_write", {"content": rng.randrange(10**6)}) if rng.random() < 0.6 else Step("java_compact")
+            )
+    return engine, out
+
+
+def seeds() -> list[int]:
+    """First seeds whose engine takes part."""
+    return [s for s in range(100) if history_of(s, 1)[0].name not in _LEFT_OUT][:HISTORIES]
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_java_takes_part_and_confirms(seed: int, tmp_path: Path) -> None:
+    engine, steps = with_java(seed)
+    machine = JavaToo(tmp_path, engine)
+    machine.run(steps)
+    machine.check_java()

@@ -1,0 +1,108 @@
+"""The sdist and the wheel: built as `make dist` does, installed into an environment that has nothing, and used."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import lakeidx
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one sdist and the wheel that was built from it."""
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def sources() -> set[str]:
+    """Files of the packages, as the wheel must have them."""
+    packages = ("lakeidx", "jobs", "dagster_project")
+    files = (f for p in packages for f in (ROOT / p).rglob("*") if f.suffix == ".py" or f.name == "py.typed")
+    return {str(f.relative_to(ROOT)) for f in files}
+
+
+def test_the_wheel_holds_every_module_and_nothing_else(dist: Path) -> None:
+    with zipfile.ZipFile(next(dist.glob("*.whl"))) as wheel:
+        names = set(wheel.namelist())
+    info = f"lakeidx-{lakeidx.__version__}.dist-info/"
+    assert {n for n in names if not n.startswith(info)} == sources()
+    assert {info + "licenses/LICENSE", info + "licenses/NOTICE"} <= names
+
+
+def test_the_sdist_is_the_source_tree(dist: Path) -> None:
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = [
+        "Makefile",
+        "LICENSE",
+        "requirements.lock",
+        "docs/design.md",
+        "deploy/Containerfile",
+        "pipelines/flights.yaml",
+    ]
+    assert sources() | set(wanted) | {"tests/packaging/test_distribution.py"} <= names
+    assert not [n for n in names if "__pycache__" in n or n.startswith((".work", ".venv"))]
+
+
+def bare_environment() -> dict[str, str]:
+    """Environment variables without those by which the source tree or this environment's packages could help out."""
+    return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+
+
+@pytest.fixture(scope="module")
+def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command `lakeidx` of a fresh environment that holds the wheel and what it depends on, no extra."""
+    home = tmp_path_factory.mktemp("environment") / "venv"
+    venv.create(home, with_pip=False)
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "--quiet", "--no-compile"]
+    environment = bare_environment()
+    # A machine without a package index cannot fill an empty environment; everything else that fails is a failure.
+    probe = subprocess.run([*pip, "--no-deps", "tenacity"], env=environment, capture_output=True, check=False)
+    if probe.returncode:
+        pytest.skip("no package index: an empty environment cannot be filled")
+    wheel = str(next(dist.glob("*.whl")))
+    command = [*pip, "-c", str(ROOT / "requirements.lock"), wheel]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return home / "bin/lakeidx"
+
+
+def test_an_empty_environment_can_use_the_wheel(installed: Path, tmp_path: Path) -> None:
+    environment = bare_environment()
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [str(installed), *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    schema = {
+        "fields": [{"name": "id", "type": "BIGINT"}, {"name": "name", "type": "STRING"}],
+        "primaryKeys": ["id"],
+        "options": {"bucket": "-1"},
+    }
+    (tmp_path / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    (tmp_path / "first.jsonl").write_text('{"id": 1, "name": "Ada"}\n{"id": 2, "name": "Alan"}\n', encoding="utf-8")
+    (tmp_path / "second.jsonl").write_text('{"id": 2, "name": "Grace"}\n', encoding="utf-8")
+    assert run("--version").split() == ["lakeidx", lakeidx.__version__]
+    run("table", "create", "lake/db.db/users", "--schema", "schema.json")
+    run("upsert", "lake/db.db/users", "first.jsonl")
+    run("upsert", "lake/db.db/users", "second.jsonl")
+    rows = [json.loads(line) for line in run("scan", "lake/db.db/users", "--format", "jsonl").splitlines()]
+    assert sorted(rows, key=lambda row: row["id"]) == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Grace"}]

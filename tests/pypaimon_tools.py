@@ -1,0 +1,73 @@
+"""The third witness: pypaimon 2.1, in an environment of its own (it wants an older Arrow than lakeidx)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.java_tools import CACHE, alone
+
+VERSION = "2.1.0"
+PROGRAM = Path(__file__).resolve().parent / "pypaimon_program.py"
+
+
+def pypaimon_python() -> Path:
+    """The interpreter of an environment with pypaimon, made once; skips, visibly, where it cannot be installed."""
+    place = CACHE / f"pypaimon-{VERSION}-py{sys.version_info.major}.{sys.version_info.minor}"
+    python = place / "bin" / "python"
+    with alone():
+        if not (place / "ready").exists():
+            venv.create(place, with_pip=True, clear=True)
+            command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"pypaimon=={VERSION}"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)  # type: ignore[arg-type]
+            if done.returncode != 0:
+                pytest.skip(f"pypaimon {VERSION} cannot be installed: {done.stderr.strip().splitlines()[-1]}")
+            (place / "ready").touch()
+    return python
+
+
+class PyPaimon:
+    """Commands on tables of a warehouse, in one process that stays."""
+
+    def __init__(self, warehouse: Path) -> None:
+        self.warehouse = str(warehouse)
+        command = [str(pypaimon_python()), str(PROGRAM)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+    def create(self, table: str, spec: Mapping[str, Any]) -> None:
+        """Make a table."""
+        self._call(table, "create", spec=spec)
+
+    def read(self, table: str) -> list[dict[str, Any]]:
+        """All rows."""
+        return list(self._call(table, "read"))
+
+    def write(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Upsert rows."""
+        self._call(table, "write", rows=rows)
+
+    def _call(self, table: str, what: str, **more: Any) -> Any:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps({"warehouse": self.warehouse, "table": table, "do": what, **more}) + "\n")
+        stdin.flush()
+        line = stdout.readline()
+        assert line, "pypaimon died"
+        answer = json.loads(line)
+        assert "error" not in answer, f"pypaimon {what}: {answer['error']}"
+        return answer["out"]

@@ -1,0 +1,244 @@
+"""A batch id whose rows were rolled back, or whose table was created again, did nothing and said success; so did other content."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import lakeidx
+from lakeidx.batch.artifacts import BatchFiles, CommitReport
+from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.commit import STALE_WRITE_MS
+from lakeidx.batch.stages.index_write import run_index_write
+from lakeidx.batch.stages.ingest import stage_table
+from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
+from lakeidx.cli.main import app
+from lakeidx.errors import InvalidInputError
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.rollback import roll_back_table
+from lakeidx.maintenance.staging_cleanup import clean_staging
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.rollback import roll_back
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.small_tables import SPEC, content, make_table, rows, upsert
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableHandle:
+    made = make_table(tmp_path)
+    upsert(made, [(1, 0, "first")], batch_id="first")
+    return made
+
+
+def landing(folder: Path, name: str, *lines: str) -> str:
+    path = folder / name
+    path.write_text("\n".join(("p,k,v", *lines)) + "\n")
+    return str(path)
+
+
+def load(table: TableHandle, batch_id: str, *files: str) -> tuple[bool, tuple[int, ...]]:
+    """Load files as another process does: (already, snapshots)."""
+    context = make_context(TableHandle.open(table.uri).metadata, batch_id)
+    result = upsert_files(context, list(files))
+    return result.already, result.commit.snapshot_ids
+
+
+@pytest.mark.parametrize("by_lakeidx", [True, False], ids=["lakeidx rolls back", "another program does"])
+@pytest.mark.parametrize("mended", [True, False])
+def test_a_batch_that_was_rolled_back_runs_anew(
+    table: TableHandle, tmp_path: Path, by_lakeidx: bool, mended: bool
+) -> None:
+    bad = landing(tmp_path, "day.csv", "1,1,bad")
+    assert load(table, "day", bad) == (False, (2,))
+    assert load(table, "day", bad) == (True, (2,))
+    other = TableHandle.open(table.uri)
+    (roll_back_table if by_lakeidx else roll_back)(other.metadata, other.schema, snapshot_id=1)
+    file = landing(tmp_path, "day.csv", "1,1,good") if mended else bad
+    assert load(table, "day", file) == (False, (2,))
+    expected = {(1, 0): "first", (1, 1): "good" if mended else "bad"}
+    assert content(TableHandle.open(table.uri)) == expected
+    assert load(table, "day", file) == (True, (2,))
+    assert content(TableHandle.open(table.uri)) == expected
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+@pytest.mark.parametrize(("first", "second"), [(None, "table"), ("table", None), ("partitions", "table")])
+def test_one_id_in_two_modes_is_refused(
+    table: TableHandle, first: str | None, second: str | None, cleaned: bool
+) -> None:
+    """An upsert that came after an overwrite of the same rows under its id said success, and so did the reverse."""
+    same = rows([(1, 1, "row")])
+    upsert_table(make_context(table.metadata, "day", overwrite=first), same)
+    if cleaned:
+        clean_staging(table.metadata, now_ms=int(time.time() * 1000) + 86_400_000)
+    expected = content(TableHandle.open(table.uri))
+    with pytest.raises(InvalidInputError, match=f"'day' ran in mode {first or 'upsert'}, .* mode {second or 'upsert'}"):
+        upsert_table(make_context(table.metadata, "day", overwrite=second), same)
+    assert content(TableHandle.open(table.uri)) == expected
+    assert upsert_table(make_context(table.metadata, "day", overwrite=first), same).already
+
+
+def test_rows_are_compared_after_a_schema_change(table: TableHandle) -> None:
+    """Other rows of the same number were taken for those of the batch once the table had got a column."""
+    batch = rows([(1, 1, "row")])
+    upsert_table(make_context(table.metadata, "day"), batch)
+    lakeidx.Table.open(table.uri).alter(add={"w": "INT"})
+    for other in (rows([(1, 1, "other")]), batch.append_column("w", pa.array([7], pa.int32()))):
+        with pytest.raises(InvalidInputError, match=r"batch 'day' was ingested with other content"):
+            upsert_table(make_context(TableHandle.open(table.uri).metadata, "day"), other)
+    assert upsert_table(make_context(TableHandle.open(table.uri).metadata, "day"), batch).already
+    assert TableHandle.open(table.uri).scan(columns=["v"]).to_arrow().column("v").to_pylist() == ["first", "row"]
+
+
+def test_a_rollback_is_known_after_the_ids_were_used_and_expired(table: TableHandle, tmp_path: Path) -> None:
+    file = landing(tmp_path, "day.csv", "1,1,row")
+    load(table, "day", file)
+    roll_back_table(table.metadata, table.schema, snapshot_id=1)
+    for k in range(4):
+        upsert(table, [(1, 10 + k, "later")])
+    retention = Retention(num_min=1, num_max=1, time_ms=0)
+    expire_table(table.metadata, table.schema, now_ms=4_000_000_000_000, retention=retention)
+    assert table.metadata.snapshot_ids() == [5]
+    assert load(table, "day", file) == (False, (6,))
+    assert content(table)[1, 1] == "row"
+
+
+def test_a_batch_whose_snapshot_expired_still_counts(table: TableHandle, tmp_path: Path) -> None:
+    file = landing(tmp_path, "day.csv", "1,1,row")
+    load(table, "day", file)
+    upsert(table, [(1, 1, "newer")])
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    retention = Retention(num_min=1, num_max=1, time_ms=0)
+    expire_table(table.metadata, table.schema, now_ms=4_000_000_000_000, retention=retention)
+    assert load(table, "day", file) == (True, (2,))
+    assert content(table)[1, 1] == "newer"
+
+
+def test_a_batch_of_a_dropped_table_runs_anew(table: TableHandle, tmp_path: Path) -> None:
+    file = landing(tmp_path, "day.csv", "1,1,row")
+    load(table, "day", file)
+    for _ in range(2):
+        shutil.rmtree(table.uri)
+        time.sleep(0.002)
+        TableHandle.create(table.uri, SPEC)
+        assert load(table, "day", file) == (False, (1,))
+        assert load(table, "day", file) == (True, (1,))
+        assert content(TableHandle.open(table.uri)) == {(1, 1): "row"}
+
+
+def test_a_batch_that_was_staged_for_a_dropped_table_runs_anew(table: TableHandle) -> None:
+    context = make_context(table.metadata, "b")
+    stage_table(context.files, table.schema, rows([(1, 1, "old")]), table_id=table.metadata.table_id)
+    run_bucket_assignment(context, 1)
+    run_index_write(context, 1)
+    shutil.rmtree(table.uri)
+    new = TableHandle.create(table.uri, {**SPEC, "comment": "again"})
+    upsert_table(make_context(new.metadata, "b"), rows([(1, 2, "new")]))
+    assert content(new) == {(1, 2): "new"}
+
+
+def test_other_content_is_refused(table: TableHandle, tmp_path: Path) -> None:
+    one = landing(tmp_path, "a.csv", "1,1,a")
+    load(table, "day", one)
+    for other in (
+        [landing(tmp_path, "b.csv", "1,1,b")],
+        [landing(tmp_path, "c.csv", "1,1,longer")],
+        [one, one],
+        [landing(tmp_path, "a.csv", "1,1,c")],
+    ):
+        before = content(TableHandle.open(table.uri))
+        with pytest.raises(
+            InvalidInputError, match=r"batch 'day' was ingested with other content .* a batch id of its own"
+        ):
+            load(table, "day", *other)
+        assert content(TableHandle.open(table.uri)) == before
+
+
+def test_the_same_content_is_known_by_its_bytes(table: TableHandle, tmp_path: Path) -> None:
+    one = landing(tmp_path, "a.csv", "1,1,a")
+    load(table, "day", one)
+    os.utime(one, (1, 1))
+    assert load(table, "day", one) == (True, (2,))
+    assert load(table, "day", landing(tmp_path, "copy.csv", "1,1,a")) == (True, (2,))
+    Path(one).unlink()
+    assert load(table, "day", one) == (True, (2,))
+
+
+def test_other_rows_are_refused(table: TableHandle) -> None:
+    def again(values: list[tuple[int, int, str | None]]) -> bool:
+        return upsert(TableHandle.open(table.uri), values, batch_id="day").already
+
+    values: list[tuple[int, int, str | None]] = [(1, 1, "a"), (1, 2, None)]
+    assert not again(values)
+    assert again(values)
+    for other in ([(1, 1, "a")], [(1, 1, "a"), (1, 2, "b")], [(1, 2, None), (1, 1, "a")]):
+        with pytest.raises(InvalidInputError, match="other content"):
+            again(other)  # type: ignore[arg-type]
+
+
+def test_rows_are_the_same_in_other_chunks(table: TableHandle) -> None:
+    import pyarrow as pa
+
+    values = rows([(1, k, f"{k}") for k in range(100)])
+    upsert_table(make_context(table.metadata, "day"), values)
+    pieces = pa.concat_tables([values.slice(0, 30), values.slice(30)])
+    assert upsert_table(make_context(table.metadata, "day"), pieces).already
+
+
+def test_the_command_line_says_already(table: TableHandle, tmp_path: Path) -> None:
+    file = landing(tmp_path, "a.csv", "1,1,a")
+    for already in (False, True):
+        outcome = CliRunner().invoke(app, ["upsert", table.uri, file, "--batch-id", "day", "--no-progress"])
+        assert outcome.exit_code == 0
+        assert json.loads(outcome.stdout.splitlines()[-1])["already"] is already
+
+
+def test_superseded_runs_are_cleaned_and_stay_superseded(table: TableHandle, tmp_path: Path) -> None:
+    file = landing(tmp_path, "day.csv", "1,1,bad")
+    load(table, "day", file)
+    roll_back_table(table.metadata, table.schema, snapshot_id=1)
+    load(table, "day", file)
+    later = int(time.time() * 1000) + 30 * 86_400_000
+    clean_staging(table.metadata, now_ms=later)
+    files = BatchFiles(table.store, table.paths, "day")
+    assert files.run == 2
+    assert files.read(CommitReport) is not None
+    assert sorted(p.name for p in Path(files.directory).iterdir() if p.is_file()) == ["superseded-1.json"]
+    assert load(table, "day", file) == (True, (2,))
+
+
+def test_a_batch_whose_files_another_cleaner_removed_is_planned_again(table: TableHandle) -> None:
+    context = make_context(table.metadata, "b")
+    stage_table(context.files, table.schema, rows([(1, 1, "row")]), table_id=table.metadata.table_id)
+    run_bucket_assignment(context, 1)
+    before = set(Path(table.uri).rglob("data-*"))
+    run_index_write(context, 1)
+    for k in range(3):
+        upsert(table, [(1, 10 + k, "later")])
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    retention = Retention(num_min=1, num_max=1, time_ms=0)
+    expire_table(table.metadata, table.schema, now_ms=4_000_000_000_000, retention=retention)
+    live = {p.name for p in before}
+    (mine,) = (p for p in Path(table.uri).rglob("data-*") if p.name not in live and _rows_of(p) == 1)
+    mine.unlink()
+    old = time.time() - STALE_WRITE_MS / 1000 - 60
+    for report in Path(context.files.root).glob("*.json"):
+        os.utime(report, (old, old))
+    result = upsert(TableHandle.open(table.uri), [(1, 1, "row")], batch_id="b")
+    assert not result.already
+    assert content(TableHandle.open(table.uri))[1, 1] == "row"
+
+
+def _rows_of(path: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.ParquetFile(path).metadata.num_rows)

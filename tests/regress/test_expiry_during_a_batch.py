@@ -1,0 +1,44 @@
+"""A batch failed with 'no such file' when the snapshot that it was first assigned on expired meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeidx.errors import NotFoundError
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.handle import TableHandle
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.small_tables import content, make_table, upsert
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableHandle:
+    made = make_table(tmp_path, options={"snapshot.num-retained.min": "1"})
+    upsert(made, [(1, 1, "first")])
+    return made
+
+
+def write_and_expire(table: TableHandle) -> None:
+    other = TableHandle.open(table.uri)
+    upsert(other, [(1, 2, "other")])
+    retention = Retention(num_min=1, num_max=1, time_ms=0)
+    expire_table(other.metadata, other.schema, now_ms=4_000_000_000_000, retention=retention)
+
+
+@pytest.mark.parametrize("call", range(3))
+def test_it_is_assigned_on_the_newer_one(table: TableHandle, call: int) -> None:
+    store = FaultStore(table.store)
+    fault = store.fail("get", "/manifest/", act=lambda *_: write_and_expire(table), skip=call)
+    upsert(TableHandle(store, table.paths), [(1, 1, "second"), (1, 3, "new")])
+    assert fault.hits == 1
+    assert content(table) == {(1, 1): "second", (1, 2): "other", (1, 3): "new"}
+
+
+def test_a_file_that_stays_away_is_an_error(table: TableHandle) -> None:
+    for manifest in Path(table.uri).glob("manifest/manifest-*"):
+        manifest.unlink()
+    with pytest.raises(NotFoundError, match="no such file"):
+        upsert(TableHandle.open(table.uri), [(1, 1, "second")])

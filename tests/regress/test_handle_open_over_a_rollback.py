@@ -1,0 +1,188 @@
+"""A handle that stayed open over a rollback, or over a drop and re-creation, answered old rows and damaged the table."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakeidx.errors import NotFoundError, TableReplacedError
+from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.lookup_store import run_lookup_store
+from lakeidx.maintenance.rollback import roll_back_table
+from lakeidx.maintenance.staging_cleanup import clean_orphans
+from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.commit.commit_changes import commit_changes
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.small_tables import SPEC, content, make_table, rows, upsert
+
+
+def other_process(table: TableHandle) -> TableHandle:
+    """The table as another process holds it."""
+    return TableHandle.open(table.uri)
+
+
+def roll_back(table: TableHandle, snapshot_id: int) -> None:
+    """Roll back as the command line does: in a process of its own."""
+    other = other_process(table)
+    roll_back_table(other.metadata, other.schema, snapshot_id=snapshot_id)
+
+
+@pytest.fixture(params=["dynamic", "fixed"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> TableHandle:
+    made = make_table(tmp_path, options={} if request.param == "dynamic" else {"bucket": "2"})
+    upsert(made, [(1, 1, "one")])
+    upsert(made, [(1, 2, "two, rolled back")])
+    return made
+
+
+def test_upsert_after_a_rollback_of_somebody_else(table: TableHandle) -> None:
+    assert content(table) == {(1, 1): "one", (1, 2): "two, rolled back"}
+    roll_back(table, 1)
+    upsert(other_process(table), [(1, 3, "three")])
+    upsert(table, [(1, 4, "four")])
+    expected = {(1, 1): "one", (1, 3): "three", (1, 4): "four"}
+    assert content(table) == content(other_process(table)) == expected
+    assert [s.id for s in table.metadata.snapshots()] == [1, 2, 3]
+
+
+def test_scan_and_time_travel_after_a_rollback(table: TableHandle) -> None:
+    assert len(content(table, snapshot=2)) == 2
+    roll_back(table, 1)
+    assert content(table) == {(1, 1): "one"}
+    with pytest.raises(NotFoundError, match="snapshot 2 does not exist"):
+        content(table, snapshot=2)
+    upsert(other_process(table), [(1, 3, "three")])
+    assert content(table, snapshot=2) == content(table) == {(1, 1): "one", (1, 3): "three"}
+
+
+@pytest.mark.parametrize("lookup_files", [True, False])
+def test_lookup_answers_the_new_state(table: TableHandle, lookup_files: bool) -> None:
+    if lookup_files:
+        run_lookup_store(table.metadata, LocalRunner(1))
+    lookup = TableLookup(table.metadata)
+    keys = rows([(1, 2, None), (1, 3, None)]).select(["p", "k"])
+    assert lookup.lookup(keys).found.tolist() == [True, False]
+    roll_back(table, 1)
+    upsert(other_process(table), [(1, 3, "three")])
+    answer = lookup.lookup(keys)
+    assert answer.found.tolist() == [False, True]
+    assert answer.rows.column("v").to_pylist() == [None, "three"]
+
+
+def test_snapshots_in_the_middle_are_not_believed(table: TableHandle) -> None:
+    upsert(table, [(1, 5, "five")])
+    before = {s.id: s.identity for s in table.metadata.snapshots()}
+    roll_back(table, 1)
+    other = other_process(table)
+    for k in range(3):
+        upsert(other, [(1, 10 + k, "new")])
+    after = {s.id: s.identity for s in table.metadata.snapshots()}
+    assert after == {s.id: s.identity for s in other.metadata.snapshots()}
+    assert before[1] == after[1]
+    assert before[2] != after[2]
+
+
+def test_a_commit_that_a_rollback_overtakes_is_made_again(table: TableHandle) -> None:
+    store = FaultStore(table.store)
+    mine = TableHandle(store, table.paths)
+    store.fail("put_if_absent", "snapshot-3", act=lambda verb, path: roll_back(table, 1))
+    upsert(mine, [(1, 4, "four")])
+    assert content(other_process(table)) == {(1, 1): "one", (1, 4): "four"}
+    assert [s.id for s in other_process(table).metadata.snapshots()] == [1, 2]
+
+
+def test_a_commit_that_a_rollback_and_other_commits_overtake(table: TableHandle) -> None:
+    def roll_back_and_write(verb: str, path: str) -> None:
+        roll_back(table, 1)
+        upsert(other_process(table), [(1, 3, "three")])
+
+    store = FaultStore(table.store)
+    mine = TableHandle(store, table.paths)
+    store.fail("put_if_absent", "snapshot-3", act=roll_back_and_write)
+    upsert(mine, [(1, 4, "four")])
+    assert content(other_process(table)) == {(1, 1): "one", (1, 3): "three", (1, 4): "four"}
+
+
+@pytest.mark.parametrize("write", [lambda t: upsert(t, [(1, 4, "four")]),
+                                   lambda t: run_compaction(t.metadata, LocalRunner(1), full=True, sleep=lambda _: None)],
+                         ids=["batch", "compaction"])  # fmt: skip
+def test_a_commit_whose_files_a_rollback_took_writes_them_anew(
+    table: TableHandle, write: Callable[[TableHandle], object]
+) -> None:
+    """The rollback came after the snapshot was put and before its writer had looked back."""
+    store = FaultStore(table.store)
+    fault = store.fail("put_if_absent", "snapshot-3", when="after", act=lambda *_: roll_back(table, 1))
+    write(TableHandle(store, table.paths))
+    assert fault.hits == 1
+    assert content(other_process(table)).items() >= {(1, 1): "one"}.items()
+
+
+def replace_table(table: TableHandle) -> TableHandle:
+    """Drop the table as SQL engines do, and create it again."""
+    shutil.rmtree(table.uri)
+    return TableHandle.create(table.uri, {**SPEC, "comment": "again"})
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda t: t.scan().to_arrow(),
+        lambda t: t.scan(snapshot=1).to_arrow(),
+        lambda t: t.schema,
+        lambda t: t.snapshot,
+        lambda t: upsert(t, [(1, 4, "four")]),
+        lambda t: commit_changes(t.metadata, CommitRequest(commit_user="u", changes=TableChanges())),
+        lambda t: clean_orphans(t.metadata, now_ms=4_000_000_000_000, older_than_ms=0, dry_run=False),
+    ],
+    ids=["scan", "time travel", "schema", "snapshot", "upsert", "commit", "clean"],
+)
+@pytest.mark.parametrize("written", [True, False])
+def test_a_handle_of_a_dropped_table_stops(tmp_path: Path, use: Callable[[TableHandle], object], written: bool) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 1, "one")])
+    if not written:
+        content(table)
+    new = replace_table(table)
+    if written:
+        upsert(new, [(1, 9, "new")])
+    files = sorted(p for p in Path(table.uri).rglob("*") if p.is_file())
+    with pytest.raises(TableReplacedError, match="open it again"):
+        use(table)
+    assert sorted(p for p in Path(table.uri).rglob("*") if p.is_file()) == files
+    assert content(TableHandle.open(table.uri)) == ({(1, 9): "new"} if written else {})
+    assert content(TableHandle(table.store, table.paths)) == ({(1, 9): "new"} if written else {})
+
+
+def test_a_handle_that_travels_to_a_task_keeps_its_table(table: TableHandle) -> None:
+    content(table)
+    metadata = pickle.loads(pickle.dumps(table.metadata))
+    replace_table(table)
+    with pytest.raises(TableReplacedError):
+        metadata.latest_schema()
+    assert metadata.reopened().latest_schema().comment == "again"
+
+
+def test_a_dropped_table_is_not_taken_for_a_wrong_path(table: TableHandle) -> None:
+    content(table)
+    shutil.rmtree(table.uri)
+    with pytest.raises(TableReplacedError, match="was dropped"):
+        table.scan()
+    with pytest.raises(NotFoundError, match="not a Paimon table"):
+        TableHandle.open(table.uri)
+
+
+def test_a_lookup_over_a_dropped_table_stops(table: TableHandle) -> None:
+    lookup = TableLookup(table.metadata)
+    keys = pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([1], pa.int64())})
+    assert lookup.lookup(keys).found.tolist() == [True]
+    upsert(replace_table(table), [(1, 2, "new")])
+    with pytest.raises(TableReplacedError):
+        lookup.lookup(keys)

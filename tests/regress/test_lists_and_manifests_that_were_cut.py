@@ -1,0 +1,67 @@
+"""A manifest list cut at a block, or another one in its place, read as a table with fewer rows: Avro cannot tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakeidx.codec.containers.avro import MAGIC, SYNC_SIZE
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.handle import TableHandle
+from lakeidx.testing.small_tables import content, make_table, upsert
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableHandle:
+    table = make_table(tmp_path)
+    upsert(table, [(1, k, "row") for k in range(3)])
+    return table
+
+
+def newest(table: TableHandle) -> Snapshot:
+    snapshot = table.metadata.latest_snapshot()
+    assert snapshot is not None
+    return snapshot
+
+
+def without_blocks(data: bytes) -> bytes:
+    """Cut an Avro file after its header; its sync marker is the last thing in it."""
+    assert data.startswith(MAGIC)
+    return data[: data.index(data[-SYNC_SIZE:]) + SYNC_SIZE]
+
+
+def change(path: str, how: Callable[[bytes], bytes]) -> None:
+    Path(path).write_bytes(how(Path(path).read_bytes()))
+
+
+def check_damaged(table: TableHandle, match: str) -> None:
+    with pytest.raises(CorruptFileError, match=match):
+        content(TableHandle.open(table.uri))
+
+
+def test_a_list_cut_after_its_header(table: TableHandle) -> None:
+    change(table.paths.manifest(newest(table).delta_manifest_list), without_blocks)
+    check_damaged(table, r"the file has \d+ bytes, not \d+ as the file that names it says")
+
+
+def test_another_list_in_its_place(table: TableHandle) -> None:
+    snapshot = newest(table)
+    wrong = (snapshot.delta_manifest_list.encode(), snapshot.base_manifest_list.encode())
+    change(table.paths.snapshot(1), lambda data: data.replace(*wrong))
+    check_damaged(table, r"the file has \d+ bytes, not \d+ as the file that names it says")
+
+
+def test_a_manifest_cut_after_its_header(table: TableHandle) -> None:
+    (meta,) = table.metadata.data_manifests(newest(table))
+    change(table.paths.manifest(meta.file_name), without_blocks)
+    check_damaged(table, r"the file has \d+ bytes, not \d+ as the file that names it says")
+
+
+def test_a_snapshot_under_another_name(table: TableHandle) -> None:
+    upsert(table, [(1, 9, "later")])
+    first, second = Path(table.paths.snapshot(1)), Path(table.paths.snapshot(2))
+    second.write_bytes(first.read_bytes())
+    check_damaged(table, "by its name snapshot 2, but it says 1")

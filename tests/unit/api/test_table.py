@@ -1,0 +1,196 @@
+"""The whole product from Python: verbs of upkeep, deletes, partial rows, warehouses, and results that read well."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+import lakeidx
+from lakeidx.cli.main import app
+
+SPEC: dict[str, Any] = {
+    "fields": [
+        {"name": "id", "type": "BIGINT"},
+        {"name": "name", "type": "STRING"},
+        {"name": "n", "type": "INT"},
+    ],
+    "primaryKeys": ["id"],
+    "options": {"bucket": "-1"},
+}
+
+
+def make(folder: Path, **options: str) -> lakeidx.Table:
+    return lakeidx.Warehouse(f"{folder}/wh").create("d.t", {**SPEC, "options": {**SPEC["options"], **options}})
+
+
+def rows(*ids: int, n: int = 0) -> pa.Table:
+    return pa.table(
+        {"id": pa.array(ids, pa.int64()), "name": [f"n{i}" for i in ids], "n": pa.array([n] * len(ids), pa.int32())}
+    )
+
+
+def ids(table: lakeidx.Table, **state: Any) -> list[int]:
+    return sorted(table.scan(**state).to_arrow().column("id").to_pylist())
+
+
+def call(*arguments: object, code: int = 0, stdin: bytes | None = None) -> Result:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
+    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
+    return result
+
+
+def test_upkeep(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "lakeidx")
+    table = make(tmp_path)
+    for i in range(3):
+        assert table.upsert(rows(i, i + 1)).snapshots == (i + 1,)
+    assert "BatchResult(batch=batch-" in caplog.text
+    assert table.create_tag("early", snapshot=1).snapshot == 1
+    assert table.tags().column("tag") == ["early"]
+    assert "nothing to compact" in str(table.compact())
+    compacted = table.compact(full=True)
+    assert compacted.snapshot_ids == (4,)
+    assert compacted.rows_out == 4
+    assert [s["id"] for s in table.snapshots()] == [1, 2, 3, 4]
+    assert sum(table.buckets().column("rows")) == sum(table.files().column("rows")) == 4
+    assert table.index_files().column("type") == ["HASH"]
+    kept = table.expire()
+    assert "no snapshot expires: kept are at least 10 snapshots, and those of the last 1 h" in kept.note()
+    gone = table.expire(retain_min=1, retain_max=1, retain_time="1 ms")
+    assert gone.snapshots == (1, 2, 3)
+    assert ids(table, tag="early") == [0, 1]
+    assert table.rollback(tag="early").snapshot == 1
+    assert ids(table) == [0, 1]
+    assert table.orphans(older_than="0 s").files == ()
+    assert table.build_lookup_store().built == 1
+    verdict = table.verify()
+    assert verdict.passed, str(verdict)
+    assert {r.name for r in verdict.results} >= {"files_readable", "primary_key_once", "lookup_store_agrees"}
+    for result in (compacted, kept, gone, verdict, table, table.files(), table.schema):
+        assert len(repr(result)) > 10
+    for shown in (compacted, verdict, table, table.files()):
+        assert "<table>" in shown._repr_html_()
+
+
+def test_verify_finds_a_damaged_value_page(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.upsert(rows(*range(2000)))
+    (file,) = Path(tmp_path).rglob("data-*.parquet")
+    data = bytearray(file.read_bytes())
+    values = next(c for c in pq.read_metadata(file).row_group(0).to_dict()["columns"] if c["path_in_schema"] == "n")
+    at = values["data_page_offset"] + 8
+    data[at : at + 8] = bytes(b ^ 0xFF for b in data[at : at + 8])
+    file.write_bytes(bytes(data))
+    verdict = table.verify()
+    assert "files_readable" in {r.name for r in verdict.findings}
+    shown = call("verify", table.uri, "--json", code=1)
+    assert json.loads(shown.stdout)["passed"] is False
+    assert "rules found something" in shown.stderr
+
+
+def test_delete_by_key_and_by_condition(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"sequence.field": "n"})
+    table.upsert(rows(1, 2, 3, 4, n=9))
+    done = table.delete(pa.table({"id": [1, 77]}))
+    assert done is not None
+    assert done.assign.deletes == 1
+    assert ids(table) == [2, 3, 4]
+    assert table.delete(where="name = 'n3'") is not None
+    assert table.delete(where="name = 'nobody'") is None
+    assert ids(table) == [2, 4]
+    assert json.loads(call("delete", table.uri, "--where", "id = 4", "--dry-run").stdout) == {
+        "rows": 1,
+        "dry_run": True,
+    }
+    assert json.loads(call("delete", table.uri, "--keys", "-", stdin=b'{"id": 4}\n').stdout)["deletes"] == 1
+    assert ids(table) == [2]
+    with pytest.raises(lakeidx.InvalidInputError, match="keys, or a condition"):
+        table.delete()
+    spec = {**SPEC, "options": {"bucket": "1", "merge-engine": "partial-update"}}
+    partial = lakeidx.Table.create(f"{tmp_path}/wh/d.db/p", spec)
+    with pytest.raises(lakeidx.UnsupportedError, match=r"partial-update\.remove-record-on-delete"):
+        partial.delete(where="id = 1")
+
+
+def test_partial_rows_say_what_they_do(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.upsert(rows(1))
+    with pytest.raises(lakeidx.InvalidInputError, match="lack the columns n, and null would overwrite"):
+        table.upsert(pa.table({"id": [1], "name": ["new"]}))
+    table.upsert(pa.table({"id": [1], "name": ["new"]}), missing="null")
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "name": "new", "n": None}]
+    file = tmp_path / "a.csv"
+    file.write_text("id,name\n1,newer\n")
+    assert "--missing null" in call("upsert", table.uri, file, code=2).stderr
+    call("upsert", table.uri, file, "--missing", "null")
+    (tmp_path / "b.jsonl").write_text('{"id": 2, "name": "x"}\n{"id": 3, "n": 3}\n')
+    call("upsert", table.uri, tmp_path / "b.jsonl")
+    table.upsert(pa.table({"id": [3], "_kind": ["-D"]}))
+    assert ids(table) == [1, 2]
+
+
+def test_partial_rows_keep_old_values_where_the_engine_can(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"merge-engine": "partial-update"})
+    table.upsert(rows(1, n=5))
+    table.upsert(pa.table({"id": [1], "name": ["new"]}))
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "name": "new", "n": 5}]
+
+
+def test_a_missing_column_with_a_default_has_it(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.alter(defaults={"n": "7"})
+    table.upsert(pa.table({"id": [1], "name": ["a"]}))
+    assert table.scan().to_arrow().column("n").to_pylist() == [7]
+
+
+def test_warehouse(tmp_path: Path) -> None:
+    warehouse = lakeidx.Warehouse(f"{tmp_path}/wh")
+    assert warehouse.tables() == []
+    warehouse.create("shop.orders", SPEC).upsert(rows(1, 2))
+    warehouse.create("shop.items", SPEC)
+    assert warehouse.tables() == ["shop.items", "shop.orders"]
+    assert warehouse.list().column("rows") == [0, 2]
+    assert "shop.orders" in warehouse
+    with pytest.raises(lakeidx.NotFoundError, match=r"did you mean 'shop\.orders'"):
+        warehouse.table("shop.order")
+    listed = [json.loads(line) for line in call("table", "list", warehouse.uri, "--json").stdout.splitlines()]
+    assert [r["table"] for r in listed] == ["shop.items", "shop.orders"]
+    orders = warehouse["shop.orders"].uri
+    assert "--yes deletes it for good" in call("table", "drop", orders, code=2).stderr
+    call("table", "drop", orders, "--yes")
+    assert warehouse.drop("shop.items") == 1
+    assert warehouse.tables() == []
+    assert not any(p.is_file() for p in tmp_path.rglob("*"))
+
+
+def test_rows_come_as_dictionaries_and_from_stdin_too(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.upsert([{"id": 1, "name": "a", "n": 1}])
+    call("upsert", table.uri, "-", "--format", "csv", stdin=b"id,name,n\n2,b,2\n")
+    assert "- needs --format" in call("upsert", table.uri, "-", code=2, stdin=b"").stderr
+    assert ids(table) == [1, 2]
+
+
+def test_times_are_iso(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.upsert(rows(1))
+    assert ids(table, timestamp="2100-01-01") == [1]
+    assert (
+        call("scan", table.uri, "--timestamp", "2100-01-01T00:00:00+02:00", "--columns", "id").stdout == '{"id": 1}\n'
+    )
+    with pytest.raises(lakeidx.NotFoundError, match="no snapshot at or before"):
+        table.scan(timestamp="2000-01-01")
+    with pytest.raises(lakeidx.InvalidInputError, match="is no time"):
+        table.scan(timestamp="yesterday")
+
+
+def test_runners_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(lakeidx.InvalidInputError, match="runner must be"):
+        make(tmp_path).compact(runner="sparkle")  # type: ignore[arg-type]

@@ -1,0 +1,103 @@
+"""How often a batch reads and writes HASH index files: once each, and written only where a hash is new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.bucket_assignment.maintainer import plan_index_update
+from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import load_view
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.small_tables import content, make_table, rows, upsert
+
+
+class _Reads:
+    """A store that notes which index files are read."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        self.inner = inner
+        self.index_files: Counter[str] = Counter()
+
+    def get(self, path: str) -> bytes:
+        if "/index/" in path:
+            self.index_files[Path(path).name] += 1
+        return self.inner.get(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def _put(table: TableHandle, keys: range, value: str, assigners: int) -> tuple[_Reads, Any]:
+    """Upsert keys of partition 1 in a fresh handle; the index files that were read, and the result."""
+    handle = TableHandle.open(table.uri)
+    store = _Reads(handle.store)
+    handle.metadata.store = store
+    large = {"parallel_rows": 0} if assigners else {}
+    context = make_context(handle.metadata, f"{value}-{assigners}", runner=LocalRunner(max(1, assigners)), **large)  # type: ignore[arg-type]
+    return store, upsert_table(context, rows([(1, k, value) for k in keys]))
+
+
+@pytest.mark.parametrize("assigners", [0, 1])
+def test_updates_read_each_index_file_once_and_write_none(tmp_path: Path, assigners: int) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(p, k, "a") for p in (1, 2) for k in range(35)])
+    before = load_view(table.metadata, table.snapshot).index
+    assert len(before) == 8
+    store, result = _put(table, range(5, 20), "b", assigners)
+    assert (result.assign.updates, result.assign.inserts) == (15, 0)
+    assert {t.new_hashes for t in result.assign.targets} == {0}
+    # Those of partition 1, each by assignment alone.
+    mine = {
+        e.file_name
+        for e in before
+        if e.bucket >= 0 and e.partition == bytes.fromhex(result.assign.targets[0].partition)
+    }
+    assert store.index_files == Counter(mine)
+    after = TableHandle.open(table.uri)
+    assert {e.file_name for e in load_view(after.metadata, after.snapshot).index} == {e.file_name for e in before}
+    assert content(after) == {(p, k): "b" if p == 1 and 5 <= k < 20 else "a" for p in (1, 2) for k in range(35)}
+
+
+@pytest.mark.parametrize("assigners", [0, 1])
+def test_a_new_hash_rewrites_the_file_of_its_bucket_alone(tmp_path: Path, assigners: int) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, k, "a") for k in range(35)])
+    before = {e.bucket: e for e in load_view(table.metadata, table.snapshot).index}
+    store, result = _put(table, range(33, 37), "b", assigners)
+    new = {t.bucket: t.new_hashes for t in result.assign.targets}
+    assert sum(n or 0 for n in new.values()) == 2
+    after = TableHandle.open(table.uri)
+    for entry in load_view(after.metadata, after.snapshot).index:
+        old = before[entry.bucket]
+        assert (entry.file_name != old.file_name) == bool(new.get(entry.bucket))
+        assert entry.row_count == old.row_count + (new.get(entry.bucket) or 0)
+        # Assignment reads every file of the partition, index_write only the one that it merges into.
+        assert store.index_files[old.file_name] == 1 + bool(new.get(entry.bucket))
+        stored = decode_hash_index(Path(after.paths.index(entry.file_name)).read_bytes())
+        assert stored.tolist() == sorted(set(stored.tolist()))
+
+
+def test_merging_is_the_union() -> None:
+    rng = np.random.default_rng(2)
+    for size in (0, 1, 7, 5_000):
+        old = (
+            rng.integers(-50, 50, size).astype(np.int32)
+            if size < 10
+            else rng.integers(-(2**31), 2**31, size).astype(np.int32)
+        )
+        for new in (old[:3], rng.integers(-60, 60, 9).astype(np.int32), np.zeros(0, np.int32)):
+            expected = sorted({*old.tolist(), *new.tolist()})
+            merged = plan_index_update(old, new)
+            if set(new.tolist()) <= set(old.tolist()):
+                assert merged is None
+            else:
+                assert merged is not None
+                assert merged.tolist() == expected

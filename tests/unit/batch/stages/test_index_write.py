@@ -1,0 +1,140 @@
+"""Batches through all stages equal a plain dictionary, however small the budget, and whatever fails on the way."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.index_write import run_index_write
+from lakeidx.batch.stages.ingest import run_ingest, stage_table
+from lakeidx.batch.upsert import commit_batch, make_context, upsert_files, upsert_table
+from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableError
+from lakeidx.landing.read import LandingOptions
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.small_tables import content, make_table, rows
+
+KINDS = ("+I", "-U", "+U", "-D")
+changes = st.lists(
+    st.tuples(
+        st.integers(1, 2), st.integers(0, 25), st.one_of(st.none(), st.sampled_from("abc")), st.sampled_from(KINDS)
+    ),
+    max_size=50,
+)
+
+
+@given(st.lists(changes, min_size=1, max_size=4), st.sampled_from([1, 2]))
+@settings(max_examples=20, deadline=None)
+def test_batches_equal_a_dictionary(tmp_path_factory: pytest.TempPathFactory, batches: Any, threads: int) -> None:
+    table = make_table(tmp_path_factory.mktemp("t"))
+    model: dict[tuple[int, int], str | None] = {}
+    for number, batch in enumerate(batches):
+        context = make_context(table.metadata, f"b{number}", runner=LocalRunner(threads))
+        upsert_table(context, rows([c[:3] for c in batch], [c[3] for c in batch]))
+        for p, k, v, kind in batch:
+            if kind in ("-U", "-D"):
+                model.pop((p, k), None)
+            else:
+                model[(p, k)] = v
+        assert content(table) == model
+
+
+@pytest.mark.parametrize("budget", [1, 2000, 1 << 30])
+def test_a_small_budget_makes_more_files_and_the_same_rows(tmp_path: Path, budget: int) -> None:
+    table = make_table(tmp_path, options={"dynamic-bucket.target-row-num": "1000000"})
+    path = tmp_path / "f.csv"
+    values = [(1, int(k), f"v{i}") for i, k in enumerate(np.random.default_rng(3).integers(0, 80, 400))]
+    stages = make_context(table.metadata, "b")
+    files = []
+    for n in range(4):
+        path = tmp_path / f"f{n}.csv"
+        path.write_text("p,k,v\n" + "".join(f"{p},{k},{v}\n" for p, k, v in values[n * 100 : (n + 1) * 100]))
+        files.append(str(path))
+
+    run_ingest(stages.files, table.schema, files, LandingOptions(), LocalRunner(1))
+    run_bucket_assignment(stages)
+    written = run_index_write(stages, 1, budget_bytes=budget)
+    commit_batch(stages)
+    # Four blocks arrive: each is a file, or two fill one, or all fit.
+    least, most = {1: (4, 4), 2000: (2, 4)}.get(budget, (1, 1))
+    assert least <= written.data_files <= most
+    assert content(table) == {(p, k): v for p, k, v in values}
+
+
+def by_index(n: int) -> list[tuple[int, int, str | None]]:
+    return [(1 + k % 2, k, f"v{k}") for k in range(n)]
+
+
+def calls_of(tmp_path: Path) -> int:
+    """How often a batch asks the store."""
+    table = make_table(tmp_path)
+    upsert_table(make_context(table.metadata, "first"), rows(by_index(15)))
+    store = FaultStore(table.store)
+    upsert_table(
+        make_context(TableHandle(store, table.paths).metadata, "second", runner=LocalRunner(1)), rows(by_index(30))
+    )
+    return len(store.calls)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_fault_at_any_call_leaves_each_row_once(tmp_path: Path, when: Any) -> None:
+    total = calls_of(tmp_path / "dry")
+    assert total > 20
+    hits = 0
+    for call in range(0, total, 3):
+        table = make_table(tmp_path / f"t{call}")
+        upsert_table(make_context(table.metadata, "first"), rows(by_index(15)))
+        store = FaultStore(table.store)
+        fault = store.fail(when=when, skip=call, error=lambda: UnavailableError("timed out"))
+        flaky = TableHandle(store, table.paths)
+        for _ in range(3):
+            with contextlib.suppress(UnavailableError, CommitUnknownError):
+                upsert_table(make_context(flaky.metadata, "second", runner=LocalRunner(1)), rows(by_index(30)))
+                break
+        hits += fault.hits
+        fresh = TableHandle.open(table.uri)
+        assert content(fresh) == {(p, k): v for p, k, v in by_index(30)}, call
+        assert fresh.metadata.snapshot_ids() == [1, 2], call
+    assert hits > 10
+
+
+def test_repeating_text_by_reference_is_the_same_as_staged(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("p", pa.int32(), False), pa.field("k", pa.int64(), False), pa.field("v", pa.string())])
+    n = 3000
+    values = [None if k % 11 == 0 else "xyz"[k % 3] for k in range(n)]
+    given_rows = pa.table({"p": [1] * n, "k": range(n), "v": values}, schema=schema)
+    files = []
+    for number, part in enumerate(
+        (given_rows, given_rows.slice(1000, 500).set_column(2, "v", pa.array([f"long {i}" for i in range(500)])))
+    ):
+        path = tmp_path / f"f{number}.parquet"
+        pq.write_table(part.cast(schema), path, row_group_size=700)
+        files.append(str(path))
+    one = make_table(tmp_path / "one", options={"dynamic-bucket.target-row-num": "900"})
+    result = upsert_files(make_context(one.metadata, "b"), files)
+    assert all(p.by_reference for p in result.ingest.parts)
+    two = make_table(tmp_path / "two", options={"dynamic-bucket.target-row-num": "900"})
+    for number, file in enumerate(files):
+        upsert_table(make_context(two.metadata, f"b{number}"), pq.read_table(file))
+    assert content(one) == content(two)
+    assert content(one)[(1, 1000)] == "long 0"
+
+
+def test_stages_name_the_one_that_is_missing(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    context = make_context(table.metadata, "b")
+    with pytest.raises(InvalidInputError, match="stage ingest of batch 'b' has not run"):
+        run_bucket_assignment(context)
+    stage_table(context.files, table.schema, rows(by_index(3)))
+    with pytest.raises(InvalidInputError, match="stage bucket_assignment of batch 'b' has not run"):
+        run_index_write(context, 1)

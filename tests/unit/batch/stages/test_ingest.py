@@ -1,0 +1,356 @@
+"""Bad input of every kind: a clear error or a rejected row with reason and line, and never half a batch."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from lakeidx.batch.artifacts import IngestReport
+from lakeidx.batch.parts import read_part
+from lakeidx.batch.stages.ingest import run_ingest
+from lakeidx.batch.upsert import BatchResult, make_context, upsert_files, upsert_table
+from lakeidx.cli.main import app
+from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
+from lakeidx.landing.read import LandingOptions
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.small_tables import content, make_table, rows
+
+SPEC: dict[str, Any] = {
+    "fields": [
+        {"name": "k", "type": "BIGINT"},
+        {"name": "amount", "type": "DECIMAL(5, 2)"},
+        {"name": "day", "type": "DATE"},
+        {"name": "tags", "type": {"type": "ARRAY", "element": "STRING"}},
+        {"name": "note", "type": "STRING NOT NULL"},
+    ],
+    "primaryKeys": ["k"],
+    "partitionKeys": [],
+    "options": {"bucket": "-1"},
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableHandle:
+    return TableHandle.create(f"{tmp_path}/wh/d.db/bad", SPEC)
+
+
+def upsert(table: TableHandle, *files: Path, batch: str = "b", strict: bool = False, **options: Any) -> BatchResult:
+    context = make_context(table.metadata, batch, runner=LocalRunner(2))
+    # Most files here have the columns that matter only.
+    return upsert_files(
+        context, [str(f) for f in files], LandingOptions(**{"missing": "null", **options}), strict=strict
+    )
+
+
+def rejected(table: TableHandle, result: BatchResult) -> list[tuple[str, int, str]]:
+    """(file name, line, reason) of all rejected rows."""
+    path = result.ingest.rejected_path
+    if path is None:
+        return []
+    with table.store.open_input(path) as source:
+        found = pq.read_table(source).to_pylist()
+    return [(os.path.basename(r["source"]), r["line"], r["reason"]) for r in found]
+
+
+def notes(table: TableHandle) -> dict[int, str]:
+    found = table.scan().to_arrow().to_pylist()
+    out = {r["k"]: r["note"] for r in found}
+    assert len(out) == len(found)
+    return out
+
+
+def test_rejected_rows_carry_file_line_reason_and_text(table: TableHandle, tmp_path: Path) -> None:
+    good = tmp_path / "a.csv"
+    good.write_text('k,amount,day,note,_kind\n1,1.50,2024-01-01,"two\nlines",+I\n\n,1,2024-01-01,x,+I\n')
+    bad = tmp_path / "b.csv"
+    bad.write_text(
+        "k,amount,day,note,_kind\n2,1000.00,2024-01-01,wide,+I\n3,1.005,2024-01-01,fine,\n4,1,2024-13-01,day,+U\n"
+        "5,1,2024-01-01,kind,insert\n6,1\nx,1,2024-01-01,key,-D\n7,1,2024-01-01,,+I\n8,-999.99,,ok,+I\n"
+    )
+    result = upsert(table, good, bad)
+    assert rejected(table, result) == [
+        ("a.csv", 5, "null: column k must not be null"),
+        ("b.csv", 2, "cast: column amount is not DECIMAL(5, 2): '1000.00'"),
+        ("b.csv", 3, "cast: column amount is not DECIMAL(5, 2): '1.005'"),
+        ("b.csv", 4, "cast: column day is not DATE: '2024-13-01'"),
+        ("b.csv", 5, "kind: the row kind is none of +I -U +U -D: 'insert'"),
+        ("b.csv", 6, "format: 2 columns instead of 5"),
+        ("b.csv", 7, "cast: column k is not BIGINT: 'x'"),
+        ("b.csv", 8, "null: column note must not be null"),
+    ]
+    assert notes(table) == {1: "two\nlines", 8: "ok"}
+    report = result.ingest
+    assert (report.rows_in, report.rows_rejected, report.rows_staged) == (10, 8, 2)
+    assert report.reject_reasons == {"null": 2, "format": 1, "cast": 4, "kind": 1}
+    assert result.commit.snapshot_ids == (1,)
+
+
+def test_a_strict_batch_with_a_bad_row_publishes_nothing(table: TableHandle, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"k": 1, "note": "a"}\n{"k": null, "note": "b"}\n')
+    with pytest.raises(
+        InvalidInputError, match=r"a.jsonl: 1 rows rejected and the batch is strict; first: line 2: null"
+    ):
+        upsert(table, path, strict=True)
+    assert table.snapshot is None
+    # The same id may be used again once the file is mended.
+    path.write_text('{"k": 1, "note": "a"}\n{"k": 2, "note": "b"}\n')
+    upsert(table, path, strict=True)
+    assert notes(table) == {1: "a", 2: "b"}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+def test_the_later_row_of_a_key_wins_by_file_then_row(table: TableHandle, tmp_path: Path, form: str) -> None:
+    def write(name: str, values: list[tuple[int, str]]) -> Path:
+        path = tmp_path / f"{name}.{form}"
+        if form == "csv":
+            path.write_text("k,note\n" + "".join(f"{k},{n}\n" for k, n in values))
+        elif form == "jsonl":
+            path.write_text("".join(json.dumps({"k": k, "note": n}) + "\n" for k, n in values))
+        else:
+            pq.write_table(pa.table({"k": [k for k, _ in values], "note": [n for _, n in values]}), path)
+        return path
+
+    z = write("z", [(1, "z1"), (2, "z2"), (1, "z3")])
+    a = write("a", [(2, "a1"), (3, "a2"), (3, "a3")])
+    result = upsert(table, z, a)
+    assert notes(table) == {1: "z3", 2: "a1", 3: "a3"}
+    assert (result.assign.inserts, result.assign.updates, result.write.rows_written) == (3, 3, 3)
+    upsert(table, a, z, batch="turned")
+    assert notes(table) == {1: "z3", 2: "z2", 3: "a3"}
+
+
+def test_row_kinds(table: TableHandle, tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("k,note,_kind\n1,a,+I\n2,b,\n3,c,+U\n4,d,+I\n4,d,-D\n5,e,-U\n5,f,+U\n")
+    result = upsert(table, path)
+    assert notes(table) == {1: "a", 2: "b", 3: "c", 5: "f"}
+    assert result.assign.deletes == 2
+    path.write_text("k,note,_kind\n1,a,-D\n3,c,-U\n9,z,-D\n")
+    upsert(table, path, batch="next")
+    assert notes(table) == {2: "b", 5: "f"}
+
+
+def test_all_types_by_three_formats_are_the_same_rows(tmp_path: Path) -> None:
+    types = ["BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(20, 3)", "CHAR(3)", "STRING",
+             "BINARY(2)", "BYTES", "DATE", "TIME(3)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)",
+             "TIMESTAMP(3) WITH LOCAL TIME ZONE"]  # fmt: skip
+    texts = ["true", "-1", "-300", "70000", "-5000000000", "0.5", "-2.25", "12345678901234567.125", "abc", 'q"é,', "00ff", "",
+             "1969-12-31", "23:59:59.999", "1969-12-31 23:59:59.999", "2024-02-29 01:02:03.000004",
+             "2024-02-29 01:02:03.000000005", "2024-02-29 01:02:03.004Z"]  # fmt: skip
+    names = [f"c{i}" for i in range(len(types))]
+    spec = {
+        "fields": [{"name": "k", "type": "INT"}, *({"name": n, "type": t} for n, t in zip(names, types, strict=True)),
+                   {"name": "m", "type": {"type": "MAP", "key": "STRING", "value": "INT"}},
+                   {"name": "r", "type": {"type": "ROW", "fields": [{"id": 90, "name": "x", "type": "DATE"}]}}],
+        "primaryKeys": ["k"], "partitionKeys": [], "options": {"bucket": "-1"},
+    }  # fmt: skip
+    nested = {"m": {"a": 1}, "r": {"x": "2024-01-01"}}
+    line = {"k": "1", **dict(zip(names, texts, strict=True)), **nested}
+    jsonl = tmp_path / "f.jsonl"
+    jsonl.write_text(json.dumps(line) + "\n" + json.dumps({"k": 2}) + "\n", encoding="utf-8")
+    quoted = ['"' + v.replace('"', '""') + '"' for v in ["1", *texts, *(json.dumps(n) for n in nested.values())]]
+    csv = tmp_path / "f.csv"
+    csv.write_text(",".join(line) + "\n" + ",".join(quoted) + "\n2" + "," * (len(line) - 1) + "\n", encoding="utf-8")
+    scans = []
+    for number, path in enumerate((jsonl, csv)):
+        table = TableHandle.create(f"{tmp_path}/wh/d.db/t{number}", spec)
+        result = upsert(table, path)
+        assert rejected(table, result) == []
+        scans.append(table.scan().to_arrow())
+    parquet = tmp_path / "f.parquet"
+    pq.write_table(scans[0], parquet)
+    table = TableHandle.create(f"{tmp_path}/wh/d.db/t2", spec)
+    upsert(table, parquet)
+    scans.append(table.scan().to_arrow())
+    assert scans[0].equals(scans[1])
+    assert scans[0].equals(scans[2])
+    row = scans[0].to_pylist()[0]
+    assert str(row["c7"]) == "12345678901234567.125"
+    assert (row["c9"], row["c10"], row["c11"], row["m"]) == ('q"é,', b"\x00\xff", b"", [("a", 1)])
+    assert set(scans[0].to_pylist()[1].values()) == {2, None}
+
+
+# --- whole files that cannot be used ----------------------------------------------------------------------------------
+
+
+def test_files_that_are_not_what_they_should_be(table: TableHandle, tmp_path: Path) -> None:
+    cases: list[tuple[str, bytes, type[LakeIdxError], str]] = [
+        ("empty.parquet", b"", InvalidInputError, "empty"),
+        ("text.parquet", b"k,note\n1,a\n", CorruptFileError, "not a readable Parquet file"),
+        ("other.csv", b"a,b\n1,2\n", InvalidInputError, "lacks the required columns k, note"),
+        ("other.jsonl", b'{"a": 1}\n', InvalidInputError, "columns the table does not have: a"),
+        ("broken.csv", b'k,note\n1,"a\n', InvalidInputError, "never closed"),
+    ]
+    good = tmp_path / "good.csv"
+    good.write_text("k,note\n1,a\n")
+    for name, data, kind, text in cases:
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(kind, match=text) as caught:
+            upsert(table, good, path)
+        assert caught.value.path == str(path)
+    with pytest.raises(NotFoundError, match=r"missing.csv: the landing file does not exist"):
+        upsert(table, good, tmp_path / "missing.csv")
+    with pytest.raises(NotFoundError, match="does not exist"):
+        upsert(table, tmp_path)
+    with pytest.raises(InvalidInputError, match="at least one landing file"):
+        upsert(table)
+    assert table.snapshot is None
+    upsert(table, good)
+    assert notes(table) == {1: "a"}
+
+
+def test_a_parquet_column_of_a_type_that_never_fits_names_file_and_column(table: TableHandle, tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"k": [{"x": 1}], "note": ["a"]}), path)
+    with pytest.raises(InvalidInputError, match=r"f.parquet: column k: struct<x: int64> does not cast to BIGINT"):
+        upsert(table, path)
+
+
+def test_rejected_rows_of_parquet_are_counted_by_row(table: TableHandle, tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    keys = [None if i == 140_000 else i for i in range(200_000)]
+    pq.write_table(pa.table({"k": pa.array(keys, pa.int64()), "note": ["n"] * 200_000}), path)
+    result = upsert(table, path)
+    assert rejected(table, result) == [("f.parquet", 140_001, "null: column k must not be null")]
+    assert result.write.rows_written == 199_999
+
+
+def test_unknown_types_options_and_keys_when_a_table_is_created(tmp_path: Path) -> None:
+    def create(change: dict[str, Any]) -> None:
+        TableHandle.create(f"{tmp_path}/wh/d.db/none", {**SPEC, **change})
+
+    with pytest.raises(InvalidInputError, match="INTEGERS"):
+        create({"fields": [{"name": "k", "type": "INTEGERS"}]})
+    with pytest.raises(InvalidInputError, match=r"dynamic-bucket\.target-row-num"):
+        create({"options": {"bucket": "-1", "dynamic-bucket.target-row-num": "many"}})
+    with pytest.raises(InvalidInputError, match="nope"):
+        create({"primaryKeys": ["nope"]})
+    with pytest.raises(InvalidInputError, match="merge-engine"):
+        create({"options": {"bucket": "-1", "merge-engine": "guess"}})
+    assert not (tmp_path / "wh" / "d.db" / "none").exists()
+
+
+def test_a_directory_that_is_not_a_table(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    for path in (tmp_path / "plain", tmp_path / "nothing"):
+        with pytest.raises(NotFoundError, match=path.name):
+            TableHandle.open(str(path))
+
+
+# --- damaged table files ----------------------------------------------------------------------------------------------
+
+
+def test_truncated_table_files_are_named_and_nothing_is_committed(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert_table(make_context(table.metadata, "one"), rows([(1, k, "a") for k in range(30)]))
+    root = Path(table.uri)
+    manifest = next(p for p in (root / "manifest").iterdir() if p.name.startswith("manifest-") and "list" not in p.name)
+    index = next((root / "index").iterdir())
+    data = next(root.glob("p=1/bucket-*/*.parquet"))
+    for number, victim in enumerate((manifest, index, data)):
+        whole = victim.read_bytes()
+        victim.write_bytes(whole[: len(whole) - 3])
+        fresh = TableHandle.open(table.uri)
+        use = fresh.scan().to_arrow if victim == data else partial(
+            upsert_table, make_context(fresh.metadata, f"bad-{number}"), rows([(1, 1, "b")]))  # fmt: skip
+        with pytest.raises(CorruptFileError, match=victim.name):
+            use()
+        assert TableHandle.open(table.uri).metadata.snapshot_ids() == [1]
+        victim.write_bytes(whole)
+    assert len(content(TableHandle.open(table.uri))) == 30
+
+
+def test_staged_files_are_checked_too(table: TableHandle, tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"k": list(range(100)), "note": ["n"] * 100}), path)
+    context = make_context(table.metadata, "b")
+    schema = table.schema
+    report = run_ingest(context.files, schema, [str(path)], LandingOptions(missing="null"), LocalRunner())
+    part = report.parts[0]
+    staged = Path(part.path)
+    staged.write_bytes(staged.read_bytes()[:-5])
+    with pytest.raises(CorruptFileError, match=staged.name):
+        read_part(table.store, report, part, schema, ["k"])
+    with pytest.raises(CorruptFileError, match=staged.name):
+        upsert_files(context, [str(path)])
+    assert table.snapshot is None
+
+
+# --- by reference ------------------------------------------------------------------------------------------------------
+
+
+def full_rows(n: int) -> pa.Table:
+    schema = pa.schema(
+        [
+            pa.field("k", pa.int64(), False),
+            pa.field("amount", pa.decimal128(5, 2)),
+            pa.field("day", pa.date32()),
+            pa.field("tags", pa.list_(pa.field("element", pa.string()))),
+            pa.field("note", pa.string(), False),
+        ]
+    )
+    return pa.table({"k": range(n), "amount": [None] * n, "day": [None] * n, "tags": [["x"]] * n,
+                     "note": [f"n{i}" for i in range(n)]}, schema=schema)  # fmt: skip
+
+
+def test_a_file_that_fits_is_taken_by_reference_and_gives_the_same_rows(table: TableHandle, tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(full_rows(500), path, row_group_size=100)
+    result = upsert(table, path)
+    assert [p.by_reference for p in result.ingest.parts] == [True]
+    staged = TableHandle.create(f"{tmp_path}/wh/d.db/staged", SPEC)
+    copy = tmp_path / "g.parquet"
+    pq.write_table(full_rows(500).append_column("_kind", pa.array(["+I"] * 500)), copy)
+    again = upsert(staged, copy)
+    assert [p.by_reference for p in again.ingest.parts] == [False]
+    assert table.scan().to_arrow().equals(staged.scan().to_arrow())
+
+
+def test_a_landing_file_that_changed_after_ingest_is_refused(table: TableHandle, tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(full_rows(500), path)
+    context = make_context(table.metadata, "b")
+    run_ingest(context.files, table.schema, [str(path)], LandingOptions(), LocalRunner())
+    pq.write_table(full_rows(501), path)
+    with pytest.raises(InvalidInputError, match=r"f.parquet: batch .b. was ingested with other content"):
+        upsert_files(context, [str(path)])
+    assert table.snapshot is None
+
+
+def test_rows_in_memory_are_refused_with_their_row(table: TableHandle) -> None:
+    given = pa.table({"k": pa.array([1, None], pa.int64()), "note": ["a", "b"]})
+    with pytest.raises(InvalidInputError, match="row 2: null: column k"):
+        upsert_table(make_context(table.metadata, "b"), given, missing="null")
+    assert make_context(table.metadata, "b").files.read(IngestReport) is None
+
+
+# --- command line ------------------------------------------------------------------------------------------------------
+
+
+def test_exit_codes_of_upsert(table: TableHandle, tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("k,note\n1,a\nx,b\n")
+    run = CliRunner().invoke
+    done = run(app, ["upsert", table.uri, str(path), "--missing", "null", "--no-progress"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["rejected"] == 1
+    assert "line 3: cast: column k is not BIGINT" in done.stderr
+    strict = run(app, ["upsert", table.uri, str(path), "--strict", "--missing", "null", "--no-progress"])
+    assert strict.exit_code == 1
+    assert "line 3" in strict.stderr
+    assert "Traceback" not in strict.stderr
+    assert TableHandle.open(table.uri).metadata.snapshot_ids() == [1]
+    gone = run(app, ["upsert", table.uri, str(tmp_path / "gone.csv"), "--no-progress"])
+    assert gone.exit_code == 2
+    assert gone.stderr.strip().splitlines()[-1].endswith("gone.csv: the landing file does not exist")

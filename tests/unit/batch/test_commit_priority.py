@@ -1,0 +1,150 @@
+"""A batch that keeps losing commit races is let go first, and a dead one does not stop the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeidx.batch import commit_priority as turns
+from lakeidx.batch.commit_priority import CommitPriority, PriorityFile
+from lakeidx.batch.stages import commit as publish
+from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.index_write import run_index_write
+from lakeidx.batch.stages.ingest import stage_table
+from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.codec.containers.sealed_json import unseal
+from lakeidx.table.commit.changes import CommitRequest, CommitResult
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.small_tables import content, make_table, rows, upsert
+
+
+class Clock:
+    """Time that passes only by sleeping; `at_sleep` runs whenever somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept = 0
+        self.at_sleep = lambda: None
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept += 1
+        self.at_sleep()  # type: ignore[no-untyped-call]
+
+
+def turn(table: TableHandle, batch_id: str, clock: Clock | None = None) -> CommitPriority:
+    clock = clock or Clock()
+    return CommitPriority(table.store, table.paths, batch_id, sleep=clock.sleep, clock=clock)
+
+
+def test_nobody_asked_nobody_waits(tmp_path: Path) -> None:
+    clock = Clock()
+    assert turn(make_table(tmp_path), "a", clock).wait(("00",)) == 0
+    assert clock.slept == 0
+
+
+def test_the_first_losses_ask_for_nothing(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    turn(table, "a").ask(("00",), turns.LOST_BEFORE_TURN - 1, 1)
+    assert not table.store.exists(turn(table, "a").path)
+
+
+def test_others_wait_until_the_batch_is_done(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    loser, clock = turn(table, "loser"), Clock()
+    loser.ask(("00", "01"), 2, 1)
+    clock.at_sleep = lambda: loser.done() if clock.slept == 5 else None
+    assert turn(table, "other", clock).wait(("01", "02")) > 0
+    assert clock.slept == 5
+    assert not table.store.exists(loser.path)
+
+
+def test_a_batch_of_other_partitions_and_the_batch_itself_do_not_wait(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    turn(table, "loser").ask(("00",), 2, 1)
+    assert turn(table, "other").wait(("01",)) == 0
+    assert turn(table, "loser").wait(("00",)) == 0
+
+
+def test_a_silent_batch_is_passed_over_once_and_for_all(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    dead, clock = turn(table, "dead"), Clock()
+    dead.ask(("00",), 2, 4)
+    waited = turn(table, "other", clock).wait(("00",))
+    assert 10 + 3 * 4 < waited < 10 + 3 * 4 + 1
+    assert turn(table, "third").wait(("00",)) == 0
+
+
+def test_a_batch_that_tries_again_is_not_taken_for_dead(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    alive, clock = turn(table, "alive"), Clock()
+    alive.ask(("00",), 2, 0)
+    tries = iter(range(3, 6))
+
+    def again() -> None:
+        if clock.now > 8 * (clock_round[0] + 1):
+            clock_round[0] += 1
+            number = next(tries, None)
+            alive.done() if number is None else alive.ask(("00",), number, 0)
+
+    clock_round = [0]
+    clock.at_sleep = again
+    # Four rounds of eight seconds: longer than the ten seconds of silence that would end the wait.
+    assert 32 < turn(table, "other", clock).wait(("00",)) < 34
+
+
+def test_two_losers_one_turn(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    first, second = turn(table, "first"), turn(table, "second")
+    first.ask(("00",), 2, 0)
+    second.ask(("00",), 2, 0)
+    assert PriorityFile.model_validate_json(unseal(table.store.get(first.path))).batch_id == "first"
+    second.done()
+    assert table.store.exists(first.path)
+    first.done()
+    assert not table.store.exists(first.path)
+
+
+def test_a_turn_file_that_cannot_be_read_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = make_table(tmp_path)
+    table.store.put(turn(table, "a").path, b'{"kind": "turn"')
+    assert turn(table, "a").wait(("00",)) == 0
+    assert not table.store.exists(turn(table, "a").path)
+    assert "cannot be read" in caplog.text
+
+
+def test_a_batch_beaten_every_time_asks_and_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before each of its first three commits somebody else changes the same bucket."""
+    table = make_table(tmp_path)
+    context = make_context(table.metadata, "slow", runner=LocalRunner(1))
+    stage_table(context.files, table.schema, rows([(1, k, "slow") for k in range(3)]))
+    run_bucket_assignment(context, 1)
+    run_index_write(context, 1)
+    seen: list[bool] = []
+    path = turn(table, "slow").path
+    real = publish.commit_changes  # type: ignore[attr-defined]
+
+    def beaten(metadata: TableMetadata, request: CommitRequest, **rest: Any) -> CommitResult:
+        seen.append(table.store.exists(path))
+        if len(seen) <= 3:
+            monkeypatch.setattr(publish, "commit_changes", real)
+            # The rival was past its wait when the turn was asked for.
+            monkeypatch.setattr(publish.CommitPriority, "wait", lambda self, partitions: 0.0)  # type: ignore[attr-defined]
+            upsert(TableHandle.open(table.uri), [(1, 1000 + len(seen), "rival")], batch_id=f"rival{len(seen)}")
+            monkeypatch.setattr(publish, "commit_changes", beaten)
+        return real(metadata, request, **rest)
+
+    monkeypatch.setattr(publish, "commit_changes", beaten)
+    report = commit_batch(context, sleep=lambda _: None)
+    assert report.replans == 3
+    assert seen == [False, False, True, True]
+    assert not table.store.exists(path)
+    expected = {(1, k): "slow" for k in range(3)} | {(1, 1000 + i): "rival" for i in (1, 2, 3)}
+    assert content(TableHandle.open(table.uri)) == expected

@@ -1,0 +1,578 @@
+"""Index types through the stages: which options go together, moves between partitions, state on another machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeidx.api import Table
+from lakeidx.batch.artifacts import BucketAssignmentReport, Target
+from lakeidx.batch.assignment.keyed_batch import read_located
+from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
+from lakeidx.batch.evidence import check_batch, read_reports
+from lakeidx.batch.index_types import (
+    check_index_type,
+    finds_by_keys,
+    index_folder,
+    index_options,
+    index_type,
+    limits_of,
+    uses_key_index,
+)
+from lakeidx.batch.moved_rows import move_rows, read_moves, write_moves
+from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.index_write import run_index_write
+from lakeidx.batch.stages.ingest import stage_table
+from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
+from lakeidx.format.schema.schema_file import encode_schema, new_schema
+from lakeidx.format.snapshot import CommitKind
+from lakeidx.key_index.options import INDEX_TYPES
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.rollback import roll_back_table
+from lakeidx.storage import open_store
+from lakeidx.table.commit.conflicts import writer_conflicts
+from lakeidx.table.expiration.rollback import roll_back
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.index_history import (
+    GLOBAL_TYPES,
+    LOCAL_TYPES,
+    IndexedTable,
+    Model,
+    apply,
+    fixed_history,
+    hbase_stand_in,
+)
+from lakeidx.testing.small_tables import SPEC, content, make_table, rows, upsert
+from tests.unit.key_index.hbase.test_hbase_index import StandIn
+
+CROSS = {**SPEC, "primaryKeys": ["k"]}
+
+
+def _schema(options: Mapping[str, str], spec: Mapping[str, Any] = SPEC) -> Any:
+    return new_schema({**spec, "options": {**spec["options"], **options}})
+
+
+# -- which options go together ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", INDEX_TYPES)
+def test_every_type_goes_with_dynamic_buckets(kind: str) -> None:
+    schema = _schema({"index.type": kind, "hoodie.index.hbase.table": "t"})
+    check_index_type(schema)
+    assert index_type(schema) == kind
+    assert uses_key_index(schema)
+    assert finds_by_keys(schema) == (kind != "hash")
+    assert (limits_of(schema) == "") == (kind == "hash")
+
+
+@pytest.mark.parametrize(
+    ("options", "keys", "words"),
+    [
+        ({"index.type": "bloom", "bucket": "4"}, ["p", "k"], "'index.type' = bloom needs 'bucket' = '-1'"),
+        ({"index.type": "state", "bucket": "4"}, ["p", "k"], "'index.type' = state needs 'bucket' = '-1'"),
+        ({"index.type": "bucket", "bucket": "4", "hoodie.bucket.index.num.buckets": "8"}, ["p", "k"], "num.buckets"),
+        ({"index.type": "bucket", "bucket": "4", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, ["p", "k"], "engine"),
+        ({"index.type": "bucket", "bucket": "4", "hoodie.bucket.index.hash.field": "v"}, ["p", "k"], "bucket-key"),
+        ({"index.type": "bloom"}, ["k"], "use state or inmemory"),
+        ({"index.global.enabled": "false"}, ["k"], "each key lives in one partition"),
+        ({"index.partition.regex": "p=1"}, ["k"], "written a second time"),
+        ({"index.type": "bloom"}, [], "needs a primary key"),
+        ({"index.type": "global-bloom", "sequence.field": "v"}, ["p", "k"], "sequence.field"),
+        ({"index.type": "state", "ignore-delete": "true"}, ["p", "k"], "ignore-delete"),
+        ({"index.type": "surprise"}, ["p", "k"], "index.type"),
+    ],
+)  # fmt: skip
+def test_bad_combinations_are_refused(options: dict[str, str], keys: list[str], words: str, tmp_path: Path) -> None:
+    spec = {**SPEC, "primaryKeys": keys}
+    with pytest.raises(InvalidInputError) as error:
+        check_index_type(_schema(options, spec))
+    assert words in error.value.message
+    assert "\n" not in error.value.message
+    # A table that came to such options some other way is not written.
+    table = make_table(tmp_path, options=options, spec=spec)
+    with pytest.raises(InvalidInputError):
+        upsert(table, [(1, 1, "a")])
+    assert table.snapshot is None
+
+
+def test_python_users_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(InvalidInputError):
+        Table.create(f"{tmp_path}/wh/d.db/bad", {**SPEC, "options": {"bucket": "4", "index.type": "bloom"}})
+    assert not (tmp_path / "wh").exists()
+    with caplog.at_level(logging.WARNING):
+        made = Table.create(f"{tmp_path}/wh/d.db/t", {**SPEC, "options": {"bucket": "-1", "index.type": "inmemory"}})
+    assert limits_of(made.schema) in caplog.text
+    made.upsert(rows([(1, 1, "a")]))
+    assert content(made) == {(1, 1): "a"}
+
+
+def test_moving_off_makes_order_and_ignored_deletes_fine() -> None:
+    off = {"index.type": "global-bloom", "hoodie.bloom.index.update.partition.path": "false"}
+    check_index_type(_schema({**off, "sequence.field": "v"}))
+    check_index_type(_schema({**off, "ignore-delete": "true"}))
+    check_index_type(_schema({"index.type": "state", "index.global.enabled": "false", "sequence.field": "v"}))
+
+
+def test_a_key_with_some_partition_columns_is_one_of_all_partitions() -> None:
+    fields = [*SPEC["fields"], {"name": "q", "type": "INT"}]
+    schema = _schema({}, {**SPEC, "fields": fields, "partitionKeys": ["p", "q"]})
+    check_index_type(schema)
+    assert schema.identity_columns == schema.primary_keys == ("p", "k")
+    assert schema.trimmed_primary_keys == ("k",)
+
+
+def test_cross_partition_tables_use_the_state() -> None:
+    schema = _schema({"cross-partition-upsert.index-ttl": "2 d"}, CROSS)
+    assert index_type(schema) == "state"
+    assert index_options(schema).index_state_ttl == 2.0
+    assert index_type(_schema({"index.type": "hash"}, CROSS)) == "state"
+    assert index_type(_schema({"index.type": "inmemory"}, CROSS)) == "inmemory"
+
+
+# -- moves -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def moving(tmp_path: Path) -> TableHandle:
+    return make_table(tmp_path, options={"index.type": "global-simple"})
+
+
+def test_a_move_is_one_commit(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a"), (1, 2, "b"), (2, 3, "c")])
+    result = upsert(moving, [(2, 1, "moved"), (1, 2, "stays"), (2, 4, "new"), (2, 3, None)], ["+U", "+U", "+I", "-D"])
+    assert content(moving) == {(2, 1): "moved", (1, 2): "stays", (2, 4): "new"}
+    assert result.commit.snapshot_ids == (2,)
+    assert (result.assign.moved, result.assign.dropped) == (1, 0)
+    assert (result.assign.inserts, result.assign.updates, result.assign.deletes) == (1, 2, 1)
+    assert result.assign.index_type == "global-simple"
+    assert result.assign.index_metrics["found"] == 3
+    assert result.assign.moves_path is not None
+    reports = read_reports(make_context(moving.metadata, result.ingest.batch_id).files)
+    assert all(r.passed for r in check_batch(moving.metadata, reports))
+
+
+def test_a_batch_without_moves_has_no_moves_file(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a")])
+    assert upsert(moving, [(1, 1, "b"), (1, 2, "c")]).assign.moves_path is None
+
+
+def test_a_key_that_moves_back_and_forth_in_one_batch(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a")])
+    upsert(moving, [(2, 1, "b"), (1, 1, "c"), (3, 1, "d"), (2, 1, "e")])
+    assert content(moving) == {(2, 1): "e"}
+    upsert(moving, [(1, 1, "f")])
+    assert content(moving) == {(1, 1): "f"}
+
+
+@pytest.mark.parametrize("off", ["option", "partial-update", "first-row"])
+def test_where_keys_do_not_move(tmp_path: Path, off: str) -> None:
+    options = {"index.type": "global-simple"}
+    options |= {"hoodie.simple.index.update.partition.path": "false"} if off == "option" else {"merge-engine": off}
+    table = make_table(tmp_path, options=options)
+    upsert(table, [(1, 1, "a"), (1, 2, "b")])
+    result = upsert(table, [(2, 1, "x"), (2, 1, None), (3, 9, "first"), (2, 9, "second")])
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    expected = {
+        "option": {(1, 1): None, (1, 2): "b", (3, 9): "second"},
+        "partial-update": {(1, 1): "x", (1, 2): "b", (3, 9): "second"},
+        "first-row": {(1, 1): "a", (1, 2): "b", (3, 9): "first"},
+    }[off]
+    assert content(TableHandle.open(table.uri)) == expected
+    assert result.assign.moved == 0
+    assert result.assign.dropped == (3 if off == "first-row" else 0)
+
+
+def test_overwriting_one_partition_of_a_table_over_partitions(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a"), (2, 2, "b")])
+    with pytest.raises(UnsupportedError, match="overwrite the table"):
+        upsert(moving, [(1, 2, "x")], overwrite="partitions")
+    upsert(moving, [(1, 2, "x"), (2, 2, "y"), (3, 3, "z")], overwrite="table")
+    assert content(moving) == {(2, 2): "y", (3, 3): "z"}
+
+
+def test_overwriting_a_table_that_hbase_knows(tmp_path: Path) -> None:
+    with hbase_stand_in(StandIn()):
+        table = make_table(tmp_path, options=GLOBAL_TYPES["hbase"])
+        upsert(table, [(1, 1, "a")])
+        for mode in ("table", "partitions"):
+            with pytest.raises(UnsupportedError, match="cannot be overwritten"):
+                upsert(table, [(2, 2, "b")], overwrite=mode)
+        assert content(table) == {(1, 1): "a"}
+
+
+def test_overwriting_a_partition_with_a_local_index(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={"index.type": "simple"})
+    upsert(table, [(1, 1, "a"), (2, 2, "b")])
+    upsert(table, [(1, 7, "x")], overwrite="partitions")
+    upsert(table, [(1, 7, "y"), (1, 1, "again")])
+    assert content(table) == {(1, 1): "again", (1, 7): "y", (2, 2): "b"}
+
+
+def test_move_rows_against_a_loop() -> None:
+    """Deletes come just before their rows, dropped rows go, partition columns are those of the target."""
+    schema = new_schema(SPEC)
+    from_bytes = [bytes.fromhex("00000001" + "00" * 8 + f"{p:02x}" + "00" * 7).hex() for p in (1, 2)]
+    targets = tuple(Target(partition=p, bucket=0, rows=0, first_sequence=0) for p in from_bytes)
+    report = BucketAssignmentReport(
+        batch_id="b", attempt=1, base_snapshot_id=None, targets=targets, targets_paths=(), assigned_on=None, rows=0,
+        inserts=0, updates=0, deletes=0, new_buckets=0, index_type="state", seconds=0.0,
+    )  # fmt: skip
+    generator = np.random.default_rng(5)
+    for _ in range(30):
+        n = int(generator.integers(0, 9))
+        goes = generator.integers(-1, 2, n).astype(np.int32)
+        at = np.flatnonzero(generator.random(n) < 0.4).astype(np.int32)
+        deletes = generator.integers(0, 2, len(at)).astype(np.int32)
+        kinds = generator.integers(0, 4, n).astype(np.int8)
+        table = pa.table({"p": pa.array(np.full(n, 9, np.int32)), "k": pa.array(np.arange(n)),
+                          "v": pa.array([str(i) for i in range(n)], pa.string()), "_VALUE_KIND": pa.array(kinds)})  # fmt: skip
+        expected = []
+        for i in range(n):
+            expected += [(int(d) + 1, i, str(i), 3, int(d)) for r, d in zip(at, deletes, strict=True) if r == i]
+            if goes[i] >= 0:
+                expected.append((int(goes[i]) + 1, i, str(i), int(kinds[i]), int(goes[i])))
+        out, where = move_rows(table, goes, (at, deletes), report, schema)
+        found = [
+            (r["p"], r["k"], r["v"], r["_VALUE_KIND"], t) for r, t in zip(out.to_pylist(), where.tolist(), strict=True)
+        ]
+        assert found == expected
+
+
+def test_damaged_files_between_stages(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    write_moves(store, str(tmp_path), 0, np.array([1, 4], np.int32), np.array([0, 2], np.int32))
+    found = read_moves(store, str(tmp_path), 0)
+    assert [a.tolist() for a in found] == [[1, 4], [0, 2]]
+    file = tmp_path / "moves-00000.arrow"
+    whole = file.read_bytes()
+    for cut in range(0, len(whole), 7):
+        file.write_bytes(whole[:cut])
+        with pytest.raises(CorruptFileError):
+            read_moves(store, str(tmp_path), 0)
+        with pytest.raises(CorruptFileError):
+            read_located(store, [str(file)])
+    assert len(read_located(store, []).bucket) == 0
+    # A flipped bit gives an error of the one kind, or other numbers.
+    table = make_table(tmp_path / "flip", options={"index.type": "state", "index.state.dir": str(tmp_path / "s")})
+    located = upsert(table, [(1, k, "a") for k in range(20)]).assign.located_paths[0]
+    for path, read in (
+        (file, lambda: read_moves(store, str(tmp_path), 0)),
+        (Path(located), lambda: read_located(store, [located])),
+    ):
+        good = whole if path == file else path.read_bytes()
+        for at in range(len(good)):
+            path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
+            with suppress(CorruptFileError):
+                read()
+
+
+# -- bloom footers ---------------------------------------------------------------------------------------------------------
+
+
+def test_files_carry_filters_when_asked_to(tmp_path: Path) -> None:
+    """Also those that compaction writes."""
+    table = make_table(tmp_path, options={"index.type": "bloom", "hoodie.index.bloom.num_entries": "50"})
+    for n in range(2):
+        upsert(table, [(1, k, f"{n}") for k in range(20)])
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    files = sorted(Path(table.uri).rglob("data-*.parquet"))
+    assert len(files) == 6  # two batches and a compaction, two buckets
+    for file in files:
+        metadata = pq.read_metadata(file).metadata
+        assert b"org.apache.hudi.bloomfilter" in metadata
+        assert metadata[b"hoodie_bloom_filter_type_code"] == b"DYNAMIC_V0"
+    plain = make_table(tmp_path / "plain", options={"index.type": "simple"})
+    upsert(plain, [(1, 1, "a")])
+    (file,) = Path(plain.uri).rglob("data-*.parquet")
+    assert b"org.apache.hudi.bloomfilter" not in (pq.read_metadata(file).metadata or {})
+
+
+# -- the key state ---------------------------------------------------------------------------------------------------------
+
+
+def _state_table(tmp_path: Path, machine: str, **more: str) -> TableHandle:
+    return make_table(tmp_path, options={"index.type": "state", "index.state.dir": str(tmp_path / machine), **more})
+
+
+def _action(result: Any) -> tuple[str, int]:
+    metrics = result.assign.index_metrics
+    (kind,) = [n.removeprefix("state_") for n in metrics if n.startswith("state_") and n != "state_keys_read"]
+    return kind.replace("_", " "), int(metrics["state_keys_read"])
+
+
+def test_a_state_follows_its_table(tmp_path: Path) -> None:
+    table = _state_table(tmp_path, "one")
+    assert _action(upsert(table, [(1, k, "a") for k in range(20)]))[0] == "rebuilt"
+    assert _action(upsert(table, [(1, k, "b") for k in range(10, 30)])) == ("warm", 0)
+    # It goes along with a compaction that it is told of, and with one that only changes levels.
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    assert _action(upsert(table, [(2, 5, "c")])) == ("warm", 0)
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    assert _action(upsert(table, [(2, 5, "d")])) == ("warm", 0)
+    # Of one by somebody else it learns from the files.
+    with mock.patch("lakeidx.maintenance.compaction.on_compaction"):
+        run_compaction(table.metadata, LocalRunner(1), full=True)
+    assert _action(upsert(table, [(2, 5, "e")]))[0] == "caught up"
+    assert content(table) == {(1, k): "a" if k < 10 else "b" for k in range(30) if k != 5} | {(2, 5): "e"}
+
+
+def test_a_compaction_does_not_wait_for_the_state(tmp_path: Path) -> None:
+    table = _state_table(tmp_path, "one")
+    upsert(table, [(1, 1, "a")])
+    upsert(table, [(1, 1, "b")])
+    with mock.patch("lakeidx.batch.index_hooks.open_key_index", side_effect=UnavailableError("open elsewhere")):
+        assert run_compaction(table.metadata, LocalRunner(1), full=True).snapshot_ids == (3,)
+
+
+def test_a_state_is_restored_on_another_machine(tmp_path: Path) -> None:
+    """Checkpoints lie beside the staged batches, each named after the snapshot it belongs to."""
+    table = _state_table(tmp_path, "one")
+    for n in range(3):
+        upsert(table, [(1, k, f"{n}") for k in range(10 * n, 10 * n + 20)])
+    folder = Path(index_folder(table.paths)) / "state"
+    found = sorted(int(f.stem.rsplit("-", 1)[1]) for f in folder.rglob("checkpoint-*.json"))
+    assert found == [2, 3]
+    # The other machine has nothing of its own.
+    shutil.rmtree(tmp_path / "one")
+    assert _action(upsert(table, [(2, 3, "moved"), (1, 100, "new")])) == ("restored", 0)
+    assert (content(table)[2, 3], (1, 3) in content(table)) == ("moved", False)
+    assert _action(upsert(table, [(1, 3, "back")])) == ("warm", 0)
+
+
+def test_a_state_that_is_behind_reads_what_is_new(tmp_path: Path) -> None:
+    table = _state_table(tmp_path, "one", **{"index.state.checkpoint-every": "2"})
+    upsert(table, [(1, k, "a") for k in range(20)])
+    upsert(table, [(1, k, "b") for k in range(20, 40)])
+    upsert(table, [(1, k, "c") for k in range(40, 45)])
+    shutil.rmtree(tmp_path / "one")
+    assert _action(upsert(table, [(2, 42, "moved")])) == ("restored", 5)
+    assert (1, 42) not in content(table)
+
+
+@pytest.mark.parametrize("what", ["rolled back", "overwritten", "another table", "no checkpoints"])
+def test_a_state_that_does_not_belong_is_rebuilt(tmp_path: Path, what: str) -> None:
+    table = _state_table(tmp_path, "one")
+    upsert(table, [(1, k, "a") for k in range(20)])
+    upsert(table, [(2, k, "b") for k in range(20)])
+    if what == "rolled back":
+        roll_back(table.metadata, table.schema, snapshot_id=1)
+        table = TableHandle.open(table.uri)
+        shutil.rmtree(tmp_path / "one")
+        # The checkpoint of snapshot 1 still belongs.
+        assert _action(upsert(table, [(3, 5, "c")]))[0] == "restored"
+        assert content(table) == {(1, k): "a" for k in range(20) if k != 5} | {(3, 5): "c"}
+        return
+    if what == "overwritten":
+        upsert(table, [(1, 7, "only")], overwrite="table")
+        assert _action(upsert(table, [(2, 7, "moved")]))[0] == "rebuilt"
+        assert content(table) == {(2, 7): "moved"}
+        return
+    if what == "another table":
+        shutil.rmtree(table.uri)
+        shutil.rmtree(Path(table.uri).parents[1] / "_lakeidx")
+        table = _state_table(tmp_path, "one", **{"dynamic-bucket.target-row-num": "3"})
+        assert _action(upsert(table, [(3, 5, "c")]))[0] == "rebuilt"
+        assert content(table) == {(3, 5): "c"}
+        return
+    shutil.rmtree(tmp_path / "one")
+    shutil.rmtree(index_folder(table.paths))
+    assert _action(upsert(table, [(3, 5, "c")])) == ("rebuilt", 60)
+    assert content(table) == {(2, k): "b" for k in range(20) if k != 5} | {(3, 5): "c"}
+
+
+def test_only_new_files_are_uploaded(tmp_path: Path) -> None:
+    """A checkpoint after a small batch costs a small upload."""
+    table = _state_table(tmp_path, "one")
+    upsert(table, [(1, k, "a") for k in range(3000)])
+    files = Path(index_folder(table.paths)) / "state"
+    before = {f.name: f.stat().st_size for f in files.rglob("files/*")}
+    largest = max(n for n in before if ".sst" in n and before[n] == max(before.values()))
+    upsert(table, [(1, 4000, "b")])
+    after = {f.name: f.stat().st_mtime_ns for f in files.rglob("files/*")}
+    assert largest in after
+    new = sum((files_ for name, files_ in _sizes(files).items() if name not in before))
+    assert new < before[largest] / 2
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    return {f.name: f.stat().st_size for f in folder.rglob("files/*")}
+
+
+def test_staged_and_committed_by_different_processes(tmp_path: Path) -> None:
+    """The process that commits tells the state, though another one tagged the batch."""
+    table = _state_table(tmp_path, "one")
+    upsert(table, [(1, 1, "a")])
+    for stage in (
+        lambda c: stage_table(c.files, table.schema, rows([(2, 1, "b"), (1, 2, "c")])),
+        lambda c: run_bucket_assignment(c, 1),
+        lambda c: run_index_write(c, 1),
+        commit_batch,
+    ):
+        stage(make_context(TableHandle.open(table.uri).metadata, "apart", runner=LocalRunner(1)))
+    assert content(TableHandle.open(table.uri)) == {(2, 1): "b", (1, 2): "c"}
+    assert _action(upsert(TableHandle.open(table.uri), [(1, 1, "d")])) == ("warm", 0)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_rolled_back_table_is_not_believed_by_hbase(tmp_path: Path, moves: bool) -> None:
+    """What a snapshot that was rolled back did to keys is forgotten: one that moved is found where it was before, one that came
+    is new again."""
+    options = {**GLOBAL_TYPES["hbase"], "hoodie.hbase.index.update.partition.path": str(moves).lower()}
+    with hbase_stand_in(StandIn()):
+        table = make_table(tmp_path, options=options)
+        upsert(table, [(1, 1, "a")])
+        upsert(table, [(2, 1, "b"), (2, 2, "gone")])
+        with pytest.raises(NotFoundError):
+            roll_back_table(table.metadata, table.schema, snapshot_id=9)
+        assert roll_back_table(table.metadata, table.schema, snapshot_id=1, dry_run=True).dry_run
+        upsert(table, [(3, 2, "c")])
+        assert content(table)[3 if moves else 2, 2] == "c"
+        roll_back_table(table.metadata, table.schema, snapshot_id=1)
+        table = TableHandle.open(table.uri)
+        upsert(table, [(3, 1, "d"), (3, 2, "new")])
+        assert content(table) == {(3 if moves else 1, 1): "d", (3, 2): "new"}
+
+
+# -- one type after another ------------------------------------------------------------------------------------------------
+
+
+def test_a_table_may_change_its_type(tmp_path: Path) -> None:
+    """Each type finds what the others wrote: files without filters, keys no state has seen."""
+    table = IndexedTable.make(tmp_path, "hash", {})
+    model: Model = {}
+    names = ["hash", "bloom", "bucket", "state", "simple", "bucket ring", "inmemory", "hash", "bloom cache", "state"]
+    for number, (name, batch) in enumerate(zip(names, fixed_history(23, batches=len(names), size=20), strict=True)):
+        metadata = TableHandle.open(table.table.uri).metadata
+        old = metadata.latest_schema()
+        kept = {k: v for k, v in old.options.items() if not k.startswith(("index.type", "index.global", "hoodie."))}
+        new = dataclasses.replace(old, id=number + 1, options={**kept, **LOCAL_TYPES[name]})
+        metadata.store.put(metadata.paths.schema(new.id), encode_schema(new))
+        table.upsert(batch, f"b{number}")
+        apply(model, batch, over_partitions=False)
+        table.check(model)
+
+
+# -- two writers -----------------------------------------------------------------------------------------------------------
+
+
+def test_batches_over_partitions_do_not_pass_each_other(moving: TableHandle) -> None:
+    """Two batches take one key to two partitions: no bucket is touched by both, and still the later one is planned again."""
+    upsert(moving, [(1, 1, "a"), (2, 50, "x"), (3, 51, "y")])
+    late = make_context(moving.metadata, "late", runner=LocalRunner(1))
+    stage_table(late.files, moving.schema, rows([(2, 1, "late")]))
+    run_bucket_assignment(late, 1)
+    run_index_write(late, 1)
+    upsert(TableHandle.open(moving.uri), [(3, 1, "early")])
+    report = commit_batch(late, sleep=lambda _: None)
+    assert report.replans == 1
+    assert content(TableHandle.open(moving.uri)) == {(2, 1): "late", (2, 50): "x", (3, 51): "y"}
+
+
+def test_a_batch_over_partitions_waits_for_one_of_other_partitions(moving: TableHandle) -> None:
+    """A batch that lost often enough goes first, though the two touch no partition in common."""
+    upsert(moving, [(1, 1, "a")])
+    losing = CommitPriority(moving.store, moving.paths, "losing")
+    losing.ask((EVERY_PARTITION, "00"), 2, 1.0)
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        losing.done()
+
+    late = make_context(moving.metadata, "late", runner=LocalRunner(1))
+    stage_table(late.files, moving.schema, rows([(2, 2, "b")]))
+    run_bucket_assignment(late, 1)
+    run_index_write(late, 1)
+    commit_batch(late, sleep=sleep)
+    assert len(naps) == 1
+
+
+def test_compactions_may_pass(moving: TableHandle) -> None:
+    upsert(moving, [(1, 1, "a")])
+    upsert(moving, [(1, 1, "b")])
+    late = make_context(moving.metadata, "late", runner=LocalRunner(1))
+    stage_table(late.files, moving.schema, rows([(2, 1, "late")]))
+    run_bucket_assignment(late, 1)
+    run_index_write(late, 1)
+    run_compaction(TableHandle.open(moving.uri).metadata, LocalRunner(1), full=True)
+    assert commit_batch(late, sleep=lambda _: None).replans == 0
+    assert content(TableHandle.open(moving.uri)) == {(2, 1): "late"}
+
+
+@pytest.mark.parametrize("kind", ["state", "inmemory", "global-simple"])
+def test_writers_side_by_side(tmp_path: Path, kind: str) -> None:
+    """Threads with keys of their own, which change partition from batch to batch, on one table and one state."""
+    table = make_table(tmp_path, options={"index.type": kind, "index.state.dir": str(tmp_path / "s"),
+                                          "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "5 ms"})  # fmt: skip
+
+    def work(writer: int) -> None:
+        for n in range(3):
+            mine = TableHandle.open(table.uri)
+            upsert(mine, [((n + k) % 3, 100 * writer + k, f"{writer} {n}") for k in range(6)])
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, range(2)))
+    expected = {((2 + k) % 3, 100 * w + k): f"{w} 2" for w in range(2) for k in range(6)}
+    assert content(TableHandle.open(table.uri)) == expected
+    upsert(table, [(0, 5, "last")])
+    del expected[1, 5]
+    assert content(TableHandle.open(table.uri)) == {**expected, (0, 5): "last"}
+
+
+def test_writer_conflicts() -> None:
+    assert writer_conflicts(3, {}) == []
+    assert writer_conflicts(3, {4: CommitKind.COMPACT, 5: CommitKind.ANALYZE}) == []
+    for kind in (CommitKind.APPEND, CommitKind.OVERWRITE, None):
+        (finding,) = writer_conflicts(3, {4: CommitKind.COMPACT, 5: kind, 6: CommitKind.APPEND})
+        assert "snapshot 5" in finding
+
+
+# -- cross-partition tables ------------------------------------------------------------------------------------------------
+
+
+def test_buckets_of_cross_partition_tables_fill_by_keys(tmp_path: Path) -> None:
+    """The smallest bucket with room, counting keys that live there, not rows in files."""
+    table = make_table(tmp_path, options={"index.state.dir": str(tmp_path / "s"), "dynamic-bucket.target-row-num": "4"},
+                       spec=CROSS)  # fmt: skip
+    for _ in range(3):
+        upsert(table, [(1, k, "a") for k in range(3)])
+    upsert(table, [(1, 3, "b"), (1, 4, "c"), (1, 5, "d")])
+    assert _buckets(table) == {0: {0, 1, 2, 3}, 1: {4, 5}}
+    # A key that leaves makes room.
+    upsert(table, [(2, 0, "gone")])
+    upsert(table, [(1, 6, "e"), (1, 7, "f")])
+    assert _buckets(table, 1) == {0: {1, 2, 3, 6}, 1: {4, 5, 7}}
+
+
+def _buckets(table: TableHandle, partition: int = 1) -> dict[int, set[int]]:
+    scan = TableHandle.open(table.uri).scan(where=f"p = {partition}")
+    out: dict[int, set[int]] = {}
+    for place in scan.plan.buckets:
+        for part in scan.read_bucket(place):
+            found = {r["k"] for r in part.to_pylist() if r["p"] == partition}
+            if found:
+                out.setdefault(place.bucket, set()).update(found)
+    return out
+
+
+def test_reports_are_json(moving: TableHandle) -> None:
+    """Reports of tagged batches travel like all others."""
+    upsert(moving, [(1, 1, "a")])
+    report = upsert(moving, [(2, 1, "b")]).assign
+    assert BucketAssignmentReport.model_validate_json(report.model_dump_json()) == report
+    assert json.loads(report.model_dump_json())["global_index"] is True

@@ -1,0 +1,47 @@
+"""Hashes in two buckets."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeidx.bucket_assignment.duplicates import find_duplicate_hashes
+
+
+def as_dict(buckets: dict[int, list[int]]) -> dict[int, list[int]]:
+    found = find_duplicate_hashes({b: np.array(h, np.int32) for b, h in buckets.items()})
+    return {int(h): found.buckets_of(i).tolist() for i, h in enumerate(found.hashes)}
+
+
+def test_none() -> None:
+    assert as_dict({}) == {}
+    assert as_dict({0: []}) == {}
+    assert as_dict({0: [1, 2], 1: [3]}) == {}
+
+
+def test_rims_and_several_buckets() -> None:
+    low, high = -(2**31), 2**31 - 1
+    assert as_dict({9: [low, 4, 0], 2: [low, high], 0: [high, low, -1]}) == {low: [0, 2, 9], high: [0, 2]}
+
+
+def test_twice_inside_one_bucket_is_another_fault() -> None:
+    assert as_dict({3: [5, 5], 4: [6]}) == {}
+    assert as_dict({3: [5, 5], 4: [5]}) == {5: [3, 4]}
+
+
+def test_sample_is_bounded() -> None:
+    found = find_duplicate_hashes({b: np.arange(100, dtype=np.int32) for b in (4, 7)})
+    assert len(found) == 100
+    assert found.sample(2) == [{"hash": 0, "buckets": [4, 7]}, {"hash": 1, "buckets": [4, 7]}]
+    assert len(found.sample(1000)) == 100
+
+
+@given(st.dictionaries(st.integers(0, 5), st.lists(st.integers(-6, 6), max_size=8)))
+def test_equals_counting_with_sets(buckets: dict[int, list[int]]) -> None:
+    expected = {}
+    for h in range(-6, 7):
+        owners = [b for b in sorted(buckets) if h in buckets[b]]
+        if len(owners) > 1:
+            expected[h] = owners
+    assert as_dict(buckets) == expected

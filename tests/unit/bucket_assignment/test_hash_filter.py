@@ -1,0 +1,50 @@
+"""The filter of a batch's hashes: what passes is all of the batch that a file has, in file order, and nothing that is not in it."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeidx.bucket_assignment.hash_filter import HashFilter
+from lakeidx.format.hash_index import encode_hash_index
+
+HASHES = st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(-40, 40), max_size=60)
+
+
+def scalar_passes(batch: list[int], bits: int, value: int) -> bool:
+    """The row-by-row form: some hash of the batch has the same top bits."""
+    shift = 32 - bits
+    return any((h & 0xFFFFFFFF) >> shift == (value & 0xFFFFFFFF) >> shift for h in batch)
+
+
+@given(HASHES, HASHES)
+def test_passing_is_the_scalar_rule(batch: list[int], stored: list[int]) -> None:
+    made = HashFilter([np.array(batch, np.int32)])
+    bits = (8 * made.memory_bytes).bit_length() - 1
+    found = made.passing(encode_hash_index(np.array(stored, np.int32)))
+    assert found.tolist() == [h for h in stored if scalar_passes(batch, bits, h)]
+    assert {h for h in stored if h in set(batch)} <= set(found.tolist())
+
+
+def test_few_strangers_pass_a_large_file() -> None:
+    rng = np.random.default_rng(3)
+    stored = np.unique(rng.integers(-(2**31), 2**31, 400_000).astype(np.int32))
+    batch = rng.permutation(stored)[:5_000]
+    made = HashFilter([batch[:100], batch[100:]])
+    found = made.passing(encode_hash_index(stored))
+    assert np.isin(batch, found).all()
+    assert np.isin(found, stored).all()
+    assert len(found) < 5_000 + 0.05 * len(stored)
+    assert made.memory_bytes <= 16 * len(batch)
+
+
+def test_an_empty_batch_and_an_empty_file() -> None:
+    assert HashFilter([]).passing(encode_hash_index(np.array([1, 2], np.int32))).tolist() == []
+    assert HashFilter([np.array([5], np.int32)]).passing(b"").tolist() == []
+
+
+def test_the_largest_filter_has_a_bit_for_every_hash() -> None:
+    ends = np.array([-(2**31), -1, 0, 2**31 - 1], np.int32)
+    made = HashFilter([np.resize(ends, 1 << 20)])
+    assert made.passing(encode_hash_index(ends)).tolist() == ends.tolist()

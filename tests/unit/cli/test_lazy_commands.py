@@ -1,0 +1,113 @@
+"""Help and completion list commands without importing them; what they list is what the commands say of themselves."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import lakeidx.cli
+from lakeidx.cli.context import report_errors
+from lakeidx.cli.lazy import Command, Group
+from lakeidx.cli.main import COMMANDS, app
+
+HEAVY = ("pyarrow", "numba", "numpy", "sqlglot", "rich", "lakeidx.api")
+
+
+def entries(commands: Mapping[str, Command | Group], prefix: str = "") -> Iterator[tuple[str, Command]]:
+    for name, entry in commands.items():
+        if isinstance(entry, Group):
+            yield from entries(entry.commands, f"{prefix}{name} ")
+        else:
+            yield prefix + name, entry
+
+
+TABLE = dict(entries(COMMANDS))
+
+
+def imported_by(arguments: str, **environment: str) -> tuple[str, set[str]]:
+    """What a command line prints, and which heavy modules are imported when it ends."""
+    program = (
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print(*[m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr))\n"
+        f"sys.argv = ['lakeidx', *{arguments.split()!r}]\n"
+        "from lakeidx.cli.main import app\n"
+        "app(prog_name='lakeidx')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", ["--help", "-h", "--version", "table --help", "index -h"])
+def test_help_imports_nothing_heavy(arguments: str) -> None:
+    printed, heavy = imported_by(arguments)
+    assert printed
+    assert heavy == set()
+
+
+def test_completion_imports_nothing_heavy() -> None:
+    words = {"_LAKEIDX_COMPLETE": "complete_bash", "COMP_WORDS": "lakeidx table ", "COMP_CWORD": "2"}
+    printed, heavy = imported_by("", **words)
+    assert printed.split() == ["create", "show", "alter", "list", "drop"]
+    assert heavy == set()
+
+
+@pytest.mark.slow
+def test_help_of_a_command_imports_it() -> None:
+    printed, heavy = imported_by("scan --help")
+    assert "--where" in printed
+    assert "pyarrow" in heavy
+
+
+@pytest.mark.slow
+def test_commands_do_not_import_pandas() -> None:
+    """Making an Arrow array imports pandas, which takes a second: no module makes one when it is imported."""
+    modules = sorted({e.module for e in TABLE.values()})
+    program = "; ".join([*(f"import lakeidx.cli.{m}" for m in modules), "import sys; print('pandas' in sys.modules)"])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_table_has_the_help_of_the_command(name: str) -> None:
+    entry = TABLE[name]
+    function = getattr(import_module(f"lakeidx.cli.{entry.module}"), entry.function)
+    paragraph = inspect.cleandoc(function.__doc__).partition("\n\n")[0]
+    assert entry.help == " ".join(paragraph.split())
+
+
+def test_every_command_of_the_package_is_in_the_table() -> None:
+    """Functions that turn errors into one line are commands: each is in the table, and in one place of it."""
+    wrapper = report_errors(lambda: None).__code__
+    found = []
+    for file in Path(lakeidx.cli.__path__[0]).glob("*.py"):
+        module = import_module(f"lakeidx.cli.{file.stem}")
+        for name, member in inspect.getmembers(module, inspect.isfunction):
+            if member.__code__ is wrapper and inspect.unwrap(member).__module__ == module.__name__:
+                found.append((file.stem, name))
+    assert sorted((e.module, e.function) for e in TABLE.values()) == sorted(found)
+
+
+@pytest.mark.parametrize("words", [["tabel"], ["table", "creat"]])
+def test_an_unknown_command_is_wrong_usage_and_gets_a_suggestion(words: list[str]) -> None:
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert f"No such command '{words[-1]}'" in result.stderr
+    assert "Did you mean" in result.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["table"], ["index"], ["hudi"]])
+def test_a_group_alone_shows_its_help(words: list[str]) -> None:
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert "Commands:" in result.output

@@ -1,0 +1,221 @@
+"""The container is checked against fastavro's own reader and writer, which lakeidx does not use for it."""
+
+from __future__ import annotations
+
+import io
+import json
+import zlib
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import fastavro
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeidx.codec.containers.avro import RecordSchema, decode_container, encode_container, header_schema
+from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
+
+SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "record",
+    "namespace": "org.apache.paimon.avro.generated",
+    "fields": [
+        {"name": "i", "type": "int"},
+        {"name": "s", "type": "string"},
+        {"name": "b", "type": ["null", "bytes"], "default": None},
+        {"name": "l", "type": ["null", {"type": "array", "items": ["null", "long"]}], "default": None},
+        {"name": "t", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}], "default": None},
+        {"name": "r", "type": {"type": "record", "name": "record_r", "fields": [{"name": "x", "type": "double"}]}},
+    ],
+}
+PARSED = RecordSchema(SCHEMA)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+longs = st.integers(-(1 << 63), (1 << 63) - 1)
+records = st.lists(
+    st.fixed_dictionaries(
+        {
+            "i": st.integers(-(1 << 31), (1 << 31) - 1),
+            "s": st.text(max_size=20),
+            "b": st.none() | st.binary(max_size=20),
+            "l": st.none() | st.lists(st.none() | longs, max_size=5),
+            "t": st.none() | st.integers(-60_000_000_000_000, 250_000_000_000_000),
+            "r": st.fixed_dictionaries({"x": st.floats(allow_nan=False)}),
+        }
+    ),
+    max_size=150,
+)
+
+
+def write(rows: Sequence[dict[str, Any]], schema: RecordSchema, **options: Any) -> bytes:
+    return encode_container(rows, schema, dict, **options)
+
+
+def plain_schema() -> dict[str, Any]:
+    """The schema without the logical type, so that fastavro gives longs, too."""
+    text = json.dumps(SCHEMA).replace('{"type": "long", "logicalType": "timestamp-millis"}', '"long"')
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=records, codec=st.sampled_from(["zstandard", "null", "deflate", "snappy"]))
+def test_fastavro_reads_what_we_write(rows: list[dict[str, Any]], codec: str) -> None:
+    data = write(rows, PARSED, codec=codec)
+    assert decode_container(data) == rows
+    if codec in ("null", "deflate"):  # fastavro needs more packages for the others
+        theirs = list(fastavro.reader(io.BytesIO(data)))
+        for row in theirs:
+            assert isinstance(row, dict)
+            if row["t"] is not None:
+                row["t"] = round((row["t"] - EPOCH) / timedelta(milliseconds=1))
+        assert theirs == rows
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=records, codec=st.sampled_from(["null", "deflate"]), interval=st.sampled_from([1, 100, 16_000]))
+def test_we_read_what_fastavro_writes(rows: list[dict[str, Any]], codec: str, interval: int) -> None:
+    out = io.BytesIO()
+    fastavro.writer(out, plain_schema(), rows, codec=codec, sync_interval=interval)
+    assert decode_container(out.getvalue()) == rows
+
+
+def rows_of(n: int) -> list[dict[str, Any]]:
+    return [{"i": i, "s": f"name {i}", "b": None, "l": [i, None], "t": i, "r": {"x": i / 2}} for i in range(n)]
+
+
+def test_zstd_frames_without_content_size() -> None:
+    """Java's stream writer leaves the size out, and may write several frames."""
+    data = write(rows_of(3), PARSED, codec="null", sync=b"s" * 16)
+    head, tail = data.split(b"\x14avro.codec\x08null\x00" + b"s" * 16)
+    body = tail[:-16]
+    count, rest = body[:1], body[1:]
+    size_bytes = 1 if rest[0] < 0x80 else 2
+    raw = rest[size_bytes:]
+    for compressed in (
+        zstandard.ZstdCompressor(write_content_size=False).compress(raw),
+        zstandard.ZstdCompressor().compress(raw[:10]) + zstandard.ZstdCompressor().compress(raw[10:]),
+    ):
+        length = len(compressed) * 2
+        size = bytes([length & 0x7F | 0x80, length >> 7])
+        file = head + b"\x14avro.codec\x12zstandard\x00" + b"s" * 16 + count + size + compressed + b"s" * 16
+        assert decode_container(file) == rows_of(3)
+
+
+def test_blocks_are_about_as_large_as_java_s() -> None:
+    data = write(rows_of(20_000), PARSED, codec="null", sync=b"SYNC" * 4)
+    blocks = data.split(b"SYNC" * 4)[1:-1]
+    assert len(blocks) > 5
+    assert all(20_000 < len(b) < 200_000 for b in blocks[1:-1])
+    assert decode_container(data) == rows_of(20_000)
+
+
+def test_header() -> None:
+    data = write([], PARSED, sync=bytes(16))
+    text = json.dumps(SCHEMA, separators=(",", ":")).encode()
+    assert data.startswith(b"Obj\x01\x04\x16avro.schema")
+    assert text in data
+    assert data.endswith(b"\x14avro.codec\x12zstandard\x00" + bytes(16))
+    assert header_schema(data) == SCHEMA
+    assert write([], PARSED) != write([], PARSED)  # the sync marker is random
+
+
+def test_unknown_codecs() -> None:
+    with pytest.raises(InvalidInputError, match="brotli"):
+        write([], PARSED, codec="brotli")
+    data = write([], PARSED, codec="null")
+    with pytest.raises(UnsupportedError, match="bzip2"):
+        decode_container(data.replace(b"\x08null", b"\x0abzip2"))
+    with pytest.raises(CorruptFileError, match="nulx"):
+        decode_container(data.replace(b"\x08null", b"\x08nulx"))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": "long"},
+        {"type": "record", "name": "r", "fields": []},
+        {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]},
+        {"type": "record", "name": "r", "fields": [{"name": "a", "type": "other"}]},
+        {"type": "record", "name": "r", "fields": [{"name": "a"}]},
+        {"type": "record", "name": "r", "fields": 7},
+        [],
+        "record",
+        7,
+        None,
+    ],
+)
+def test_schemas_that_no_table_has(schema: Any) -> None:
+    text = json.dumps(schema).encode()
+    length = len(text) * 2
+    size = bytes([length]) if length < 128 else bytes([length & 0x7F | 0x80, length >> 7])
+    data = b"Obj\x01\x02\x16avro.schema" + size + text + b"\x00" + bytes(16) + b"\x02\x02\x00" + bytes(16)
+    with pytest.raises(CorruptFileError, match=r"avro\.schema"):
+        decode_container(data, "f")
+
+
+def test_deep_schemas_do_not_overflow() -> None:
+    text = b'{"type":' * 5000
+    data = b"Obj\x01\x02\x16avro.schema" + b"\x80\xf1\x04" + text + b"\x00" * 17
+    with pytest.raises(CorruptFileError):
+        decode_container(data)
+    with pytest.raises(CorruptFileError):
+        header_schema(data)
+
+
+def test_a_block_count_that_lies() -> None:
+    data = write(rows_of(2), PARSED, codec="null", sync=b"s" * 16)
+    at = data.index(b"s" * 16) + 16
+    for count in (b"\x02", b"\x06", b"\x01", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"):
+        with pytest.raises(CorruptFileError):
+            decode_container(data[:at] + count + data[at + 1 :])
+
+
+@pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
+def test_cut_anywhere(codec: str) -> None:
+    rows = rows_of(3)
+    data = write(rows, PARSED, codec=codec)
+    whole_blocks = len(write([], PARSED, codec=codec))
+    for cut in range(len(data)):
+        if cut == whole_blocks:
+            assert decode_container(data[:cut]) == []  # a file without blocks is a file
+            continue
+        with pytest.raises(CorruptFileError) as caught:
+            decode_container(data[:cut], "f")
+        assert caught.value.path == "f"
+        assert caught.value.offset is not None
+
+
+@pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
+def test_flip_anywhere(codec: str) -> None:
+    data = write(rows_of(3), PARSED, codec=codec)
+    errors = 0
+    for at in range(len(data)):
+        for mask in (0x01, 0x80, 0xFF):
+            damaged = bytearray(data)
+            damaged[at] ^= mask
+            try:
+                decode_container(bytes(damaged), "f")
+            except CorruptFileError:
+                errors += 1
+    assert errors > len(data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.binary(max_size=300))
+def test_any_bytes(data: bytes) -> None:
+    for prefix in (b"", b"Obj\x01", write([], PARSED, codec="null")):
+        try:
+            decode_container(prefix + data)
+        except CorruptFileError:
+            continue
+
+
+def test_snappy_checks_its_crc() -> None:
+    data = bytearray(write(rows_of(1), PARSED, codec="snappy", sync=b"s" * 16))
+    assert zlib.crc32(b"") == 0
+    data[-17] ^= 1
+    with pytest.raises(CorruptFileError, match="CRC-32"):
+        decode_container(bytes(data))

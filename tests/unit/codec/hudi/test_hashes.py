@@ -1,0 +1,96 @@
+"""The kernels against their scalar twins, and those against the standard library and known values."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lakeidx.codec.hudi.hashes import (
+    java_order,
+    java_order_key,
+    java_string_hash,
+    md5_routing_hash,
+    md5_routing_hash_many,
+    signed32,
+    xxh32,
+    xxh32_many,
+)
+from lakeidx.codec.rows.rowbytes import RowBytes
+
+TEXT = st.text(max_size=40)
+TEXTS = st.lists(TEXT, max_size=20)
+# Characters at which Java's order and the order of UTF-8 bytes part.
+TRICKY = st.text(alphabet="a\u07ff\u0800\ud7ff\ue000\uefff\uf000\uffff\U00010000\U0003ffff\U0010ffff", max_size=6)
+
+
+def _rows(texts: list[str]) -> RowBytes:
+    return RowBytes.from_list([t.encode() for t in texts])
+
+
+def _model_java_hash(text: str) -> int:
+    units = struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be"))
+    total = sum(unit * 31 ** (len(units) - 1 - i) for i, unit in enumerate(units))
+    return int(struct.unpack(">i", struct.pack(">I", total % 2**32))[0])
+
+
+def test_java_hash_of_known_strings() -> None:
+    assert java_string_hash("") == 0
+    assert java_string_hash("hello") == 99162322
+    assert java_string_hash("Aa") == java_string_hash("BB") == 2112
+    assert java_string_hash("polygenelubricants") == -(2**31)
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_java_hash(texts: list[str]) -> None:
+    expected = [_model_java_hash(t) for t in texts]
+    assert [java_string_hash(t) for t in texts] == expected
+
+
+@settings(deadline=None)
+@given(TEXTS)
+@example(["x" * n for n in range(140)])
+def test_md5_routing(texts: list[str]) -> None:
+    expected = [md5_routing_hash(t) for t in texts]
+    assert md5_routing_hash_many(_rows(texts)).tolist() == expected
+    order = np.arange(len(texts))[::-1]
+    assert md5_routing_hash_many(_rows(texts), order).tolist() == expected[::-1]
+
+
+def test_md5_routing_is_the_little_endian_head_of_the_digest() -> None:
+    # MD5("") = d41d8cd98f00b204e9800998ecf8427e
+    assert md5_routing_hash("") == int.from_bytes(bytes.fromhex("d41d8cd98f00b204"), "little", signed=True)
+
+
+@settings(deadline=None)
+@given(TEXTS)
+@example(["x" * n for n in range(70)])
+def test_xxh32(texts: list[str]) -> None:
+    assert xxh32_many(_rows(texts)).tolist() == [xxh32(t) for t in texts]
+
+
+def test_xxh32_of_known_strings() -> None:
+    assert xxh32("") == 0x02CC5D05
+    assert xxh32("abc") == 0x32D153FF
+
+
+@settings(deadline=None)
+@given(st.lists(TRICKY, max_size=12))
+def test_java_order(texts: list[str]) -> None:
+    mapped = java_order(_rows(texts)).to_list()
+    by_bytes = sorted(range(len(texts)), key=lambda i: mapped[i])
+    by_units = sorted(range(len(texts)), key=lambda i: java_order_key(texts[i]))
+    assert [texts[i] for i in by_bytes] == [texts[i] for i in by_units]
+
+
+def test_java_order_leaves_plain_text_alone() -> None:
+    rows = _rows(["b", "a", "日本"])
+    assert java_order(rows) is rows
+    assert java_order(RowBytes.empty()).to_list() == []
+
+
+def test_signed32() -> None:
+    assert [signed32(v) for v in (0, 2**31 - 1, 2**31, 2**32 - 1)] == [0, 2**31 - 1, -(2**31), -1]

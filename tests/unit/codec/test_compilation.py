@@ -1,0 +1,52 @@
+"""Compilation: never at import, once per kernel, also by several processes into one empty cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHOW = """
+import lakeidx.codec.kernels as k, lakeidx.codec.order.kernels as o, lakeidx.codec.bucket as b
+from numba.core.dispatcher import Dispatcher
+found = {id(d): (n, d) for m in (k, o, b) for n, d in vars(m).items() if isinstance(d, Dispatcher)}
+def show():
+    return {n: len(d.signatures) for n, d in found.values() if d.targetoptions.get("nogil")}
+"""
+
+
+def run(code: str, cache: Path) -> subprocess.Popen[str]:
+    env = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
+    return subprocess.Popen(
+        [sys.executable, "-c", SHOW + code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_importing_compiles_nothing(tmp_path: Path) -> None:
+    process = run("assert len(show()) > 20; assert not any(show().values()), show()", tmp_path)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert not any(p.is_file() for p in tmp_path.rglob("*"))
+
+
+@pytest.mark.slow
+def test_processes_that_compile_at_once(tmp_path: Path) -> None:
+    code = """
+from lakeidx.maintenance.warm_up import warm_up
+warm_up(only=("codecs",))
+# One compilation of each kernel: an input of another memory layout would show as a second one.
+assert set(show().values()) == {1}, show()
+import pyarrow as pa
+from lakeidx.types import parse_type
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+print(hash_columns([pa.array(["apache paimon"])], [parse_type("STRING")])[0])
+"""
+    for _ in range(2):
+        for process in [run(code, tmp_path) for _ in range(3)]:
+            out, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, errors
+            # The released Java's hash of this row.
+            assert out.split() == ["-662155390"]

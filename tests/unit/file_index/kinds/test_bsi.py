@@ -1,0 +1,118 @@
+"""Bit-sliced payloads: worked structure of the released Java, extreme values, damage that has no checksum."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+from lakeidx.codec.bitmaps.roaring import serialize
+from lakeidx.errors import CorruptFileError
+from lakeidx.file_index.kinds.bsi import BsiIndexer
+from lakeidx.file_index.kinds.types import FileIndexResult
+from lakeidx.predicate import Leaf, Predicate, col
+from lakeidx.types import parse_type
+
+INDEXER = BsiIndexer()
+c = col("c")
+
+
+def build(type_text: str, column: pa.Array) -> bytes | None:
+    writer = INDEXER.create_writer(parse_type(type_text), {})
+    writer.add(column)
+    return writer.finish()
+
+
+def ask(type_text: str, payload: bytes, pred: Predicate) -> FileIndexResult:
+    assert isinstance(pred, Leaf)
+    return INDEXER.create_reader(parse_type(type_text), payload, path="f").select(pred)
+
+
+def bitmap(*rows: int) -> bytes:
+    return serialize(BitMap(rows))
+
+
+def slices(greatest: int, present: bytes, *bits: bytes) -> bytes:
+    return b"\x01" + struct.pack(">qq", 0, greatest) + present + struct.pack(">i", len(bits)) + b"".join(bits)
+
+
+POSITIVE = slices(3, bitmap(0, 1), bitmap(0, 1), bitmap(1))
+NEGATIVE = slices(2, bitmap(3), bitmap(), bitmap(3))
+SAMPLE = struct.pack(">Bi", 1, 4) + b"\x01" + POSITIVE + b"\x01" + NEGATIVE
+
+
+def test_worked_structure() -> None:
+    assert build("INT", pa.array([1, 3, None, -2], pa.int32())) == SAMPLE
+    assert build("INT", pa.array([], pa.int32())) == struct.pack(">Bi", 1, 0) + b"\x00\x00"
+    assert (
+        build("INT", pa.array([0], pa.int32())) == struct.pack(">Bi", 1, 1) + b"\x01" + slices(0, bitmap(0)) + b"\x00"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pred", "rows"),
+    [
+        (c == 3, [1]),
+        (c == -2, [3]),
+        (c == 2, []),
+        (c != 3, [0, 3]),
+        (c < -2, []),
+        (c <= -2, [3]),
+        (c < 3, [0, 3]),
+        (c <= 3, [0, 1, 3]),
+        (c > -2, [0, 1]),
+        (c >= -2, [0, 1, 3]),
+        (c > 2**31 - 1, []),
+        (c >= -(2**31), [0, 1, 3]),
+        (c.is_in([1, -2, 7, None]), [0, 3]),
+        (c.not_in([1]), [1, 3]),
+        (c.not_in([1, None]), []),
+        (c.is_null(), [2]),
+        (c.is_not_null(), [0, 1, 3]),
+    ],
+)
+def test_answers(pred: Predicate, rows: list[int]) -> None:
+    assert ask("INT", SAMPLE, pred) == BitMap(rows)
+
+
+def test_extreme_values() -> None:
+    values = [2**63 - 1, -(2**63) + 1, 0, None]
+    payload = build("BIGINT", pa.array(values, pa.int64()))
+    assert payload is not None
+    assert ask("BIGINT", payload, c == 2**63 - 1) == BitMap([0])
+    assert ask("BIGINT", payload, c < -(2**62)) == BitMap([1])
+    assert ask("BIGINT", payload, c == -(2**63)) == BitMap()
+    assert ask("BIGINT", payload, c >= -(2**63)) == BitMap([0, 1, 2])
+    assert build("BIGINT", pa.array([-(2**63)], pa.int64())) is None
+
+
+def test_rows_of_many_containers() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.integers(-1000, 1000, 200_000)
+    payload = build("BIGINT", pa.array(values))
+    assert payload is not None
+    for pred, mask in ((c > 10, values > 10), (c <= -999, values <= -999), (c == 0, values == 0)):
+        assert ask("BIGINT", payload, pred) == BitMap(np.flatnonzero(mask).astype(np.uint32))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"\x02" + SAMPLE[1:],
+        SAMPLE[:1] + struct.pack(">i", -1) + SAMPLE[5:],
+        SAMPLE[:1] + struct.pack(">i", 2) + SAMPLE[5:],
+        SAMPLE[:5] + b"\x02" + SAMPLE[6:],
+        SAMPLE + b"\x00",
+        struct.pack(">Bi", 1, 4) + b"\x01" + slices(7, bitmap(0, 1), bitmap(0, 1), bitmap(1)) + b"\x00",
+        struct.pack(">Bi", 1, 4) + b"\x01" + slices(3, bitmap(0, 1), bitmap(0, 2), bitmap(1)) + b"\x00",
+        struct.pack(">Bi", 1, 4) + b"\x01" + slices(3, bitmap(0, 1), bitmap(0), bitmap(1)) + b"\x00",
+        struct.pack(">Bi", 1, 4) + b"\x01" + slices(0, bitmap()) + b"\x00",
+        struct.pack(">Bi", 1, 4) + b"\x01" + POSITIVE + b"\x01" + POSITIVE,
+    ],
+)
+def test_contradictions(broken: bytes) -> None:
+    with pytest.raises(CorruptFileError):
+        INDEXER.create_reader(parse_type("INT"), broken, path="f")

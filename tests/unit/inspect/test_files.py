@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.errors import CorruptFileError, NotFoundError, UnsupportedError
+from lakeidx.format.consumer import encode_consumer
+from lakeidx.format.data_file import SimpleStats
+from lakeidx.format.deletion_vector import encode_deletion_vectors
+from lakeidx.format.hash_index import encode_hash_index
+from lakeidx.format.index_manifest import DeletionVectorMeta, encode_index_manifest
+from lakeidx.format.manifest import encode_manifest
+from lakeidx.format.manifest_list import encode_manifest_list
+from lakeidx.format.paths import NewFileNames, TablePaths
+from lakeidx.format.schema.schema_file import encode_schema, new_schema
+from lakeidx.format.statistics import encode_statistics
+from lakeidx.format.tag import Tag, encode_tag
+from lakeidx.inspect.files import inspect_file
+from lakeidx.storage import LocalStore
+from lakeidx.types import parse_type
+from tests.unit.format import test_manifest, test_snapshot, test_statistics, test_tag
+
+STORE = LocalStore(sync=False)
+SCHEMA = new_schema(
+    {
+        "fields": [{"name": "id", "type": "INT"}, {"name": "dt", "type": "DATE"}, {"name": "x", "type": "DOUBLE"}],
+        "primaryKeys": ["dt", "id"],
+        "partitionKeys": ["dt"],
+    },
+    time_millis=1,
+)
+
+
+def row(*values: Any, types: str) -> bytes:
+    return with_arity(encode_row(values, [parse_type(t) for t in types.split()]), len(values))
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> TablePaths:
+    p = TablePaths.of(str(tmp_path / "lake" / "db.db" / "t ü"), SCHEMA)
+    STORE.put(p.schema(0), encode_schema(SCHEMA))
+    return p
+
+
+def inspected(path: str, data: bytes, **options: Any) -> dict[str, Any]:
+    STORE.put(path, data)
+    found = inspect_file(STORE, path, **options)
+    assert found["path"] == path
+    assert found["size"] == len(data)
+    json.dumps(found, allow_nan=False)
+    return found
+
+
+def test_json_kinds(paths: TablePaths) -> None:
+    schema = inspect_file(STORE, paths.schema(0))
+    assert (schema["kind"], schema["primaryKeys"], schema["fields"][1]["type"]) == (
+        "schema",
+        ["dt", "id"],
+        "DATE NOT NULL",
+    )
+    snapshot = inspected(paths.snapshot(2), test_snapshot.TEXT.encode())
+    assert (snapshot["kind"], snapshot["commitKind"], snapshot["totalRecordCount"]) == ("snapshot", "COMPACT", 21)
+    assert inspected(paths.changelog(2), test_snapshot.TEXT.encode())["kind"] == "changelog"
+    tag = inspected(paths.tag("v1"), encode_tag(Tag(snapshot=test_tag.SNAPSHOT)))
+    assert (tag["kind"], tag["id"]) == ("tag", 7)
+    retained = Tag(snapshot=test_tag.SNAPSHOT, create_time_ns=0, time_retained_ns=10**9)
+    assert inspected(paths.tag("v2"), encode_tag(retained))["tagTimeRetained"] == "1.000000000"
+    assert inspected(paths.consumer("c"), encode_consumer(4)) | {"path": "", "size": 0} == {
+        "path": "", "size": 0, "kind": "consumer", "nextSnapshot": 4,
+    }  # fmt: skip
+    stats = inspected(paths.statistics(NewFileNames().statistics()), encode_statistics(test_statistics.STATS))
+    assert (stats["kind"], stats["mergedRecordCount"]) == ("statistics", 10)
+    assert inspected(paths.latest, b"12\n")["id"] == 12
+
+
+def test_manifest_shows_values_of_the_table(paths: TablePaths) -> None:
+    file = replace(
+        test_manifest.FILE,
+        min_key=row(1, types="INT"),
+        max_key=row(9, types="INT"),
+        key_stats=SimpleStats(row(1, types="INT"), row(9, types="INT"), (0,)),
+        value_stats=SimpleStats(
+            row(1, 0, None, types="INT DATE DOUBLE"), row(9, 19723, 1.5, types="INT DATE DOUBLE"), (0, 0, 2)
+        ),
+        value_stats_cols=None,
+        embedded_index=b"\x01\x02",
+    )
+    entry = replace(test_manifest.ENTRY, partition=row(19723, types="DATE"), file=file)
+    data = encode_manifest([entry, entry, entry])
+    found = inspected(paths.manifest(NewFileNames().manifest()), data, limit=2)
+    assert (found["kind"], found["count"], len(found["entries"]), found["not shown"]) == ("manifest", 3, 2, 1)
+    shown = found["entries"][0]
+    assert shown["partition"] == {"dt": "2024-01-01"}
+    assert shown["file"]["minKey"] == {"id": 1}
+    assert shown["file"]["valueStats"]["max"] == {"id": 9, "dt": "2024-01-01", "x": 1.5}
+    assert shown["file"]["valueStats"]["min"] == {"id": 1, "dt": "1970-01-01", "x": None}
+    assert shown["file"]["embeddedIndex"] == "0102"
+    assert shown["file"]["fileSource"] == "APPEND"
+
+
+def test_without_a_table_rows_are_hex(tmp_path: Path) -> None:
+    entry = replace(test_manifest.ENTRY, partition=row(19723, types="DATE"))
+    found = inspected(str(tmp_path / "m"), encode_manifest([entry]))
+    assert found["entries"][0]["partition"] == entry.partition.hex()
+    assert found["entries"][0]["file"]["minKey"] == b"min".hex()
+
+
+def test_other_avro_kinds(paths: TablePaths) -> None:
+    meta = replace(test_manifest.META, partition_stats=SimpleStats(row(0, types="DATE"), row(None, types="DATE"), (1,)))
+    found = inspected(paths.manifest(NewFileNames().manifest_list()), encode_manifest_list([meta]))
+    assert (found["kind"], found["entries"][0]["partitionStats"]["max"]) == ("manifest list", {"dt": None})
+    ranges = (DeletionVectorMeta(data_file_name="d", offset=1, length=2, cardinality=3),)
+    entry = replace(test_manifest.INDEX, partition=row(0, types="DATE"), dv_ranges=ranges)
+    found = inspected(paths.manifest(NewFileNames().index_manifest()), encode_index_manifest([entry]))
+    assert (found["kind"], found["entries"][0]["partition"]) == ("index manifest", {"dt": "1970-01-01"})
+    assert found["entries"][0]["deletionVectors"] == [{"dataFile": "d", "offset": 1, "length": 2, "cardinality": 3}]
+
+
+def test_index_files(paths: TablePaths) -> None:
+    names = NewFileNames()
+    hashes = np.array([5, -7, 5], np.int32)
+    found = inspected(paths.index(names.index()), encode_hash_index(hashes))
+    assert (found["kind"], found["count"], found["distinct"], found["hashes"]) == ("hash index", 3, 2, [5, -7, 5])
+    # A HASH index may begin like any other file.
+    for start in (b"{}  ", b"PAR1", b"Obj\x01", b"\x01\x00\x00\x00"):
+        assert inspected(paths.index(names.index()), start * 5)["kind"] == "hash index"
+    assert inspected(paths.index(names.index()), b"")["count"] == 0
+    for bitmap64 in (False, True):
+        data, _ = encode_deletion_vectors({"a": [1, 2, 9], "b": range(50)}, bitmap64=bitmap64)
+        found = inspected(paths.index(names.index()), data, limit=4)
+        assert found["kind"] == "deletion vectors"
+        assert [v["cardinality"] for v in found["vectors"]] == [3, 50]
+        assert found["vectors"][1]["positions"] == [0, 1, 2, 3]
+        assert found["vectors"][0]["form"] == ("64-bit" if bitmap64 else "32-bit")
+    assert inspected(paths.index(names.index()), b"\x01")["count"] == 0
+    with pytest.raises(CorruptFileError):
+        inspected(paths.index(names.index()), b"abcdef")
+
+
+def test_data_files(paths: TablePaths) -> None:
+    table = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int32()),
+            "x": [float("nan"), float("inf")],
+            "b": [b"\x00", b"\xff"],
+            "s": ["a", "b"],
+        }
+    )
+    path = paths.data_file({"dt": 0}, 0, NewFileNames().data_file())
+    with STORE.open_output(path) as out:
+        pq.write_table(table.replace_schema_metadata({"k": "v"}), out, compression="zstd")
+    found = inspect_file(STORE, path)
+    json.dumps(found, allow_nan=False)
+    assert (found["kind"], found["rows"], found["keyValueMetadata"]) == ("parquet data file", 2, {"k": "v"})
+    assert [f["name"] for f in found["fields"]] == ["id", "x", "b", "s"]
+    assert found["rowGroups"][0]["columns"][0]["compression"] == "ZSTD"
+    assert (found["rowGroups"][0]["columns"][0]["min"], found["rowGroups"][0]["columns"][0]["max"]) == (1, 2)
+    path = paths.data_file({"dt": 0}, 0, NewFileNames().data_file("orc"))
+    with STORE.open_output(path) as out:
+        orc.write_table(table, out)
+    assert inspect_file(STORE, path)["kind"] == "orc data file"
+
+
+def test_damaged_files(paths: TablePaths) -> None:
+    names = NewFileNames()
+    for path, data in (
+        (paths.snapshot(3), b"not json"),
+        (paths.snapshot(4), b"{}"),
+        (paths.schema(9), b""),
+        (paths.latest, b"x"),
+        (paths.manifest(names.manifest()), b"Obj\x01"),
+        (paths.manifest(names.manifest()), b"garbage"),
+        (paths.data_file({"dt": 0}, 0, names.data_file()), b"PAR1 but no more"),
+        (paths.data_file({"dt": 0}, 0, names.data_file("orc")), b"ORC but no more"),
+        (paths.data_file({"dt": 0}, 0, names.data_file()), b"other"),
+    ):
+        with pytest.raises(CorruptFileError) as caught:
+            inspected(path, data)
+        assert caught.value.path == path
+
+
+def test_files_of_nobody(paths: TablePaths) -> None:
+    with pytest.raises(NotFoundError):
+        inspect_file(STORE, f"{paths.root}/none")
+    for data in (b"hello", b'{"a":1}'):
+        with pytest.raises(UnsupportedError):
+            inspected(f"{paths.root}/readme", data)

@@ -1,0 +1,111 @@
+"""The HBase key index over a stand-in with HBase's versions, and the client's limits and tries."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+import pytest
+
+from lakeidx.errors import InvalidInputError, UnavailableError
+from lakeidx.key_index.hbase.client import (
+    LEAST_VERSIONS,
+    HBaseLocations,
+    LocationTable,
+    RateLimiter,
+    StoredLocation,
+    create_location_table,
+    put_batch_size,
+)
+from lakeidx.key_index.options import IndexOptions
+from tests.unit.key_index.hbase_cases import HBaseCases
+
+
+class StandIn:
+    """Rows with the newest few versions, each put at a later time; no more versions than the client asks for."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, list[StoredLocation]] = {}
+        self.time = 0
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, StoredLocation]:
+        return {k: self.rows[k][0] for k in keys if k in self.rows}
+
+    def get_older(self, key: bytes, timestamp: int) -> StoredLocation | None:
+        return next((v for v in self.rows.get(key, []) if v.timestamp < timestamp), None)
+
+    def put(self, rows: Sequence[tuple[bytes, StoredLocation]]) -> None:
+        for key, value in rows:
+            self.time += 1
+            version = StoredLocation(value.commit_ts, value.file_id, value.partition, self.time)
+            self.rows[key] = [version, *self.rows.get(key, [])][:LEAST_VERSIONS]
+
+    def delete(self, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            self.rows.pop(key, None)
+
+
+class TestStandIn(HBaseCases):
+    @pytest.fixture
+    def locations(self) -> LocationTable:
+        return StandIn()
+
+    @pytest.fixture
+    def options(self) -> dict[str, str]:
+        return {}
+
+
+def test_rate_limiter() -> None:
+    now = [0.0]
+    naps: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        now[0] += seconds
+
+    limiter = RateLimiter(100, clock=lambda: now[0], sleep=sleep)
+    limiter.acquire(60)
+    limiter.acquire(40)
+    assert now[0] == 0.0
+    limiter.acquire(1)
+    assert 0.99 < now[0] < 1.02
+    # 99 are left of this second, the rest takes two more.
+    limiter.acquire(299)
+    assert 2.9 < now[0] < 3.1
+    assert set(naps) == {0.005}
+
+
+def test_put_batches() -> None:
+    assert put_batch_size(IndexOptions({}), tasks=4) == 100
+    auto = IndexOptions({"hoodie.index.hbase.put.batch.size.autocompute": "true"})
+    # int(0.5 * servers * 1000) requests over the tasks, rounded up.
+    assert put_batch_size(auto, tasks=3) == 167
+    assert put_batch_size(auto, tasks=3, region_servers=4) == 667
+    assert put_batch_size(auto, tasks=10_000) == 1
+
+
+def _closed_port() -> str:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
+
+
+def test_no_server() -> None:
+    options = IndexOptions(
+        {
+            "hoodie.index.hbase.table": "t",
+            "index.hbase.thrift.host": "127.0.0.1",
+            "index.hbase.thrift.port": _closed_port(),
+            "index.hbase.attempts": "2",
+        }
+    )
+    with pytest.raises(UnavailableError, match="does not answer") as caught:
+        HBaseLocations(options, connections=1)
+    assert caught.value.path == f"127.0.0.1:{options.index_hbase_thrift_port}"
+    with pytest.raises(UnavailableError):
+        create_location_table(options)
+
+
+def test_no_table_named() -> None:
+    with pytest.raises(InvalidInputError, match=r"hoodie\.index\.hbase\.table"):
+        HBaseLocations(IndexOptions({}), connections=1)

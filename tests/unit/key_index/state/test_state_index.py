@@ -1,0 +1,422 @@
+"""state and inmemory: every way to come to a snapshot gives the answers that the records themselves give."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakeidx.errors import CorruptFileError, InternalError, UnavailableError
+from lakeidx.key_index.locations import CommitInfo, KeyLocations, LiveFile
+from lakeidx.key_index.state.checkpoint import decode_checkpoint
+from lakeidx.key_index.state.load import Share
+from lakeidx.key_index.state.state_index import StateKeyIndex
+from tests.unit.key_index.fake_table import FakeTable, partition_bytes
+from tests.unit.key_index.test_file_taggers import MAKERS, build, histories
+
+
+def check(table: FakeTable, rows: list[Any], key_index: StateKeyIndex, options: dict[str, str]) -> KeyLocations:
+    """Tag, and compare every row with the records; deleted keys may have a location or none."""
+    found = key_index.tag(table.batch(rows), table.context(options))
+    expected = table.expected(rows, anywhere=key_index.is_global)
+    alive = {(p, k) for (p, _, k), r in table.newest().items() if r.kind == 0}
+    living = {k for _, k in alive}
+    names = [table.name_of(p) for p in found.partitions]
+    for i, ((partition, key), want) in enumerate(zip(rows, expected, strict=True)):
+        got = (names[found.partition[i]], int(found.bucket[i])) if found.bucket[i] >= 0 else None
+        if want is None and not key_index.is_global:
+            # A deleted key that compaction has swept away may be remembered, as the HASH index does.
+            assert got is None or got in table.ever(partition, key), (partition, key)
+        elif want is None:
+            assert got is None, (partition, key)
+        elif key_index.is_global and key not in living:
+            # A deleted key has no place over partitions.
+            assert got is None, (partition, key)
+        else:
+            assert got == want, (partition, key)
+    return found
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> dict[str, str]:
+    return {"index.state.dir": str(tmp_path / "local")}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> FakeTable:
+    return FakeTable(tmp_path / "t")
+
+
+@pytest.fixture(params=[True, False], ids=["global", "by partition"])
+def key_index(request: pytest.FixtureRequest) -> Iterator[StateKeyIndex]:
+    made = StateKeyIndex(is_global=request.param)
+    yield made
+    made.close()
+
+
+def _keys(*keys: int) -> list[tuple[tuple[int], int]]:
+    return [((k,), 0) for k in keys]
+
+
+def _action(key_index: StateKeyIndex) -> str:
+    assert key_index.last_action is not None
+    return key_index.last_action.kind
+
+
+ROWS = [(p, (k,)) for p in "ab" for k in range(8)]
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["inmemory", "state"])
+@pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    steps=histories(),
+    cut=st.integers(0, 8),
+    rows=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 25)), max_size=20),
+    kind=st.sampled_from(["BIGINT", "STRING", "two columns"]),
+    cache=st.sampled_from(["8", "256"]),
+)
+def test_answers_equal_the_records(
+    in_memory: bool, is_global: bool, steps: Any, cut: int, rows: Any, kind: str, cache: str
+) -> None:
+    """Built in the middle of a history, then brought up to its end."""
+    types, make_key = MAKERS[kind]
+    keys = [(p, make_key(k)) for p, k in rows]  # type: ignore[no-untyped-call]
+    with tempfile.TemporaryDirectory() as folder:
+        table = FakeTable(Path(folder) / "t", types)
+        options = {"index.state.dir": str(Path(folder) / "local"), "index.state.cache-mb": cache}
+        key_index = StateKeyIndex(is_global=is_global, in_memory=in_memory)
+        build(table, steps[:cut], make_key, moving=is_global)
+        check(table, keys, key_index, options)
+        build(table, steps[cut:], make_key, moving=is_global)
+        check(table, keys, key_index, options)
+        assert _action(key_index) in ("warm", "caught up") or not steps[:cut]
+        check(table, keys, key_index, options)
+        assert _action(key_index) == "warm"
+        key_index.close()
+
+
+def _commit(
+    table: FakeTable,
+    key_index: StateKeyIndex,
+    rows: list[Any],
+    options: dict[str, str],
+    *,
+    bucket: int = 0,
+    deleted: list[bool] | None = None,
+    tell: bool = True,
+) -> CommitInfo:
+    """Tag a batch, write it where `bucket` says for new keys, commit, and tell the key_index."""
+    batch = table.batch(rows)
+    was = key_index.tag(batch, table.context(options))
+    target = np.where(was.bucket >= 0, was.bucket, bucket).astype(np.int32)
+    base = table.snapshot_id
+    added: list[LiveFile] = []
+    gone = deleted or [False] * len(rows)
+    for partition in dict.fromkeys(p for p, _ in rows):
+        for b in sorted(set(target.tolist())):
+            part = [
+                ((k), 3 if d else 0)
+                for (p, k), t, d in zip(rows, target.tolist(), gone, strict=True)
+                if (p, t) == (partition, b)
+            ]
+            if part:
+                added.append(table.write(partition, b, part))
+    snapshot = table.commit(f"c{table.snapshot_id}")
+    commit = CommitInfo(
+        instant=f"c{base}",
+        started_ms=0,
+        snapshot_id=snapshot,
+        base_id=base,
+        batch=batch,
+        partition=batch.partition,
+        bucket=target,
+        deleted=np.array(gone),
+        partitions=batch.partitions,
+        was=was,
+        added=added,
+    )
+    if tell:
+        key_index.update_locations(commit, table.context(options))
+    return commit
+
+
+def test_own_commits_keep_the_state_warm(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    _commit(table, key_index, [("a", (1,)), ("a", (2,))], options)
+    for n in range(6):
+        _commit(table, key_index, [("a", (1,)), ("a", (10 + n,))], options, bucket=n)
+        check(table, ROWS, key_index, options)
+        assert _action(key_index) == "warm"
+        assert key_index.last_action is not None
+        assert key_index.last_action.keys == 0
+
+
+def test_a_compaction_reads_nothing(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    _commit(table, key_index, [("a", (1,)), ("a", (2,))], options)
+    _commit(table, key_index, [("a", (1,))], options)
+    base = table.snapshot_id
+    new, old = table.compact("a", 0)
+    assert new is not None
+    table.commit()
+    commit = CommitInfo(
+        instant="x", started_ms=0, snapshot_id=table.snapshot_id, base_id=base, added=[new], removed=old
+    )
+    key_index.update_locations(commit, table.context(options))
+    check(table, ROWS, key_index, options)
+    assert _action(key_index) == "warm"
+
+
+def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    _commit(table, key_index, [("a", (1,))], options)
+    table.write("a", 3, _keys(5))
+    table.commit()
+    _commit(table, key_index, [("a", (2,))], options, tell=False)
+    check(table, ROWS, key_index, options)
+    assert _action(key_index) == "caught up"
+    # Told of a commit that was tagged on a snapshot the state is not at: it is not believed blindly.
+    late = _commit(table, key_index, [("a", (6,))], options, tell=False)
+    table.write("a", 4, _keys(7))
+    table.commit()
+    key_index.update_locations(late, table.context(options))
+    check(table, ROWS, key_index, options)
+    assert _action(key_index) == "caught up"
+
+
+def test_deleted_keys(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    _commit(table, key_index, [("a", (1,)), ("a", (2,))], options, bucket=5)
+    _commit(table, key_index, [("a", (1,))], options, deleted=[True])
+    found = check(table, ROWS, key_index, options)
+    assert _action(key_index) == "warm"
+    position = ROWS.index(("a", (1,)))
+    assert found.bucket[position] == (-1 if key_index.is_global else 5)
+
+
+def test_restored_on_another_machine(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
+) -> None:
+    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
+    _commit(table, key_index, [("b", (6,))], options, bucket=2)
+    other = StateKeyIndex(is_global=key_index.is_global)
+    elsewhere = {"index.state.dir": str(tmp_path / "other machine")}
+    check(table, ROWS, other, elsewhere)
+    assert _action(other) == "restored"
+    assert other.last_action is not None
+    assert other.last_action.keys == 0
+    other.close()
+    # Behind by one commit of somebody else.
+    table.write("a", 7, _keys(7))
+    table.commit()
+    late = StateKeyIndex(is_global=key_index.is_global)
+    check(table, ROWS, late, {"index.state.dir": str(tmp_path / "third machine")})
+    assert _action(late) == "restored"
+    assert late.last_action is not None
+    assert late.last_action.keys == 1
+    late.close()
+
+
+def test_local_state_is_found_again(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    options = {**options, "index.state.checkpoint-every": "0"}
+    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
+    key_index.close()
+    again = StateKeyIndex(is_global=key_index.is_global)
+    check(table, ROWS, again, options)
+    assert _action(again) == "warm"
+    again.close()
+
+
+def _rebuilt(table: FakeTable, is_global: bool, options: dict[str, str]) -> None:
+    made = StateKeyIndex(is_global=is_global)
+    check(table, ROWS, made, options)
+    assert _action(made) == "rebuilt"
+    made.close()
+
+
+@pytest.mark.parametrize("what", ["another table", "a rolled back snapshot", "an overwrite", "an expired snapshot"])
+def test_a_state_that_does_not_belong_is_refused(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], what: str
+) -> None:
+    _commit(table, key_index, [("a", (k,)) for k in range(5)], options, bucket=1)
+    assert table.snapshot_id is not None
+    if what == "another table":
+        table.table_id = "table-2"
+    elif what == "a rolled back snapshot":
+        table.snapshot_id -= 1
+    if what != "an expired snapshot":
+        table.drop([f.meta.file_name for f in table.files])
+    table.write("a", 9, _keys(2, 3))
+    table.commit()
+    if what == "an overwrite":
+        table.overwritten.append(table.snapshot_id)
+    if what == "an expired snapshot":
+        table.overwritten.append(table.snapshot_id)
+        del table.tokens[table.snapshot_id - 1]
+        table.drop([table.files[0].meta.file_name])
+    check(table, ROWS, key_index, options)
+    assert _action(key_index) == "rebuilt"
+    key_index.close()
+    _rebuilt_or_warm = StateKeyIndex(is_global=key_index.is_global)
+    check(table, ROWS, _rebuilt_or_warm, options)
+    assert _action(_rebuilt_or_warm) == "warm"
+    _rebuilt_or_warm.close()
+
+
+def test_an_unfinished_change_is_not_used(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    options = {**options, "index.state.checkpoint-every": "0"}
+    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
+    assert key_index._state is not None
+    key_index._state.begin()
+    key_index.close()
+    _rebuilt(table, key_index.is_global, options)
+
+
+def test_a_damaged_local_state_is_rebuilt(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    options = {**options, "index.state.checkpoint-every": "0"}
+    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
+    key_index.close()
+    (directory,) = (d for d in Path(options["index.state.dir"]).iterdir() if d.is_dir())
+    (directory / "CURRENT").write_text("nonsense\n")
+    _rebuilt(table, key_index.is_global, options)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "missing", "description"])
+def test_a_damaged_checkpoint_is_left_aside(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], damage: str, tmp_path: Path
+) -> None:
+    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
+    key_index.close()
+    shutil.rmtree(options["index.state.dir"])
+    (folder,) = (tmp_path / "_index" / "state").iterdir()
+    if damage == "description":
+        for file in folder.glob("checkpoint-*.json"):
+            file.write_text("{}")
+    else:
+        file = next((folder / "files").glob("*.sst-*"))
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        if damage == "missing":
+            file.unlink()
+        else:
+            file.write_bytes(bytes(data) if damage == "flip" else file.read_bytes()[:-1])
+    _rebuilt(table, key_index.is_global, options)
+
+
+def test_checkpoints_share_files_and_old_ones_go(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
+) -> None:
+    for n in range(5):
+        _commit(table, key_index, [("a", (n,))], options)
+    (folder,) = (tmp_path / "_index" / "state").iterdir()
+    kept = sorted(f.name for f in folder.glob("checkpoint-*.json"))
+    assert kept == [f"checkpoint-{n:020d}.json" for n in (4, 5)]
+    named = {o for f in folder.glob("checkpoint-*.json") for o in json.loads(f.read_text())["files"].values()}
+    assert {f.name for f in (folder / "files").iterdir()} == named
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "files": {"../x": "y"}, "token": null}']
+)
+def test_descriptions_that_are_none(text: str) -> None:
+    with pytest.raises(CorruptFileError):
+        decode_checkpoint(text.encode(), "c")
+
+
+def test_one_process_at_a_time(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    options = {**options, "index.state.wait": "0.1"}
+    check(table, ROWS, key_index, options)
+    with pytest.raises(UnavailableError, match=r"index\.state\.dir"):
+        StateKeyIndex(is_global=key_index.is_global).tag(table.batch(ROWS), table.context(options))
+
+
+def test_ttl(table: FakeTable, options: dict[str, str]) -> None:
+    now = [1_000_000.0]
+    key_index = StateKeyIndex(is_global=False, clock=lambda: now[0])
+    options = {**options, "index.state.ttl": "1.5"}
+    _commit(table, key_index, [("a", (1,)), ("a", (2,))], options)
+    now[0] += 86400
+    _commit(table, key_index, [("a", (2,))], options)
+    now[0] += 86400
+    found = key_index.tag(table.batch([("a", (1,)), ("a", (2,))]), table.context(options))
+    # Key 1 was written two days ago and is forgotten, key 2 was refreshed by its update.
+    assert found.bucket.tolist() == [-1, 0]
+    assert key_index.count_keys(table.context(options)) == {(partition_bytes("a"), 0): 1}
+    key_index.close()
+
+
+def test_shares_of_assigners(table: FakeTable, options: dict[str, str]) -> None:
+    table.write("a", 0, _keys(*range(20)))
+    table.commit()
+    counts = 0
+    for number in range(3):
+        share = Share(number, 3)
+        key_index = StateKeyIndex(is_global=True, share=share)
+        batch = table.batch([("a", (k,)) for k in range(25)])
+        mine = [i for i, h in enumerate(batch.hashes.tolist()) if abs(h) % 3 == number]
+        assert share.mine(batch.hashes).nonzero()[0].tolist() == mine
+        part = [("a", (i,)) for i in mine]
+        check(table, part, key_index, options)
+        counts += sum(key_index.count_keys(table.context(options)).values())
+        with pytest.raises(InternalError):
+            key_index.tag(batch, table.context(options))
+        key_index.close()
+    assert counts == 20
+
+
+def test_only_some_partitions(table: FakeTable, options: dict[str, str]) -> None:
+    table.write("a", 0, _keys(1))
+    table.write("b", 0, _keys(2))
+    table.commit()
+    key_index = StateKeyIndex(is_global=True)
+    found = key_index.tag(
+        table.batch([("a", (1,)), ("a", (2,))]), table.context({**options, "index.partition.regex": "p=a"})
+    )
+    assert found.bucket.tolist() == [0, -1]
+    table.write("a", 0, _keys(3))
+    table.commit()
+    found = key_index.tag(
+        table.batch([("a", (3,)), ("a", (1,))]), table.context({**options, "index.partition.regex": "p=a"})
+    )
+    assert found.bucket.tolist() == [0, 0]
+    assert key_index.last_action is not None
+    assert (key_index.last_action.kind, key_index.last_action.keys) == ("caught up", 1)
+    key_index.close()
+
+
+@pytest.mark.parametrize("left", [[], [9]], ids=["nothing left", "others left"])
+def test_a_delete_that_was_compacted_away_unseen(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], left: list[int]
+) -> None:
+    """Deleted and compacted between two snapshots of the state: no live file tells of it."""
+    table.write("a", 0, _keys(1, *left))
+    table.write("b", 1, _keys(2))
+    table.commit()
+    check(table, ROWS, key_index, options)
+    table.write("a", 0, [((1,), 3)])
+    table.compact("a", 0)
+    table.commit()
+    found = check(table, [("b", (1,)), ("b", (2,)), ("a", (9,))], key_index, options)
+    assert _action(key_index) == "caught up"
+    assert found.bucket.tolist() == [-1, 1, 0 if left else -1]
+
+
+def test_a_moved_key(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    """Written in one partition, deleted there and written in another, back again: told and read from files alike."""
+    table.write("a", 0, _keys(1, 2))
+    table.commit()
+    check(table, ROWS, key_index, options)
+    for partition, other in (("b", "a"), ("a", "b")):
+        table.write(other, 0, [((1,), 3)])
+        table.write(partition, 0, _keys(1))
+        table.commit()
+        check(table, ROWS, key_index, options)
+        assert _action(key_index) == "caught up"
+    table.compact("b", 0)
+    table.commit()
+    check(table, ROWS, key_index, options)

@@ -1,0 +1,130 @@
+"""An index type of one's own: a module with a key index, one registration, and every stage of a batch works with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from lakeidx.batch.index_types import check_index_type, limits_of
+from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.key_index import registry
+from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, no_locations
+from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
+from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
+from lakeidx.key_index.registry import IndexType, index_types, make_key_index, register
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.quality.load import load_evidence
+from lakeidx.quality.verify import verify
+from lakeidx.table.view import load_view
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.small_tables import content, make_table, upsert
+
+
+@dataclass
+class ParityKeyIndex(KeyIndexDefaults):
+    """Even keys go to bucket 0, odd ones to bucket 1; what it was told of is kept in a dictionary."""
+
+    known: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    name: str = "parity"
+    is_global: bool = False
+    moves_keys: bool = False
+    has_external_state: bool = True
+    follows_compactions: bool = True
+    why_no_overwrite: str = "parity would still return the locations of the old keys"
+
+    def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
+        self.calls.append("tag")
+        keys = batch.keys.column("k").to_pylist()
+        found = [self.known.get((batch.partitions[p], k), -1) for p, k in zip(batch.partition, keys, strict=True)]
+        metrics = no_locations(batch).metrics
+        return KeyLocations(
+            bucket=np.array(found, np.int32), partition=batch.partition, partitions=batch.partitions,
+            file=np.full(len(batch), -1, np.int32), metrics=metrics, notes={"parity_asked": float(len(batch))},
+        )  # fmt: skip
+
+    def place_inserts(self, batch: KeyBatch, context: IndexContext) -> Int32s:
+        return np.asarray(pc.bit_wise_and(batch.keys.column("k"), 1)).astype(np.int32)
+
+    def prepare_commit(self, commit: CommitInfo, context: IndexContext) -> None:
+        self.calls.append("prepare")
+
+    def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
+        self.calls.append("update" if commit.batch is not None else "compaction")
+        if commit.batch is None:
+            return
+        assert commit.partition is not None
+        assert commit.bucket is not None
+        for p, k, b in zip(commit.partition, commit.batch.keys.column("k").to_pylist(), commit.bucket, strict=True):
+            self.known[commit.partitions[p], k] = int(b)
+
+    def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
+        return None
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+@pytest.fixture
+def parity(monkeypatch: pytest.MonkeyPatch) -> Iterator[ParityKeyIndex]:
+    monkeypatch.setattr(registry, "_TYPES", dict(registry._TYPES))
+    known = list(INDEX_TYPES)
+    made = ParityKeyIndex()
+    register(
+        IndexType(
+            name="parity", make=lambda options: made, limits="Knows what it was told.", fills_buckets=False,
+            requires="hoodie.index.hbase.table",
+        )
+    )  # fmt: skip
+    yield made
+    INDEX_TYPES[:] = known
+
+
+OPTIONS = {"index.type": "parity", "hoodie.index.hbase.table": "any"}
+
+
+def test_a_batch_runs_with_a_type_of_ones_own(tmp_path: Path, parity: ParityKeyIndex) -> None:
+    table = make_table(tmp_path, options=OPTIONS)
+    first = upsert(table, [(1, k, f"v{k}") for k in range(30)])
+    assert (first.assign.index_type, first.assign.inserts, first.assign.new_buckets) == ("parity", 30, 2)
+    assert first.assign.index_metrics["parity_asked"] == 30.0
+    second = upsert(table, [(1, k, f"w{k}") for k in range(25, 35)])
+    assert (second.assign.updates, second.assign.inserts, second.assign.new_buckets) == (5, 5, 0)
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    assert content(table) == {(1, k): f"w{k}" if k >= 25 else f"v{k}" for k in range(35)}
+    places = {(e.bucket, e.file.row_count) for e in load_view(table.metadata, table.snapshot).entries}
+    assert places == {(0, 18), (1, 17)}
+    calls = [c for c in parity.calls if c != "close"]
+    assert calls == ["tag", "prepare", "update", "tag", "prepare", "update", "compaction"]
+    # More keys in a bucket than dynamic-bucket.target-row-num are no finding where the key alone says the bucket.
+    assert [r.name for r in verify(load_evidence(table.metadata)) if not r.passed] == []
+
+
+def test_what_it_cannot_do_is_said_by_it(tmp_path: Path, parity: ParityKeyIndex) -> None:
+    table = make_table(tmp_path, options=OPTIONS)
+    assert limits_of(table.schema) == "Knows what it was told."
+    with pytest.raises(UnsupportedError, match="parity would still return"):
+        upsert(table, [(1, 1, "a")], overwrite="table")
+    with pytest.raises(InvalidInputError, match=r"'index.type' = parity needs option 'hoodie.index.hbase.table'"):
+        check_index_type(make_table(tmp_path / "b", options={"index.type": "parity"}).schema)
+    with pytest.raises(InvalidInputError, match="parity needs 'bucket' = '-1'"):
+        check_index_type(make_table(tmp_path / "c", options={**OPTIONS, "bucket": "2"}).schema)
+
+
+def test_names_are_taken_once(parity: ParityKeyIndex) -> None:
+    assert INDEX_TYPES[-1] == "parity"
+    assert make_key_index(IndexOptions({"index.type": "PARITY"})) is parity
+    with pytest.raises(InvalidInputError, match="parity"):
+        register(IndexType(name="parity", make=lambda options: parity))
+
+
+def test_an_unregistered_type_is_unknown_again() -> None:
+    assert [t.name for t in index_types()] == INDEX_TYPES
+    assert "parity" not in INDEX_TYPES
+    with pytest.raises(InvalidInputError, match="one of hash, bucket"):
+        IndexOptions({"index.type": "parity"})

@@ -1,0 +1,124 @@
+"""A real table as key indexes see it: snapshots told apart, what happened since, commits known after expiry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakeidx.batch.keys import row_keys
+from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
+from lakeidx.key_index.registry import index_types, make_key_index
+from lakeidx.key_index.table_view import SnapshotTable, deletes_hide, key_batch, make_tag_context
+from lakeidx.table.handle import TableHandle
+
+
+@pytest.fixture
+def handle(tmp_path: Path) -> TableHandle:
+    spec = {
+        "fields": [
+            {"name": "p", "type": "STRING NOT NULL"},
+            {"name": "id", "type": "BIGINT NOT NULL"},
+            {"name": "v", "type": "INT"},
+        ],
+        "primaryKeys": ["p", "id"],
+        "partitionKeys": ["p"],
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "10"},
+    }
+    return TableHandle.create(str(tmp_path / "db.db" / "t"), spec)
+
+
+def _upsert(handle: TableHandle, batch: str, ids: list[int], *, overwrite: str | None = None) -> None:
+    rows = pa.table({"p": [f"p{i % 2}" for i in ids], "id": ids, "v": pa.array(ids, pa.int32())})
+    upsert_table(make_context(handle.metadata, batch, overwrite=overwrite), rows)
+
+
+def _view(handle: TableHandle, tmp_path: Path) -> SnapshotTable:
+    return SnapshotTable(handle.metadata, handle.metadata.latest_snapshot(), index_dir=str(tmp_path / "index"))
+
+
+def test_stateless_types_agree(handle: TableHandle, tmp_path: Path) -> None:
+    _upsert(handle, "one", list(range(40)))
+    _upsert(handle, "two", list(range(20, 60)))
+    schema = handle.metadata.latest_schema()
+    ids = list(range(50, 70))
+    table = pa.table({"p": [f"p{i % 2}" for i in ids], "id": ids})
+    keys = row_keys(table, schema)
+    batch = key_batch(table, schema, (keys.partitions, keys.codes))
+    assert np.array_equal(batch.hashes, keys.hashes)
+    snapshot = handle.metadata.latest_snapshot()
+    context = make_tag_context(handle.metadata, snapshot, index_dir=str(tmp_path / "index"))
+    answers = [
+        make_key_index(IndexOptions({"index.type": kind})).tag(batch, context).bucket.tolist()
+        for kind in ("hash", "simple", "bloom", "global-simple", "global-bloom")
+    ]
+    assert all(a == answers[0] for a in answers)
+    assert [b >= 0 for b in answers[0]] == [i < 60 for i in ids]
+
+
+def test_what_happened_since(handle: TableHandle, tmp_path: Path) -> None:
+    empty = _view(handle, tmp_path)
+    assert (empty.snapshot_id, list(empty.files(None))) == (None, [])
+    _upsert(handle, "one", [1, 2])
+    _upsert(handle, "two", [3])
+    view = _view(handle, tmp_path)
+    assert view.snapshot_id is not None
+    assert view.kept_since(1)
+    assert view.snapshot_token(1) not in (None, view.snapshot_token(view.snapshot_id))
+    assert view.snapshot_token(99) is None
+    _upsert(handle, "three", [4], overwrite="table")
+    after = _view(handle, tmp_path)
+    assert not after.kept_since(view.snapshot_id)
+    assert after.kept_since(after.snapshot_id or 0)
+    assert after.table_id == view.table_id
+
+
+def test_commits_are_known_after_their_snapshot(handle: TableHandle, tmp_path: Path) -> None:
+    _upsert(handle, "one", [1])
+    snapshot = handle.metadata.latest_snapshot()
+    assert snapshot is not None
+    user = snapshot.commit_user
+    assert _view(handle, tmp_path).is_committed([user, "nobody", user]) == [True, False, True]
+    # Seen once, it is noted: the snapshot file may go.
+    Path(handle.paths.snapshot(snapshot.id)).unlink()
+    _upsert(handle, "two", [2])
+    assert _view(handle, tmp_path).is_committed([user, "nobody"]) == [True, False]
+    assert _view(handle, tmp_path).is_committed([]) == []
+
+
+def test_partitions_as_paths(handle: TableHandle, tmp_path: Path) -> None:
+    _upsert(handle, "one", [1, 2])
+    view = _view(handle, tmp_path)
+    texts = {view.partition_text(f.partition) for f in view.files(None)}
+    assert texts == {"p=p0", "p=p1"}
+    for file in view.files(None):
+        assert f"/{view.partition_text(file.partition)}/bucket-{file.bucket}/" in file.path
+        assert list(view.files([file.partition])) == [f for f in view.files(None) if f.partition == file.partition]
+
+
+@pytest.mark.parametrize(
+    ("options", "hides"),
+    [
+        ({}, True),
+        ({"ignore-delete": "true"}, False),
+        ({"merge-engine": "first-row"}, False),
+        ({"merge-engine": "partial-update"}, False),
+        ({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}, True),
+        ({"merge-engine": "aggregation"}, False),
+        ({"merge-engine": "aggregation", "aggregation.remove-record-on-delete": "true"}, True),
+    ],
+)
+def test_engines_whose_deletes_hide(options: dict[str, str], hides: bool) -> None:
+    assert deletes_hide(IndexOptions(options)) is hides
+
+
+def test_every_type_has_a_key_index_of_its_name_and_says_its_limits() -> None:
+    assert [t.name for t in index_types()] == list(INDEX_TYPES)
+    for kind in INDEX_TYPES:
+        key_index = make_key_index(IndexOptions({"index.type": kind}))
+        assert key_index.name == kind
+        assert key_index.is_global == (kind.startswith("global-") or kind in ("state", "inmemory", "hbase"))
+        assert key_index.has_external_state == (kind in ("state", "inmemory", "hbase"))

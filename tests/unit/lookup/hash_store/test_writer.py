@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeidx.codec.rows.compacted_row import encode_compacted
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.lookup.hash_store import decode_context
+from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter, context_path
+from lakeidx.lookup.keys.order import KeyOrder
+from lakeidx.lookup.store import LookupStoreOptions, StoreType
+from lakeidx.types import parse_type
+from tests.unit.lookup import models
+from tests.unit.lookup.stores import PLAIN, build, factory
+
+# Few different values and lengths, so that shared values and crowded tables are common.
+puts = st.dictionaries(st.binary(max_size=5), st.sampled_from([b"", b"a", b"bb", b"c" * 200]), max_size=40).flatmap(
+    lambda d: st.permutations(list(d.items()))
+)
+
+
+@settings(deadline=None)
+@given(puts, st.sampled_from([0.1, 0.75, 0.99]), st.sampled_from([None, 0.05]), st.none() | st.integers(0, 50))
+def test_bytes_are_those_of_the_model(
+    tmp_path_factory: pytest.TempPathFactory,
+    entries: list[tuple[bytes, bytes]],
+    load: float,
+    fpp: float | None,
+    expected: int | None,
+) -> None:
+    path = tmp_path_factory.mktemp("store") / "x.hash"
+    made_by = factory(StoreType.HASH, compression="none", hash_load_factor=load, bloom_fpp=fpp)
+    file = build(made_by, path, entries, expected=expected)
+    for_entries = len(entries) if expected is None else expected
+    filter_for = (for_entries, fpp) if fpp is not None and for_entries else None
+    assert path.read_bytes() == models.hash_image(entries, load, filter_for)
+    assert (file.size, file.entries) == (path.stat().st_size, len(entries))
+    assert file.side_files == (str(context_path(path)),)
+    context = decode_context(context_path(path).read_bytes())
+    assert (context.entries, context.image_size) == (len(entries), file.size)
+
+
+def test_the_worked_file(tmp_path: Path) -> None:
+    # From the format sheet; Java wrote the same bytes.
+    entries = [(bytes.fromhex(k), bytes.fromhex(v)) for k, v in [
+        ("000001000000", "11"), ("000002000000", "12"), ("000003000000", "12"), ("61", "626364")]]  # fmt: skip
+    build(factory(StoreType.HASH, compression="none"), tmp_path / "x.hash", entries)
+    assert (tmp_path / "x.hash").read_bytes() == bytes.fromhex(
+        "58a7cb 6101 00000100000001 00000300000003 00000200000003 00000000000000 0003626364 0001110112"
+    )
+    build(factory(StoreType.HASH, compression="zstd", block_size=16), tmp_path / "y.hash", entries)
+    assert (tmp_path / "y.hash").read_bytes()[:16].hex() == "0000001928b52ffd004881000058a7cb"
+
+
+@pytest.mark.parametrize("entries", [[b"a", b"bb", b"a"], [b"", b""], [b"k%d" % i for i in range(50)] + [b"k7"]])
+def test_a_key_put_twice_is_refused(tmp_path: Path, entries: list[bytes]) -> None:
+    at = len(entries) - 1
+    with pytest.raises(InvalidInputError, match=f"entry {at} has a duplicate key: {entries[at].hex()}"):
+        build(factory(StoreType.HASH), tmp_path / "x.hash", [(key, b"v") for key in entries])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_puts_and_writes_mix_in_their_order(tmp_path: Path) -> None:
+    entries = [(bytes([i]), bytes([i // 2])) for i in range(40)]
+    options = LookupStoreOptions.of(compression="none")
+    with HashLookupStoreWriter(tmp_path / "x.hash", options=options, order=PLAIN) as out:
+        out.put(*entries[0])
+        out.write(RowBytes.from_list([k for k, _ in entries[1:30]]), RowBytes.from_list([v for _, v in entries[1:30]]))
+        out.write(RowBytes.empty(), RowBytes.empty())
+        for entry in entries[30:]:
+            out.put(*entry)
+        out.finish()
+        with pytest.raises(InvalidInputError, match="finished"):
+            out.finish()
+        with pytest.raises(InvalidInputError, match="finished"):
+            out.write(RowBytes.empty(), RowBytes.empty())
+    assert (tmp_path / "x.hash").read_bytes() == models.hash_image(entries, 0.75, (40, 0.05))
+
+
+def test_other_input_that_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="power of two, not 100"):
+        factory(StoreType.HASH, block_size=100).create_writer(tmp_path / "x.hash")
+    with pytest.raises(InvalidInputError, match="2 keys but 1 values"):
+        factory(StoreType.HASH).create_writer(tmp_path / "x.hash").write(
+            RowBytes.from_list([b"a", b"b"]), RowBytes.from_list([b"v"])
+        )
+    order = KeyOrder.row_compacted([parse_type("INT")])
+    good = encode_compacted([1], [parse_type("INT")])
+    with pytest.raises(InvalidInputError, match=r"key 1 .*bytes follow"):
+        build(factory(StoreType.HASH, order=order), tmp_path / "x.hash", [(good, b""), (good + b"x", b"")])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_file_never_meets_an_old_context(tmp_path: Path) -> None:
+    made_by = factory(StoreType.HASH)
+    path = tmp_path / "x.hash"
+    old = build(made_by, path, [(b"a", b"1")])
+    new = build(made_by, path, [(b"a", b"2")])
+    assert old.checksum != new.checksum
+    with made_by.open_reader(new) as reader:
+        assert reader.lookup(b"a") == b"2"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.hash", "x.hash.context"]

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.lookup.block_cache import BlockCache
+from lakeidx.lookup.store import StoreType
+from tests.unit.lookup.stores import ask, build, factory
+
+
+def test_keys_that_differ_only_after_their_first_bytes(tmp_path: Path) -> None:
+    # One rank for nearly all of them: the search falls back to comparing whole keys.
+    keys = sorted({b"a" * i + tail for i in range(60) for tail in (b"", b"b", b"\0", b"\xff")} | {b"", b"\xff"})
+    for block_size in (64, 65536):
+        made_by = factory(StoreType.SORT, block_size=block_size, compression="none", bloom_fpp=None)
+        entries = [(key, b"%d" % i) for i, key in enumerate(keys) if i % 2]
+        with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
+            assert ask(reader, keys) == [b"%d" % i if i % 2 else None for i in range(len(keys))]
+
+
+def test_single_lookups_keep_their_block_in_the_cache(tmp_path: Path) -> None:
+    cache = BlockCache(2000)
+    made_by = factory(StoreType.SORT, cache=cache, block_size=512, compression="zstd")
+    entries = [(b"%04d" % i, b"v" * 40) for i in range(200)]
+    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
+        reader.lookup(b"0000")
+        for i in range(40, 190):
+            for _ in range(16):
+                reader.lookup(b"0000")
+            reader.lookup(b"%04d" % i)
+        assert cache.stats().evictions > 5
+        loads = cache.stats().loads
+        assert reader.lookup(b"0000") == b"v" * 40
+        assert cache.stats().loads == loads
+
+
+def test_a_batch_larger_than_the_cache_loads_each_block_once(tmp_path: Path) -> None:
+    cache = BlockCache(1000, working_bytes=1000)
+    made_by = factory(StoreType.SORT, cache=cache, block_size=500, compression="zstd", bloom_fpp=None)
+    entries = [(b"%05d" % i, b"v" * 40) for i in range(1000)]
+    file = build(made_by, tmp_path / "x", entries)
+    with made_by.open_reader(file) as reader:
+        asked = np.random.default_rng(1).permutation(1000)
+        found, values = reader.lookup_many(RowBytes.from_list([b"%05d" % i for i in asked]))
+        assert found.all()
+        assert values.to_list() == [b"v" * 40] * 1000
+        assert cache.stats().loads == len(reader.describe()["blocks"])
+        assert cache.stats().used_bytes <= 1000
+
+
+def test_columns_that_are_slices_of_others(tmp_path: Path) -> None:
+    made_by = factory(StoreType.SORT)
+    keys = RowBytes.from_list([b"a", b"b", b"c", b"d"])
+    values = RowBytes.from_list([b"1", b"22", b"", b"4444"])
+    with made_by.create_writer(tmp_path / "x") as writer:
+        writer.write(keys.slice(1, 4), values.slice(1, 4))
+        file = writer.finish()
+    with made_by.open_reader(file) as reader:
+        found, got = reader.lookup_many(keys.slice(0, 3))
+        assert (found.tolist(), got.to_list()) == ([False, True, True], [b"", b"22", b""])

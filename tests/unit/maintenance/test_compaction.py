@@ -1,0 +1,414 @@
+"""Compaction of whole tables: conflicts, shrinking indexes, bad input. Rows are compared with a plain dictionary."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
+from lakeidx.format.manifest import FileKind
+from lakeidx.format.snapshot import CommitKind
+from lakeidx.maintenance.compaction import CompactionReport, run_compaction
+from lakeidx.maintenance.staging_cleanup import clean_orphans
+from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.commit.commit_changes import commit_changes
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import load_view
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.reachable import files_on_disk, reachable
+from lakeidx.testing.small_tables import SPEC, content, make_table, upsert
+from lakeidx.testing.table_history import ENGINES, History, key_hashes
+
+OPTIONS = {
+    "commit.min-retry-wait": "1 ms",
+    "commit.max-retry-wait": "2 ms",
+    "num-sorted-run.compaction-trigger": "3",
+    "num-levels": "6",
+}
+LATER_MS = 4_000_000_000_000
+
+
+def compact(table: TableHandle, **arguments: Any) -> CompactionReport:
+    return run_compaction(table.metadata, LocalRunner(1), sleep=lambda _: None, **arguments)
+
+
+def faulty(table: TableHandle) -> tuple[TableHandle, FaultStore]:
+    store = FaultStore(table.store)
+    return TableHandle(store, table.paths), store
+
+
+def filled(folder: Path, batches: int = 2) -> tuple[TableHandle, dict[tuple[int, int], str | None]]:
+    """Two partitions, keys 0 to 5, every batch overwriting all values."""
+    table = make_table(folder, options=OPTIONS)
+    model: dict[tuple[int, int], str | None] = {}
+    for i in range(batches):
+        rows = [(p, k, f"{i}") for p in (1, 2) for k in range(6)]
+        upsert(table, rows)
+        model |= {(p, k): v for p, k, v in rows}
+    return table, model
+
+
+def levels(table: TableHandle) -> list[int]:
+    m = table.metadata
+    return sorted(e.file.level for e in load_view(m, m.latest_snapshot()).entries)
+
+
+def test_full_compaction_leaves_one_file_per_bucket_and_the_same_rows(tmp_path: Path) -> None:
+    table, model = filled(tmp_path, 3)
+    report = compact(table, full=True)
+    assert levels(table) == [5, 5]
+    assert content(table) == model
+    assert (report.files_in, report.files_out, report.rows_in, report.rows_out) == (6, 2, 36, 12)
+    assert table.snapshot is not None
+    assert table.snapshot.commit_kind is CommitKind.COMPACT
+    assert table.snapshot.total_record_count == 12
+    assert content(table, snapshot=3) == model
+    assert compact(table, full=True).snapshot_ids == ()
+
+
+def test_compaction_picks_only_what_needs_it(tmp_path: Path) -> None:
+    table, model = filled(tmp_path, 2)
+    assert compact(table).snapshot_ids == ()
+    for value in ("new", "newer"):
+        upsert(table, [(1, 0, value)])
+    report = compact(table)
+    assert report.buckets == 1
+    assert [p["reason"] for p in report.picked] == ["size amplification"]
+    assert levels(table) == [0, 0, 5]
+    assert content(table) == model | {(1, 0): "newer"}
+
+
+def test_a_dry_run_says_what_it_would_do(tmp_path: Path) -> None:
+    table, _ = filled(tmp_path, 3)
+    before = files_on_disk(table)
+    report = compact(table, full=True, dry_run=True)
+    assert [(p["reason"], p["files"]) for p in report.picked] == [("full compaction", 3)] * 2
+    assert files_on_disk(table) == before
+
+
+def test_an_upsert_between_plan_and_commit_is_kept(tmp_path: Path) -> None:
+    table, model = filled(tmp_path)
+    racing, store = faulty(table)
+    fault = store.fail(
+        "put_if_absent", "snapshot-3", act=lambda *_: upsert(table, [(1, 0, "meanwhile"), (2, 9, "n")]) and None
+    )
+    report = compact(racing, full=True)
+    assert (fault.hits, report.rounds, report.snapshot_ids) == (1, 1, (4,))
+    assert content(TableHandle.open(table.uri)) == model | {(1, 0): "meanwhile", (2, 9): "n"}
+
+
+def test_a_bucket_somebody_else_compacted_is_planned_again(tmp_path: Path) -> None:
+    table, model = filled(tmp_path)
+    part = next(iter(load_view(table.metadata, table.snapshot).by_bucket()))[0]
+
+    def meanwhile(*_: str) -> None:
+        compact(table, full=True, partitions={part})
+        upsert(table, [(1, 3, "after"), (2, 3, "after")])
+
+    racing, store = faulty(table)
+    store.fail("put_if_absent", "snapshot-3", act=meanwhile)
+    report = compact(racing, full=True)
+    # The other partition's work was kept, and the racing compaction was followed by one of what came after it.
+    assert report.rounds == 2
+    assert report.buckets == 2
+    again = TableHandle.open(table.uri)
+    assert content(again) == model | {(1, 3): "after", (2, 3): "after"}
+    assert levels(again) == [0, 5, 5]
+
+
+def test_of_two_compactions_of_the_same_files_one_does_nothing(tmp_path: Path) -> None:
+    table, model = filled(tmp_path)
+    racing, store = faulty(table)
+    store.fail("put_if_absent", "snapshot-3", act=lambda *_: compact(table, full=True) and None)
+    report = compact(racing, full=True)
+    assert (report.snapshot_ids, report.buckets, report.rounds) == ((), 0, 1)
+    again = TableHandle.open(table.uri)
+    assert content(again) == model
+    assert again.metadata.snapshot_ids() == [1, 2, 3]
+
+
+def test_a_compaction_planned_before_an_overwrite_brings_nothing_back(tmp_path: Path) -> None:
+    table, model = filled(tmp_path)
+    racing, store = faulty(table)
+    store.fail(
+        "put_if_absent", "snapshot-3", act=lambda *_: upsert(table, [(1, 77, "only")], overwrite="partitions") and None
+    )
+    compact(racing, full=True)
+    expected = {k: v for k, v in model.items() if k[0] == 2} | {(1, 77): "only"}
+    assert content(TableHandle.open(table.uri)) == expected
+
+
+def test_a_crash_before_the_commit_leaves_only_orphans(tmp_path: Path) -> None:
+    table, model = filled(tmp_path)
+    before = reachable(table)
+    racing, store = faulty(table)
+    store.fail("put_if_absent", "snapshot-3", error=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        compact(racing, full=True)
+    assert content(TableHandle.open(table.uri)) == model
+    assert files_on_disk(table) > before
+    clean_orphans(table.metadata, now_ms=LATER_MS, older_than_ms=0, dry_run=False)
+    assert files_on_disk(table) == before == reachable(table)
+    compact(table, full=True)
+    assert content(TableHandle.open(table.uri)) == model
+
+
+def test_endless_conflicts_are_given_to_the_caller(tmp_path: Path) -> None:
+    table, _ = filled(tmp_path)
+    racing, store = faulty(table)
+
+    def meanwhile(*_: str) -> None:
+        upsert(table, [(1, 0, "x"), (2, 0, "x")], overwrite="partitions")
+        # An overwritten bucket is compacted; a further run gives the next plan work to do.
+        upsert(table, [(1, 0, "x"), (2, 0, "x")])
+
+    store.fail("put_if_absent", lambda p: "/snapshot/snapshot-" in p, act=meanwhile, times=100)
+    with pytest.raises(CommitConflictError):
+        compact(racing, full=True)
+    assert content(TableHandle.open(table.uri)) == {(1, 0): "x", (2, 0): "x"}
+
+
+def test_an_upgraded_file_does_not_look_like_an_earlier_try(tmp_path: Path) -> None:
+    """Its name is live in older snapshots; with the base expired that must not pass for 'committed already'."""
+    table = make_table(tmp_path, options=OPTIONS)
+    upsert(table, [(1, 0, "a")])
+    old = load_view(table.metadata, table.snapshot).entries[0]
+    upsert(table, [(2, 0, "b")])
+    upsert(table, [(2, 1, "c")])
+    retention = Retention(num_min=1, num_max=1, time_ms=0)
+    expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=retention)
+    up = replace(old, file=replace(old.file, level=5))
+    changes = TableChanges(compact=(replace(old, kind=FileKind.DELETE), up))
+    result = commit_changes(table.metadata, CommitRequest(commit_user="u", changes=changes, base_snapshot_id=1))
+    assert (result.already, result.snapshot_ids) == (False, (4,))
+    assert 5 in levels(table)
+
+
+# ---- hash index that shrinks -------------------------------------------------------------------------------------------
+
+
+def deleted(folder: Path, **options: str) -> TableHandle:
+    """Keys 0 to 19 of one partition in two buckets of ten; 5 to 14 deleted."""
+    table = make_table(folder, options={**OPTIONS, **options})
+    upsert(table, [(1, k, "a") for k in range(20)])
+    upsert(table, [(1, k, None) for k in range(5, 15)], ["-D"] * 10)
+    return table
+
+
+def hashes(table: TableHandle) -> set[int]:
+    history = History.__new__(History)
+    history.table = TableHandle.open(table.uri)
+    return history.index_hashes().get(1, set())
+
+
+LIVE = [(1, k) for k in (*range(5), *range(15, 20))]
+ALL = [(1, k) for k in range(20)]
+
+
+def test_the_index_keeps_deleted_keys_unless_asked(tmp_path: Path) -> None:
+    table = deleted(tmp_path)
+    compact(table, full=True)
+    assert hashes(table) == set(key_hashes(table, ALL))
+    assert content(table) == dict.fromkeys(LIVE, "a")
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+def test_a_full_compaction_shrinks_the_index_to_the_live_keys(tmp_path: Path, by_option: bool) -> None:
+    table = deleted(tmp_path, **({"lakeidx.hash-index.shrink": "true"} if by_option else {}))
+    report = compact(table, full=True, shrink=None if by_option else True)
+    assert report.hashes_dropped == 10
+    assert hashes(table) == set(key_hashes(table, LIVE))
+    # The room of the deleted keys is filled before a bucket is opened.
+    result = upsert(table, [(1, k, "b") for k in range(100, 110)])
+    assert result.assign.new_buckets == 0
+    assert content(table) == dict.fromkeys(LIVE, "a") | {(1, k): "b" for k in range(100, 110)}
+    assert hashes(table) == set(key_hashes(table, [*LIVE, *((1, k) for k in range(100, 110))]))
+    # Known keys are still found where they are.
+    upsert(table, [(1, k, "c") for _, k in LIVE])
+    assert content(table)[(1, 0)] == "c"
+
+
+def test_a_partial_compaction_never_shrinks(tmp_path: Path) -> None:
+    table = deleted(tmp_path)
+    upsert(table, [(1, 0, "x"), (1, 1, "x"), (1, 16, "x"), (1, 17, "x"), (1, 18, "x")])
+    assert compact(table, shrink=True).hashes_dropped == 0
+    assert hashes(table) == set(key_hashes(table, ALL))
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["some deleted", "all deleted"])
+def test_an_index_can_be_shrunk_after_the_rows_are_gone(tmp_path: Path, everything: bool) -> None:
+    table = deleted(tmp_path)
+    if everything:
+        upsert(table, [(1, k, None) for k in range(20)], ["-D"] * 20)
+    compact(table, full=True)
+    report = compact(table, full=True, shrink=True)
+    assert (report.files_in, report.files_out) == (0, 0)
+    assert report.hashes_dropped == (20 if everything else 10)
+    assert hashes(table) == (set() if everything else set(key_hashes(table, LIVE)))
+    assert compact(table, full=True, shrink=True).snapshot_ids == ()
+    upsert(table, [(1, k, "z") for k in range(20)])
+    assert content(table) == dict.fromkeys(ALL, "z")
+
+
+def test_a_row_that_arrives_meanwhile_is_in_the_shrunk_index(tmp_path: Path) -> None:
+    table = deleted(tmp_path)
+    racing, store = faulty(table)
+    store.fail("put_if_absent", "snapshot-3", act=lambda *_: upsert(table, [(1, 7, "back")]) and None)
+    report = compact(racing, full=True, shrink=True)
+    assert report.rounds == 2
+    assert hashes(table) == set(key_hashes(table, [*LIVE, (1, 7)]))
+    assert content(TableHandle.open(table.uri)) == dict.fromkeys(LIVE, "a") | {(1, 7): "back"}
+
+
+def test_a_batch_assigned_before_the_shrink_is_assigned_again(tmp_path: Path) -> None:
+    history = History(tmp_path, ENGINES["deduplicate"])
+    row = ("a", 1, 1, 1)
+    history.upsert([(1, k, row, "+I") for k in range(16)])
+    history.upsert([(1, k, row, "-D") for k in range(8)])
+    batch = history.stage([(1, k, row, "+I") for k in range(4, 12)])
+    assert history.compact(full=True, shrink=True).hashes_dropped == 8
+    history.commit(batch)
+    history.check_all()
+
+
+def test_a_strange_shrink_option_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"lakeidx\.hash-index\.shrink"):
+        make_table(tmp_path, options={"lakeidx.hash-index.shrink": "maybe"})
+
+
+# ---- bad input ---------------------------------------------------------------------------------------------------------
+
+
+def data_files(table: TableHandle) -> list[Path]:
+    return sorted(Path(table.uri).rglob("data-*.parquet"))
+
+
+def test_a_missing_data_file_is_named_and_nothing_committed(tmp_path: Path) -> None:
+    table, _ = filled(tmp_path)
+    victim = data_files(table)[0]
+    victim.unlink()
+    before = files_on_disk(table)
+    with pytest.raises(NotFoundError, match=victim.name):
+        compact(table, full=True)
+    assert table.metadata.snapshot_ids() == [1, 2]
+    assert {f for f in files_on_disk(table) if "bucket-" not in f} == {f for f in before if "bucket-" not in f}
+
+
+def test_a_damaged_data_file_is_named_and_nothing_committed(tmp_path: Path) -> None:
+    table, _ = filled(tmp_path)
+    victim = data_files(table)[0]
+    os.truncate(victim, victim.stat().st_size // 2)
+    with pytest.raises(CorruptFileError, match=victim.name):
+        compact(table, full=True)
+    assert table.metadata.snapshot_ids() == [1, 2]
+
+
+def test_files_that_overlap_in_one_level_are_named(tmp_path: Path) -> None:
+    table, _ = filled(tmp_path)
+    view = load_view(table.metadata, table.snapshot)
+    place = next(iter(view.by_bucket()))
+    mine = [e for e in view.entries if (e.partition, e.bucket) == place]
+    moved = [e for f in mine for e in (replace(f, kind=FileKind.DELETE), replace(f, file=replace(f.file, level=5)))]
+    # As APPEND, whose checks do not look at levels, the way a broken writer would.
+    commit_changes(table.metadata, CommitRequest(commit_user="broken", changes=TableChanges(append=tuple(moved))))
+    ids = table.metadata.snapshot_ids()
+    with pytest.raises(CorruptFileError, match="overlap in level 5") as error:
+        compact(table, full=True)
+    assert all(f.file.file_name in str(error.value) for f in mine)
+    assert table.metadata.snapshot_ids() == ids
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}, "v"),
+        ({"merge-engine": "aggregation", "fields.v.aggregate-function": "no_such"}, "no_such"),
+        ({"merge-engine": "newest"}, "merge-engine"),
+        ({"sequence.field": "nope"}, "nope"),
+        ({"merge-engine": "first-row", "sequence.field": "v"}, "sequence"),
+    ],
+)
+def test_an_engine_that_cannot_work_is_refused_at_create(tmp_path: Path, options: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words):
+        make_table(tmp_path, options=options)
+    assert not Path(f"{tmp_path}/wh/d.db/t/schema/schema-0").exists()
+
+
+@pytest.mark.parametrize("engine", ["aggregation", "partial-update", "first-row"])
+def test_a_retract_where_the_engine_cannot_names_the_engine(tmp_path: Path, engine: str) -> None:
+    options = {"merge-engine": engine} | ({"fields.v.aggregate-function": "max"} if engine == "aggregation" else {})
+    table = make_table(tmp_path, options=OPTIONS | options)
+    upsert(table, [(1, 1, "a"), (1, 2, "a")])
+    ids = table.metadata.snapshot_ids()
+    # Twice in a batch: a lone record is kept as it is, only a merge asks the engine.
+    with pytest.raises((InvalidInputError, UnsupportedError)) as error:
+        upsert(table, [(1, 1, "b"), (1, 1, "a")], ["+U", "-D"])
+    assert any(word in str(error.value) for word in (engine, "max", "retract"))
+    assert table.metadata.snapshot_ids() == ids
+
+
+@pytest.mark.parametrize("engine", ["aggregation", "partial-update", "first-row"])
+def test_a_retract_that_only_the_compaction_meets_is_refused_there(tmp_path: Path, engine: str) -> None:
+    options = {"merge-engine": engine} | ({"fields.v.aggregate-function": "max"} if engine == "aggregation" else {})
+    table = make_table(tmp_path, options=OPTIONS | options)
+    upsert(table, [(1, 1, "a"), (1, 2, "a")])
+    upsert(table, [(1, 1, "a")], ["-D"])
+    with pytest.raises((InvalidInputError, UnsupportedError)) as error:
+        compact(table, full=True)
+    assert any(word in str(error.value) for word in (engine, "max", "retract"))
+    assert table.metadata.snapshot_ids() == [1, 2]
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_the_compaction_of_a_table_with_a_producer_commits_a_changelog(tmp_path: Path, producer: str) -> None:
+    table = make_table(tmp_path, options={"changelog-producer": producer})
+    upsert(table, [(1, 1, "a"), (1, 2, "b")])
+    assert table.snapshot is not None
+    assert table.snapshot.changelog_manifest_list is None
+    assert compact(table, full=True).changelog_rows == 2
+    upsert(table, [(1, 1, "c"), (1, 2, None), (1, 3, None)], ["+U", "-D", "-D"])
+    assert compact(table, full=True).changelog_rows == 3
+    snapshot = table.metadata.latest_snapshot()
+    assert snapshot is not None
+    assert (snapshot.id, snapshot.changelog_record_count) == (4, 3)
+    assert snapshot.changelog_manifest_list is not None
+    (entry,) = [e for m in table.metadata.manifest_list(snapshot.changelog_manifest_list)
+                for e in table.metadata.manifest(m.file_name)]  # fmt: skip
+    file = entry.file
+    assert (file.level, file.row_count, file.delete_row_count, file.file_source) == (5, 3, 2, 0)
+    assert file.file_name.startswith("changelog-")
+    path = table.paths.data_file({"p": 1}, entry.bucket, file.file_name)
+    # What goes has the sequence number it came with.
+    assert pq.read_table(path, columns=["_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "v"]).to_pydict() == {
+        "_SEQUENCE_NUMBER": [0, 2, 1], "_VALUE_KIND": [1, 2, 3], "k": [1, 1, 2], "v": ["a", "c", "b"],
+    }  # fmt: skip
+
+
+def test_changelog_producer_input_keeps_every_record(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={**OPTIONS, "changelog-producer": "input"})
+    upsert(table, [(1, 2, "a"), (1, 1, "b"), (1, 2, None), (1, 2, "c")], ["+I", "+I", "-D", "+U"])
+    snapshot = table.snapshot
+    assert snapshot is not None
+    assert snapshot.changelog_manifest_list is not None
+    assert (snapshot.changelog_record_count, snapshot.delta_record_count) == (4, 2)
+    entries = [e for m in table.metadata.manifest_list(snapshot.changelog_manifest_list)
+               for e in table.metadata.manifest(m.file_name)]  # fmt: skip
+    assert [e.file.file_name.startswith("changelog-") for e in entries] == [True]
+    assert entries[0].file.row_count == 4
+    assert compact(table, full=True).snapshot_ids == (2,)
+    assert content(table) == {(1, 1): "b", (1, 2): "c"}
+
+
+def test_a_table_without_snapshots_and_an_unknown_partition_are_no_work(tmp_path: Path) -> None:
+    table = make_table(tmp_path, spec=SPEC)
+    assert compact(table, full=True, shrink=True).snapshot_ids == ()
+    upsert(table, [(1, 1, "a")])
+    assert compact(table, full=True, partitions=set()).snapshot_ids == ()

@@ -1,0 +1,61 @@
+"""The look at numbers of sorted runs leaves out only buckets that the planner of a compaction would leave alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.compaction.options import compaction_options
+from lakeidx.compaction.plan import plan_compaction
+from lakeidx.format.data_file import EMPTY_ROW, DataFileMeta, SimpleStats
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.schema.schema_file import TableSchema, new_schema
+from lakeidx.maintenance.compaction import due_buckets
+from lakeidx.table.entry_decoder import entries_of
+
+SPEC = {"fields": [{"name": "k", "type": "INT"}], "primaryKeys": ["k"], "partitionKeys": []}
+OPTIONS = [
+    {},
+    {"num-sorted-run.compaction-trigger": "2"},
+    {"compaction.size-ratio": "100000"},
+    {"compaction.max-size-amplification-percent": "1"},
+    {"compaction.total-size-threshold": "1 kb"},
+    {"compaction.incremental-size-threshold": "1 kb"},
+    {"compaction.optimization-interval": "1 h"},
+    {"compaction.force-up-level-0": "true"},
+]
+
+
+def bucket_files(random: np.random.Generator, schema: TableSchema) -> list[DataFileMeta]:
+    none = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
+    out = []
+    for i in range(int(random.integers(1, 9))):
+        low, high = (with_arity(encode_row([k], schema.key_types), 1) for k in (10 * i, 10 * i + 9))
+        out.append(
+            DataFileMeta(
+                file_name=f"data-{i}.parquet", file_size=int(random.integers(1, 2000)), row_count=1, min_key=low,
+                max_key=high, key_stats=none, value_stats=none, min_sequence_number=i, max_sequence_number=i,
+                schema_id=0, level=int(random.choice([0, 0, 0, 1, 5])), delete_row_count=0,
+            )
+        )  # fmt: skip
+    return out
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: next(iter(o), "default"))
+def test_buckets_left_out_need_no_compaction(options: dict[str, str]) -> None:
+    schema = new_schema({**SPEC, "options": {"bucket": "300", **options}})
+    random = np.random.default_rng(5)
+    buckets = [bucket_files(random, schema) for _ in range(300)]
+    needed = {b for b, files in enumerate(buckets) if plan_compaction(files, schema, full=False, now_ms=0)}
+    assert len(needed) > 0
+    entry = ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=0, total_buckets=300, file=buckets[0][0])
+    entries = entries_of(replace(entry, bucket=b, file=f) for b, files in enumerate(buckets) for f in files)
+    due = due_buckets(entries, compaction_options(schema))
+    left = {e.bucket for e in due}
+    assert needed <= left
+    assert [e.file for e in due] == [f for b, files in enumerate(buckets) if b in left for f in files]
+    if options in OPTIONS[:1]:
+        assert len(left) < 300, "most buckets are below the trigger"

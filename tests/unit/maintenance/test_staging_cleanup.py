@@ -1,0 +1,179 @@
+"""Staging and orphans beside batches: nothing a batch may still commit is touched, what is done or given up goes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport, batch_ids
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.index_write import run_index_write
+from lakeidx.batch.stages.ingest import stage_table
+from lakeidx.batch.upsert import commit_batch, finish_batch, make_context
+from lakeidx.errors import InvalidInputError
+from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.reachable import files_on_disk, reachable
+from lakeidx.testing.small_tables import content, make_table, rows, upsert
+
+HOUR_MS = 3_600_000
+LATER_MS = 60_000
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def staged(table: TableHandle, batch_id: str, *, stages: int = 3) -> BatchContext:
+    """A batch after its first stages: 1 ingest, 2 assignment, 3 write."""
+    context = make_context(table.metadata, batch_id, runner=LocalRunner(1))
+    stage_table(context.files, table.schema, rows([(1, k, batch_id) for k in range(5)]))
+    if stages > 1:
+        run_bucket_assignment(context, 1)
+    if stages > 2:
+        run_index_write(context, 1)
+    return context
+
+
+def clean(table: TableHandle, *, dry_run: bool = False) -> int:
+    return len(clean_orphans(table.metadata, now_ms=now_ms() + LATER_MS, older_than_ms=0, dry_run=dry_run).files)
+
+
+def test_the_files_of_a_staged_batch_are_no_orphans(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 99, "old")])
+    context = staged(table, "b")
+    before = files_on_disk(table)
+    assert before > reachable(table)
+    assert clean(table) == 0
+    assert files_on_disk(table) == before
+    commit_batch(context)
+    assert content(table) == {(1, k): "b" for k in range(5)} | {(1, 99): "old"}
+    assert clean(table) == 0
+
+
+@pytest.mark.parametrize("verb", ["open_output", "put_if_absent"])
+def test_orphans_are_cleaned_in_the_middle_of_a_write(tmp_path: Path, verb: str) -> None:
+    """Data files are there, no report names them yet."""
+    table = make_table(tmp_path)
+    upsert(table, [(1, 99, "old")])
+    store = FaultStore(table.store)
+    racing = TableHandle(store, table.paths)
+    context = staged(racing, "b", stages=2)
+    path = "data-" if verb == "open_output" else "index_write.json"
+    fault = store.fail(verb, path, act=lambda *_: clean(TableHandle.open(table.uri)) and None)
+    finish_batch(context, lambda stage: None)
+    assert fault.hits == 1
+    assert content(TableHandle.open(table.uri)) == {(1, k): "b" for k in range(5)} | {(1, 99): "old"}
+
+
+def test_a_batch_that_is_planned_again_is_safe_all_the_way(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 0, "old")])
+    store = FaultStore(table.store)
+    context = staged(TableHandle(store, table.paths), "b")
+    upsert(table, [(1, k, "between") for k in range(8)])
+    # Cleaned at every put of the second attempt and of the commit.
+    store.fail(("put", "put_if_absent"), "", act=lambda *_: clean(TableHandle.open(table.uri)) and None, times=100)
+    report = commit_batch(context, sleep=lambda _: None)
+    assert report.replans == 1
+    expected = {(1, k): "b" for k in range(5)} | {(1, k): "between" for k in range(5, 8)}
+    assert content(TableHandle.open(table.uri)) == expected
+    # What the first attempt had written is nobody's now.
+    store.heal()
+    assert clean(TableHandle.open(table.uri)) > 0
+    table = TableHandle.open(table.uri)
+    assert content(table) == expected
+    assert files_on_disk(table) == reachable(table)
+
+
+def test_while_a_batch_writes_older_orphans_still_go(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 99, "old")])
+    lost = Path(table.uri) / "manifest" / "manifest-01234567-89ab-cdef-0123-456789abcdef-0"
+    lost.write_bytes(b"")
+    hour_ago = time.time() - 3600
+    os.utime(lost, (hour_ago, hour_ago))
+    staged(table, "b", stages=2)
+    safe = staged_files(table.metadata)
+    assert safe.since_ms is not None
+    assert safe.names == frozenset()
+    assert clean(table) == 1
+    assert not lost.exists()
+
+
+def test_a_dry_run_removes_nothing(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 99, "old")])
+    lost = Path(table.uri) / "manifest" / "manifest-01234567-89ab-cdef-0123-456789abcdef-0"
+    lost.write_bytes(b"")
+    assert clean(table, dry_run=True) == 1
+    assert lost.exists()
+
+
+def staging(table: TableHandle) -> list[str]:
+    root = BatchFiles(table.store, table.paths, "x").root.rpartition("/")[0]
+    return sorted(str(p.relative_to(root)) for p in Path(root).rglob("*") if p.is_file())
+
+
+def test_of_a_finished_batch_the_reports_stay(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, k, "a") for k in range(5)], batch_id="b")
+    assert clean_staging(table.metadata, now_ms=now_ms()).files == ()
+    plan = clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS, dry_run=True)
+    assert plan.finished == ("b",)
+    assert plan.bytes == sum(f.size for f in plan.files) > 0
+    before = staging(table)
+    done = clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS)
+    assert {f.path for f in done.files} == {f.path for f in plan.files}
+    assert len(staging(table)) == len(before) - len(done.files)
+    assert all(name.endswith(".json") for name in staging(table))
+    # The id still counts once, and knows its content.
+    upsert(table, [(1, k, "a") for k in range(5)], batch_id="b")
+    with pytest.raises(InvalidInputError, match="other content"):
+        upsert(table, [(1, 0, "other")], batch_id="b")
+    assert content(table) == {(1, k): "a" for k in range(5)}
+    assert clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS).finished == ()
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_an_abandoned_batch_goes_and_can_be_run_anew(tmp_path: Path, stages: int) -> None:
+    table = make_table(tmp_path)
+    staged(table, "b", stages=stages)
+    assert clean_staging(table.metadata, now_ms=now_ms() + 24 * HOUR_MS).abandoned == ()
+    report = clean_staging(table.metadata, now_ms=now_ms() + 8 * 24 * HOUR_MS)
+    assert report.abandoned == ("b",)
+    assert staging(table) == []
+    upsert(table, [(1, 1, "anew")], batch_id="b")
+    assert content(table) == {(1, 1): "anew"}
+    clean(table)
+    assert files_on_disk(table) == reachable(table)
+
+
+def test_an_abandoned_batch_that_was_committed_is_not_committed_twice(tmp_path: Path) -> None:
+    """The writer died between the snapshot and its report; a week later staging is cleaned, then the batch is run again."""
+    table = make_table(tmp_path)
+    store = FaultStore(table.store)
+    context = staged(TableHandle(store, table.paths), "b")
+    store.fail("put_if_absent", "commit.json", error=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        commit_batch(context)
+    assert table.metadata.snapshot_ids() == [1]
+    clean_staging(table.metadata, now_ms=now_ms() + 8 * 24 * HOUR_MS)
+    files = BatchFiles(table.store, table.paths, "b")
+    assert files.read(IngestReport) is not None
+    assert files.read(IndexWriteReport) is not None
+    assert clean(table) == 0
+    again = make_context(TableHandle.open(table.uri).metadata, "b", runner=LocalRunner(1))
+    report = commit_batch(again)
+    assert report.already
+    assert report.snapshot_ids == (1,)
+    assert TableHandle.open(table.uri).metadata.snapshot_ids() == [1]
+    assert files.read(CommitReport) is not None
+    assert list(batch_ids(table.store, table.paths)) == ["b"]

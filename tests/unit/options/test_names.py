@@ -1,0 +1,148 @@
+"""Every option name of Paimon has one handling; names that nobody knows are found, with the nearest known one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.options.catalogue import FORMAT_PREFIXES, HARMLESS, HARMLESS_KEYS, OLD_NAMES, OTHER_PROGRAMS
+from lakeidx.options.features import LEFT_OUT, REFUSED
+from lakeidx.options.names import KNOWN, check_option_names, options_of_other_programs, unknown_options
+from lakeidx.options.table_options import OPTION_BY_KEY, OPTIONS
+
+ROOT = Path(__file__).resolve().parents[3]
+VERSIONS = ("1.4.2", "2.1")
+#: Read under another name than their attribute's: when a table is made, and to find its branch.
+READ_AS_TEXT = {"type", "path", "bucket", "branch", "partition", "primary-key"}
+
+
+def java_options(version: str) -> dict[str, tuple[str, str]]:
+    """Key -> default and older keys, as Java's CoreOptions of that version says."""
+    lines = (ROOT / "tests" / "golden" / "options" / f"{version}.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    return {key: (default, old) for key, default, old in ((*line.split("\t"), "", "")[:3] for line in lines)}
+
+
+@cache
+def attributes_read() -> frozenset[str]:
+    """Names read as an attribute anywhere in the product but in the declarations themselves."""
+    found = set()
+    for package in ("lakeidx", "dagster_project", "jobs"):
+        for file in (ROOT / package).rglob("*.py"):
+            if "testing" in file.parts:
+                continue
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    found.add(node.attr)
+    return frozenset(found)
+
+
+def ruled() -> set[str]:
+    return {r.key for r in REFUSED} | {r.key for r in LEFT_OUT}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_option_of_java_is_acted_on_or_classified(version: str) -> None:
+    names = java_options(version)
+    assert len(names) > 280
+    assert [key for key in names if key not in KNOWN and not key.startswith(FORMAT_PREFIXES)] == []
+    older = {old for _, olds in names.values() for old in olds.split()}
+    assert older <= KNOWN | OLD_NAMES, OTHER_PROGRAMS
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda o: o.key)
+def test_every_declared_option_is_read_or_classified(option: object) -> None:
+    key, attribute = option.key, option.attribute  # type: ignore[attr-defined]
+    acted_on = attribute in attributes_read() or key in READ_AS_TEXT
+    assert acted_on or key in HARMLESS_KEYS or key in ruled(), f"{key} is declared, not read and not classified"
+
+
+def test_no_harmless_option_is_acted_on() -> None:
+    read = attributes_read()
+    assert [k for k in HARMLESS_KEYS if k in OPTION_BY_KEY and OPTION_BY_KEY[k].attribute in read] == []
+
+
+def test_classes_do_not_overlap() -> None:
+    words = [key for keys in HARMLESS.values() for key in keys.split()]
+    assert len(words) == len(set(words)) == len(HARMLESS_KEYS)
+    assert not HARMLESS_KEYS.keys() & ruled()
+    assert not {r.key for r in REFUSED} & {r.key for r in LEFT_OUT}
+
+
+def test_classified_names_are_names_of_java() -> None:
+    java = set().union(*(java_options(v) for v in VERSIONS))
+    others = {"metadata.iceberg.storage", "fields.*.map.storage-layout"}
+    assert (HARMLESS_KEYS.keys() | ruled()) - others <= java
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_defaults_of_options_with_a_rule_turn_nothing_on(version: str) -> None:
+    for key, (default, _) in java_options(version).items():
+        if default != "null":
+            assert not [r for r in (*REFUSED, *LEFT_OUT) if r.key == key and r.when(default.replace("PT0S", "0 s"))], (  # type: ignore[attr-defined]
+                key
+            )
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("bukcet", "bucket"),
+        ("merg-engine", "merge-engine"),
+        ("MERGE-ENGINE", "merge-engine"),
+        ("bucket_key", "bucket-key"),
+        ("snapshot.time-retaind", "snapshot.time-retained"),
+        ("scan.snaphot-id", "scan.snapshot-id"),
+        ("fields.amt.agregate-function", "fields.amt.aggregate-function"),
+        ("fields.a.b.sequence-grup", "fields.a.b.sequence-group"),
+        ("zzzz", None),
+    ],
+)
+def test_unknown_names(key: str, near: str | None) -> None:
+    assert unknown_options({key: "1", "bucket": "1"}) == {key: near}
+    with pytest.raises(InvalidInputError, match=re.escape(f"unknown option '{key}'")) as error:
+        check_option_names({"bucket": "1", key: "1"})
+    assert near is None or f"did you mean '{near}'" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "program"),
+    [
+        ("sink.parallelism", "flink"),
+        ("lookup.async", "flink"),
+        ("scan.infer-parallelism", "flink"),
+        ("write.merge-schema", "spark"),
+        ("owner", "spark"),
+        ("hive.skip-update-stats", "hive"),
+        ("metadata.iceberg.database", "iceberg"),
+        ("warehouse", "catalog"),
+        ("fs.oss.endpoint", "file system"),
+    ],
+)
+def test_options_of_other_programs(key: str, program: str) -> None:
+    assert unknown_options({key: "1"}) == {}
+    assert options_of_other_programs({key: "1", "bucket": "1"}) == {key: program}
+
+
+def test_families_of_paimon_and_lakeidx_are_known() -> None:
+    keys = ("fields.a.aggregate-function", "file-index.bloom-filter.columns", "parquet.page.size", "index.type",
+            "hoodie.index.bloom.fpp", "lakeidx.hash-index.shrink", "commit.callback.a.B.param")  # fmt: skip
+    raw = dict.fromkeys(keys, "1")
+    assert unknown_options(raw) == {}
+    assert options_of_other_programs(raw) == {}
+
+
+def test_the_page_names_every_rule_and_every_other_program() -> None:
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    for rule in REFUSED:
+        assert f"`{rule.key.replace('*', '<column>')}`" in page
+        assert rule.reason in page
+    for left in LEFT_OUT:
+        assert f"`{left.key}`" in page
+        assert left.effect in page
+    for beginnings in OTHER_PROGRAMS.values():
+        assert all(f"`{b}" in page for b in beginnings)

@@ -1,0 +1,301 @@
+"""The S3 store against a scripted HTTP server: what it makes of every answer, and of none."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+import tenacity
+
+from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
+from lakeidx.storage import S3Store
+from lakeidx.storage.s3 import store as s3
+
+ERRORS = {
+    400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 409: "ConditionalRequestConflict", 412: "PreconditionFailed",
+    416: "InvalidRange", 429: "TooManyRequests", 500: "InternalError", 503: "SlowDown",
+}  # fmt: skip
+
+
+@dataclass
+class Script:
+    """Answers in order (the last one for ever), and the requests seen.
+
+    An answer is a status, or "drop" (the connection is closed after the request was read), "cut" (the body ends early) or "hang".
+    """
+
+    answers: list[Any] = field(default_factory=lambda: [200])
+    requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+    body: bytes = b"hello"
+    url: str = ""
+
+    def next(self) -> Any:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    _store: S3Store | None = None
+
+    def store(self) -> S3Store:
+        if self._store is None:
+            options = {
+                "endpoint_url": self.url,
+                "key": "k",
+                "secret": "the-secret",
+                "max_attempts": 3,
+                "read_timeout": 0.4,
+            }
+            self._store = S3Store("s3://bucket/dir", options)
+        return self._store
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    script: Script
+
+    def answer(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        self.script.requests.append((self.command, self.path, dict(self.headers), self.rfile.read(length)))
+        answer = self.script.next()
+        if answer == "drop":
+            self.close_connection = True
+            self.connection.close()
+            return
+        if answer == "cut":
+            self.send_response(200)
+            self.send_header("Content-Length", "100")
+            self.end_headers()
+            self.wfile.write(b"only this")
+            self.close_connection = True
+            return
+        if answer == "hang":
+            time.sleep(1)
+            self.close_connection = True
+            return
+        body = self.script.body if answer in (200, 206) and self.command in ("GET", "POST") else b""
+        if answer >= 400 and self.command != "HEAD":
+            code = ERRORS[answer]
+            body = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>as told</Message></Error>'.encode()
+        self.send_response(answer)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"x"')
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = answer
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Script]:
+    """One server and one store (making a client takes half a second) for all tests."""
+    script = Script()
+    handler = type("ScriptHandler", (Handler,), {"script": script})
+    server = Server(("127.0.0.1", 0), handler)
+    script.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+            patch.delenv(name, raising=False)
+        patch.setattr(s3, "RETRY_WAIT", tenacity.wait_none())
+        yield script
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def script(running: Script) -> Script:
+    running.answers, running.requests, running.body = [200], [], b"hello"
+    return running
+
+
+PATH = "s3://bucket/dir/snapshot-1"
+
+
+def test_a_conditional_put_asks_for_absence(script: Script) -> None:
+    assert script.store().put_if_absent(PATH, b"data")
+    command, path, headers, body = script.requests[0]
+    assert (command, path, body) == ("PUT", "/bucket/dir/snapshot-1", b"data")
+    assert headers["If-None-Match"] == "*"
+
+
+def test_a_plain_put_does_not(script: Script) -> None:
+    script.store().put(PATH, b"data")
+    assert "If-None-Match" not in script.requests[0][2]
+
+
+def test_412_means_it_is_there(script: Script) -> None:
+    script.answers = [412]
+    assert not script.store().put_if_absent(PATH, b"data")
+    assert len(script.requests) == 1
+
+
+def test_409_is_tried_again(script: Script) -> None:
+    script.answers = [409, 409, 200]
+    assert script.store().put_if_absent(PATH, b"data")
+    assert len(script.requests) == 3
+    script.answers, script.requests[:] = [409, 412], []
+    assert not script.store().put_if_absent(PATH, b"data")
+    script.answers, script.requests[:] = [409], []
+    with pytest.raises(UnavailableError):
+        script.store().put_if_absent(PATH, b"data")
+    assert len(script.requests) == 3
+
+
+@pytest.mark.parametrize("answer", [500, 503, "drop", "hang"])
+def test_an_unclear_answer_to_a_conditional_put_is_said_so(script: Script, answer: Any) -> None:
+    """Trying again could meet our own file and take it for another's."""
+    script.answers = [answer, 412]
+    with pytest.raises(CommitUnknownError) as caught:
+        script.store().put_if_absent(PATH, b"data")
+    assert caught.value.path == PATH
+    assert len(script.requests) == 1
+
+
+def test_nobody_listens() -> None:
+    store = S3Store(
+        "s3://bucket/x", {"endpoint_url": "http://127.0.0.1:9", "key": "k", "secret": "s", "max_attempts": 2}
+    )
+    for call in (lambda: store.put_if_absent(PATH, b"1"), lambda: store.get(PATH), lambda: store.list("s3://bucket/x")):
+        with pytest.raises(UnavailableError):
+            call()
+
+
+CALLS: list[Callable[[S3Store], Any]] = [
+    lambda s: s.get(PATH),
+    lambda s: s.get_range(PATH, 0, 5),
+    lambda s: s.put(PATH, b"1"),
+    lambda s: s.delete(PATH),
+    lambda s: s.size(PATH),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("answer", [500, 503, 429, "drop"])
+def test_other_requests_are_repeated(script: Script, call: Callable[[S3Store], Any], answer: Any) -> None:
+    script.answers = [answer, answer, 200]
+    call(script.store())
+    assert len(script.requests) == 3
+    script.answers, script.requests[:] = [answer], []
+    with pytest.raises(UnavailableError) as caught:
+        call(script.store())
+    assert caught.value.path == PATH
+    assert len(script.requests) == 3
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("answer", "error"), [(403, InvalidInputError), (404, NotFoundError), (400, InvalidInputError)]
+)
+def test_refusals_are_not_repeated(
+    script: Script, call: Callable[[S3Store], Any], answer: int, error: type[LakeIdxError]
+) -> None:
+    script.answers = [answer]
+    with pytest.raises(error) as caught:
+        call(script.store())
+    # After a 400 to a HEAD, which has no body, botocore asks for the bucket's region once.
+    assert len(script.requests) == 1 or (answer == 400 and [r[0] for r in script.requests] == ["HEAD", "HEAD"])
+    assert "the-secret" not in str(caught.value)
+
+
+def test_a_hanging_read_times_out(script: Script) -> None:
+    script.answers = ["hang", 200]
+    assert script.store().get(PATH) == b"hello"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda s: s.get(PATH), lambda s: s.get_range(PATH, 0, 50), lambda s: s.get_ranges(PATH, [(0, 50), (50, 50)])],
+)
+def test_a_body_that_ends_early_is_read_again(script: Script, call: Callable[[S3Store], Any]) -> None:
+    script.answers = ["cut", 200]
+    assert b"hello" in (call(script.store()), *call(script.store()))
+    script.answers = ["cut"]
+    with pytest.raises(UnavailableError):
+        call(script.store())
+
+
+def test_get_is_one_request(script: Script) -> None:
+    assert script.store().get(PATH) == b"hello"
+    assert [r[0] for r in script.requests] == ["GET"]
+
+
+def test_a_range_behind_the_end_is_empty(script: Script) -> None:
+    script.answers = [416]
+    assert script.store().get_range(PATH, 100, 5) == b""
+    assert script.store().get_range(PATH, 100, 0) == b""
+
+
+def test_delete_reports_what_stayed(script: Script) -> None:
+    script.body = (
+        b'<?xml version="1.0"?><DeleteResult><Error><Key>dir/a</Key><Code>AccessDenied</Code><Message>no</Message></Error>'
+        b"<Error><Key>dir/b</Key><Code>NoSuchKey</Code></Error></DeleteResult>"
+    )
+    with pytest.raises(UnavailableError, match="1 of 2 files were not deleted: no") as caught:
+        script.store().delete_many(["s3://bucket/dir/a", "s3://bucket/dir/b"])
+    assert caught.value.path == "s3://bucket/dir/a"
+
+
+def test_deletes_go_by_the_thousand(script: Script) -> None:
+    script.body = b'<?xml version="1.0"?><DeleteResult></DeleteResult>'
+    script.store().delete_many(f"s3://bucket/dir/{n}" for n in range(2500))
+    assert [r[3].count(b"<Key>") for r in script.requests] == [1000, 1000, 500]
+
+
+def test_listings_follow_all_pages(script: Script) -> None:
+    def page(keys: str, rest: str) -> bytes:
+        inner = "".join(
+            f"<Contents><Key>dir/{k}</Key><Size>1</Size><LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
+            for k in keys
+        )
+        return f'<?xml version="1.0"?><ListBucketResult><Name>bucket</Name>{inner}{rest}</ListBucketResult>'.encode()
+
+    bodies = [
+        page("ab", "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"),
+        page("c", "<IsTruncated>false</IsTruncated><CommonPrefixes><Prefix>dir/aa/</Prefix></CommonPrefixes>"),
+    ]
+
+    class Pages(list[Any]):
+        def pop(self, at: Any = -1) -> Any:
+            script.body = bodies.pop(0)
+            return 200
+
+        def __len__(self) -> int:
+            return 2
+
+    script.answers = Pages()
+    found = script.store().list("s3://bucket/dir/")
+    assert [(i.name, i.is_dir) for i in found] == [("a", False), ("aa", True), ("b", False), ("c", False)]
+    assert found[0].mtime_ms == 1_767_225_600_000
+    assert "continuation-token=t" in script.requests[1][1]
+
+
+def test_uris() -> None:
+    for uri in ("s3://", "s3:///x", "/x", "gs://b/x"):
+        with pytest.raises(InvalidInputError):
+            S3Store(uri)
+    with pytest.raises(InvalidInputError):
+        S3Store("s3://b/x").get("/local/path")
+
+
+def test_secrets_do_not_show() -> None:
+    store = S3Store("s3://b/x", {"key": "the-key", "secret": "the-secret", "endpoint_url": "http://127.0.0.1:9"})
+    for text in (repr(store), str(store), store.place, repr(store._options)):
+        assert "the-secret" not in text
+        assert "the-key" not in text
+    assert store.place == "s3:http://127.0.0.1:9/b"

@@ -1,0 +1,259 @@
+"""Commits: races, unknown outcomes, conflicts, at-most-once."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
+from lakeidx.format.snapshot import CommitKind
+from lakeidx.table.commit.commit_changes import commit_changes
+from lakeidx.table.handle import TableHandle
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.small_tables import content, make_table, rows, upsert
+
+
+def with_faults(table: TableHandle) -> tuple[TableHandle, FaultStore]:
+    store = FaultStore(table.store)
+    return TableHandle(store, table.paths), store
+
+
+def test_snapshots_chain_and_count(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 1, "a"), (1, 2, "b")])
+    upsert(table, [(1, 2, "B"), (2, 3, "c")])
+    first, second = table.metadata.snapshots()
+    assert (first.id, second.id) == (1, 2)
+    assert (first.commit_kind, second.commit_kind) == (CommitKind.APPEND, CommitKind.APPEND)
+    assert (first.total_record_count, second.delta_record_count, second.total_record_count) == (2, 2, 4)
+    assert second.time_millis >= first.time_millis
+    assert content(table) == {(1, 1): "a", (1, 2): "B", (2, 3): "c"}
+    assert content(table, snapshot=1) == {(1, 1): "a", (1, 2): "b"}
+    assert content(table, timestamp_ms=second.time_millis) == content(table)
+
+
+def test_a_batch_is_committed_once(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    first = upsert(table, [(1, 1, "a")], batch_id="one")
+    again = upsert(table, [(1, 1, "a")], batch_id="one")
+    assert again.commit.snapshot_ids == first.commit.snapshot_ids == (1,)
+    assert table.metadata.snapshot_ids() == [1]
+
+
+def _remove_report(table: TableHandle, stage: str) -> None:
+    for info in table.store.walk(str(Path(table.uri).parent.parent / "_lakeidx")):
+        if info.name == f"{stage}.json":
+            table.store.delete(info.path)
+
+
+def test_a_commit_whose_report_was_lost_is_found_by_its_user(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 1, "a")], batch_id="one")
+    upsert(table, [(1, 2, "b")], batch_id="two")
+    _remove_report(table, "commit")
+    again = upsert(table, [(1, 1, "a")], batch_id="one")
+    assert again.commit.already
+    assert again.commit.snapshot_ids == (1,)
+    assert table.metadata.snapshot_ids() == [1, 2]
+
+
+def test_a_commit_that_was_expired_is_not_made_again(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 1, "a")], batch_id="one")
+    for i in range(3):
+        upsert(table, [(1, 1, f"later {i}")])
+    _remove_report(table, "commit")
+    for gone in (1, 2, 3):
+        table.store.delete(table.paths.snapshot(gone))
+    table.store.put(table.paths.earliest, b"4")
+    table = TableHandle.open(table.uri)
+    again = upsert(table, [(1, 1, "a")], batch_id="one")
+    assert again.commit.already
+    assert content(table) == {(1, 1): "later 2"}
+
+
+def test_a_put_whose_answer_was_lost_counts_once(tmp_path: Path) -> None:
+    table, store = with_faults(make_table(tmp_path))
+    fault = store.fail("put_if_absent", "snapshot-1", when="after", error=CommitUnknownError("no answer"))
+    result = upsert(table, [(1, 1, "a")])
+    assert fault.hits == 1
+    assert result.commit.snapshot_ids == (1,)
+    assert content(table) == {(1, 1): "a"}
+
+
+def test_a_put_that_never_arrived_is_tried_again(tmp_path: Path) -> None:
+    table, store = with_faults(make_table(tmp_path))
+    store.fail("put_if_absent", "snapshot-1", when="before", error=UnavailableError("slow down"), times=2)
+    assert upsert(table, [(1, 1, "a")]).commit.snapshot_ids == (1,)
+    assert content(table) == {(1, 1): "a"}
+
+
+def test_an_unknown_outcome_is_said_and_the_next_call_finds_out(tmp_path: Path) -> None:
+    table, store = with_faults(make_table(tmp_path))
+    store.fail("put_if_absent", "snapshot-1", when="after", error=CommitUnknownError("no answer"))
+    store.fail("get", "snapshot-1", when="before", error=UnavailableError("no answer"))
+    with pytest.raises(CommitUnknownError):
+        upsert(table, [(1, 1, "a")], batch_id="one")
+    assert upsert(table, [(1, 1, "a")], batch_id="one").commit.snapshot_ids == (1,)
+    assert table.metadata.snapshot_ids() == [1]
+
+
+def test_a_lost_race_leaves_no_metadata_behind_and_goes_on(tmp_path: Path) -> None:
+    table, store = with_faults(make_table(tmp_path))
+    other = TableHandle.open(table.uri)
+
+    def overtake(verb: str, path: str) -> None:
+        upsert(other, [(2, 9, "other")])
+
+    store.fail("put_if_absent", "/snapshot/snapshot-1", when="before", act=overtake)
+    result = upsert(table, [(1, 1, "mine")])
+    assert result.commit.snapshot_ids == (2,)
+    assert content(table) == {(1, 1): "mine", (2, 9): "other"}
+    used = set()
+    for snapshot in table.metadata.snapshots():
+        used |= {snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest}
+        used |= {m.file_name for m in table.metadata.data_manifests(snapshot)}
+    assert {f.name for f in table.store.list(table.paths.manifest_dir)} == used
+
+
+def test_a_batch_that_was_overtaken_in_its_partition_is_planned_again(tmp_path: Path) -> None:
+    table, store = with_faults(make_table(tmp_path, options={"dynamic-bucket.target-row-num": "1"}))
+    other = TableHandle.open(table.uri)
+
+    def overtake(verb: str, path: str) -> None:
+        upsert(other, [(1, 1, "other"), (1, 2, "other")])
+
+    store.fail("put_if_absent", "/snapshot/snapshot-1", when="before", act=overtake)
+    result = upsert(table, [(1, 2, "mine"), (1, 3, "mine")])
+    assert result.commit.replans == 1
+    assert result.assign.updates == 1
+    assert content(table) == {(1, 1): "other", (1, 2): "mine", (1, 3): "mine"}
+
+
+def test_two_processes_that_run_one_batch_commit_it_once(tmp_path: Path) -> None:
+    table, store = with_faults(make_table(tmp_path))
+    twin = TableHandle.open(table.uri)
+
+    def overtake(verb: str, path: str) -> None:
+        upsert(twin, [(1, 1, "a")], batch_id="one")
+
+    store.fail("put_if_absent", "/snapshot/snapshot-1", when="before", act=overtake)
+    upsert(table, [(1, 1, "a")], batch_id="one")
+    assert table.metadata.snapshot_ids() == [1]
+    assert table.snapshot is not None
+    assert table.snapshot.total_record_count == 1
+
+
+def test_a_put_on_an_expired_id_is_taken_back(tmp_path: Path) -> None:
+    """While we sleep before the put, others commit that id and expire it; our put succeeds on a dead name."""
+    table, store = with_faults(make_table(tmp_path))
+    other = TableHandle.open(table.uri)
+    upsert(other, [(2, 0, "x")])
+
+    def overtake(verb: str, path: str) -> None:
+        for i in range(4):
+            upsert(other, [(2, i, "other")])
+        for gone in (1, 2, 3):
+            other.store.delete(other.paths.snapshot(gone))
+
+    store.fail("put_if_absent", "/snapshot/snapshot-2", when="before", act=overtake)
+    result = upsert(table, [(1, 1, "mine")])
+    assert result.commit.snapshot_ids == (6,)
+    assert table.metadata.snapshot_ids() == [4, 5, 6]
+    assert content(table)[(1, 1)] == "mine"
+
+
+def test_threads_racing_for_one_table_all_land(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={"dynamic-bucket.target-row-num": "3"})
+    errors: list[BaseException] = []
+
+    def work(worker: int) -> None:
+        mine = TableHandle.open(table.uri)
+        try:
+            for i in range(5):
+                upsert(mine, [(1, i, f"{worker}-{i}"), (1, 100 * worker + i, "own")])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(w,)) for w in range(1, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    found = content(TableHandle.open(table.uri))
+    assert set(found) == {(1, i) for i in range(5)} | {(1, 100 * w + i) for w in range(1, 4) for i in range(5)}
+
+
+def test_overwrite_of_the_partitions_of_a_batch(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 1, "a"), (1, 2, "b"), (2, 1, "c")])
+    result = upsert(table, [(1, 5, "new")], overwrite="partitions")
+    assert content(table) == {(1, 5): "new", (2, 1): "c"}
+    snapshot = table.metadata.snapshot(result.commit.snapshot_ids[0])
+    assert snapshot.commit_kind is CommitKind.OVERWRITE
+    upsert(table, [(1, 1, "again"), (2, 1, "C")])
+    assert content(table) == {(1, 1): "again", (1, 5): "new", (2, 1): "C"}
+
+
+def test_overwrite_of_the_table(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 1, "a"), (2, 1, "c")])
+    upsert(table, [(3, 7, "only")], overwrite="table")
+    assert content(table) == {(3, 7): "only"}
+    entries = table.metadata.index_manifest(table.snapshot.index_manifest if table.snapshot else None)
+    assert len(entries) == 1
+
+
+def test_a_conflict_names_what_happened(tmp_path: Path) -> None:
+    """The same changes committed under another identity: their files are live already."""
+    table = make_table(tmp_path)
+    context = make_context(table.metadata, "one")
+    result = upsert_table(context, rows([(1, 1, "a")]))
+    from dataclasses import replace
+
+    from lakeidx.batch.stages.commit import build_request
+
+    request = build_request(context, result.assign, result.write, None)
+    with pytest.raises(CommitConflictError, match="added twice"):
+        commit_changes(table.metadata, replace(request, commit_user="somebody else"))
+
+
+def test_the_budget_of_tries_is_kept(tmp_path: Path) -> None:
+    table, store = with_faults(make_table(tmp_path, options={"commit.max-retries": "2"}))
+    other = TableHandle.open(table.uri)
+    number = iter(range(100))
+
+    def overtake(verb: str, path: str) -> None:
+        upsert(other, [(2, next(number), "other")])
+
+    store.fail("put_if_absent", "/snapshot/snapshot-", when="before", act=overtake, times=3)
+    context = make_context(table.metadata, "one")
+    slept: list[float] = []
+    from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+    from lakeidx.batch.stages.commit import build_request
+    from lakeidx.batch.stages.index_write import run_index_write
+    from lakeidx.batch.stages.ingest import stage_table
+
+    stage_table(context.files, table.schema, rows([(1, 1, "a")]))
+    assign = run_bucket_assignment(context)
+    write = run_index_write(context, 1)
+    with pytest.raises(CommitConflictError, match="gave up after 3 tries"):
+        commit_changes(table.metadata, build_request(context, assign, write, None), sleep=slept.append)
+    assert len(slept) == 2
+    assert slept[0] < slept[1]
+
+
+def test_many_commits_keep_the_manifest_list_short(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={"manifest.merge-min-count": "5", "bucket": "2"})
+    expected: dict[Any, Any] = {}
+    for i in range(17):
+        upsert(table, [(1, i % 7, f"v{i}")])
+        expected[(1, i % 7)] = f"v{i}"
+    assert table.snapshot is not None
+    assert len(table.metadata.manifest_list(table.snapshot.base_manifest_list)) <= 5
+    assert content(table) == expected

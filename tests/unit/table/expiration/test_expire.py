@@ -1,0 +1,263 @@
+"""Expiry, tags and rollback on real tables: what readers see stays, what nobody can reach goes, a crash does no harm."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError
+from lakeidx.format.consumer import encode_consumer
+from lakeidx.format.tag import now_local_ns
+from lakeidx.table.expiration.expire import ExpireReport, expire_table
+from lakeidx.table.expiration.files_to_delete import Role
+from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.rollback import roll_back
+from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
+from lakeidx.table.handle import TableHandle
+from lakeidx.testing.cut_off_store import StopsAfter
+from lakeidx.testing.reachable import files_on_disk, reachable, reopened
+from lakeidx.testing.small_tables import content, make_table, upsert
+
+FAR_AHEAD_MS = 1 << 60
+NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)
+
+
+def expire(table: TableHandle, **more: Any) -> ExpireReport:
+    table = reopened(table)
+    more = {"now_ms": FAR_AHEAD_MS, "retention": NEWEST_ONLY} | more
+    return expire_table(table.metadata, table.schema, **more)  # type: ignore[arg-type]
+
+
+def a_history(folder: Path, *, batches: int = 6, options: dict[str, str] | None = None) -> TableHandle:
+    """Upserts over two partitions, every third batch replacing one of them."""
+    table = make_table(folder, options=options)
+    for i in range(batches):
+        if i % 3 == 2:
+            upsert(table, [(1, k, f"new{i}-{k}") for k in range(4)], overwrite="partitions")
+        else:
+            upsert(table, [(k % 2, k + i, f"v{i}-{k}") for k in range(8)])
+    return table
+
+
+def test_the_newest_state_stays_and_everything_else_goes(tmp_path: Path) -> None:
+    table = a_history(tmp_path)
+    before = content(table)
+    latest = table.metadata.latest_snapshot_id()
+    dry = expire(table, dry_run=True)
+    assert files_on_disk(table) >= {str(Path(f.path).relative_to(table.uri)) for f in dry.files}
+    kept_before = files_on_disk(table)
+    report = expire(table)
+    assert [f.path for f in dry.files] == [f.path for f in report.files]
+    assert dry.bytes == report.bytes == sum(f.size for f in dry.files) > 0
+    gone = {str(Path(f.path).relative_to(table.uri)) for f in report.files}
+    assert kept_before - files_on_disk(table) == gone
+    assert files_on_disk(table) == reachable(table)
+    assert content(reopened(table)) == before
+    assert report.earliest == latest
+    assert report.snapshots == tuple(range(1, latest or 0))
+    assert report.notes == ()
+    assert {"data", "index", "manifest", "snapshot"} <= set(report.count_by_role)
+    assert (Path(table.uri) / "snapshot/EARLIEST").read_text() == str(latest)
+    # Nothing is left to do, and writing goes on.
+    assert expire(table).files == ()
+    upsert(table, [(1, 2, "again")])
+    assert content(table) == before | {(1, 2): "again"}
+
+
+def test_the_options_of_the_table_decide(tmp_path: Path) -> None:
+    table = a_history(tmp_path, options={"snapshot.num-retained.min": "2", "snapshot.time-retained": "1 h"})
+    newest = table.snapshot
+    assert newest is not None
+    assert expire_table(table.metadata, table.schema, now_ms=newest.time_millis).snapshots == ()
+    later = expire_table(table.metadata, table.schema, now_ms=newest.time_millis + 3_600_001)
+    assert later.snapshots == tuple(range(1, newest.id - 1))
+    assert reopened(table).metadata.snapshot_ids() == [newest.id - 1, newest.id]
+
+
+def test_tags_keep_what_they_name_until_they_go(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    states = {}
+    for i in range(7):
+        upsert(table, [(1, k, f"{i}-{k}") for k in range(5)], overwrite="table" if i % 2 else None)
+        states[i + 1] = content(table)
+    for name, snapshot_id in (("early", 2), ("late", 5), ("late-too", 5)):
+        create_tag(table.metadata, name, snapshot_id=snapshot_id)
+    expire(table)
+    assert files_on_disk(table) == reachable(table)
+    assert content(reopened(table), tag="early") == states[2]
+    assert content(reopened(table), tag="late") == states[5]
+    table = reopened(table)
+    assert [f.role for f in delete_tag(table.metadata, table.schema, "late-too").files] == [Role.TAG]
+    dry = delete_tag(table.metadata, table.schema, "early", dry_run=True)
+    done = delete_tag(table.metadata, table.schema, "early")
+    assert [f.path for f in dry.files] == [f.path for f in done.files]
+    assert {f.role for f in done.files} >= {Role.TAG, Role.DATA, Role.MANIFEST}
+    assert files_on_disk(table) == reachable(table)
+    assert content(reopened(table), tag="late") == states[5]
+    delete_tag(table.metadata, table.schema, "late")
+    assert files_on_disk(table) == reachable(table)
+    assert content(reopened(table)) == states[7]
+    with pytest.raises(NotFoundError, match="tag 'late' does not exist; tags: none"):
+        delete_tag(table.metadata, table.schema, "late")
+
+
+def test_tags_past_their_time_go_first_and_together(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    for i in range(4):
+        upsert(table, [(1, k, f"{i}-{k}") for k in range(3)], overwrite="table")
+    create_tag(table.metadata, "a", snapshot_id=1, retained_ms=1)
+    create_tag(table.metadata, "b", snapshot_id=2, retained_ms=1)
+    create_tag(table.metadata, "c", snapshot_id=2, retained_ms=3_600_000)
+    create_tag(table.metadata, "d", snapshot_id=1)
+    time.sleep(0.01)
+    dry = expire(table, dry_run=True)
+    report = expire(table)
+    assert report.tags == dry.tags == ("a", "b")
+    assert [f.path for f in dry.files] == [f.path for f in report.files]
+    assert list(list_tags(reopened(table).metadata)) == ["c", "d"]
+    assert files_on_disk(table) == reachable(table)
+
+
+def test_two_old_tags_of_expired_snapshots_are_listed_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, k, "first") for k in range(3)])
+    upsert(table, [(2, k, "second") for k in range(3)])
+    create_tag(table.metadata, "a", snapshot_id=1, retained_ms=60_000)
+    create_tag(table.metadata, "b", snapshot_id=2, retained_ms=60_000)
+    upsert(table, [(3, k, "third") for k in range(3)], overwrite="table")
+    expire(table)
+    monkeypatch.setattr("lakeidx.table.expiration.expire.now_local_ns", lambda: now_local_ns() + 61_000_000_000)
+    dry = expire(table, dry_run=True)
+    report = expire(table)
+    assert report.tags == ("a", "b")
+    # Both use the data file of the first snapshot: it goes with the second of them, in the dry run, too.
+    assert [f.path for f in dry.files] == [f.path for f in report.files]
+    assert report.count_by_role["data"] == 2
+    assert files_on_disk(table) == reachable(table)
+
+
+def test_consumers_hold_snapshots_back(tmp_path: Path) -> None:
+    table = a_history(tmp_path, options={"consumer.expiration-time": "1 d"})
+    for name, progress in (("slow", 3), ("fast", 5)):
+        table.store.put(table.paths.consumer(name), encode_consumer(progress))
+    now = int(time.time() * 1000)
+    report = expire(table, now_ms=now, retention=Retention(num_min=1, num_max=1, limit=1000))
+    assert (report.earliest, report.consumers) == (3, ())
+    yesterday = time.time() - 100_000
+    os.utime(table.paths.consumer("slow"), (yesterday, yesterday))
+    report = expire(table, now_ms=now)
+    assert (report.earliest, report.consumers) == (5, ("slow",))
+    assert not table.store.exists(table.paths.consumer("slow"))
+    table.store.put(table.paths.consumer("broken"), b"{")
+    with pytest.raises(CorruptFileError, match="consumer-broken"):
+        expire(table)
+
+
+def test_a_tag_that_cannot_be_read_stops_everything(tmp_path: Path) -> None:
+    table = a_history(tmp_path)
+    table.store.put(table.paths.tag("bad"), b"not json")
+    before = files_on_disk(table)
+    with pytest.raises(CorruptFileError, match="tag-bad"):
+        expire(table)
+    assert files_on_disk(table) == before
+
+
+def test_a_run_cut_off_anywhere_does_no_harm_and_the_next_one_finishes(tmp_path: Path) -> None:
+    r = random.Random(7)
+    total = 0
+    for attempt in range(6):
+        table = a_history(tmp_path / str(attempt), batches=5)
+        create_tag(table.metadata, "kept", snapshot_id=2)
+        before, tagged = content(table), content(table, tag="kept")
+        if total == 0:
+            total = len(expire(table, dry_run=True).files)
+        cut = reopened(table)
+        cut.metadata.store = StopsAfter(cut.metadata.store, r.randrange(total))
+        with pytest.raises(UnavailableError):
+            expire_table(cut.metadata, cut.schema, now_ms=FAR_AHEAD_MS, retention=NEWEST_ONLY)
+        assert content(reopened(table)) == before
+        assert content(reopened(table), tag="kept") == tagged
+        expire(table)
+        assert content(reopened(table)) == before
+        assert content(reopened(table), tag="kept") == tagged
+        assert files_on_disk(table) == reachable(table)
+
+
+def test_empty_directories_go_when_asked_for(tmp_path: Path) -> None:
+    for clean in (False, True):
+        table = make_table(tmp_path / str(clean), options={"snapshot.clean-empty-directories": str(clean).lower()})
+        upsert(table, [(1, 1, "a"), (2, 2, "b")])
+        upsert(table, [(2, 3, "c")], overwrite="table")
+        expire(table)
+        assert (Path(table.uri) / "p=1").exists() != clean
+        assert (Path(table.uri) / "p=2").exists()
+
+
+def test_making_tags(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    with pytest.raises(NotFoundError, match="no snapshot to tag"):
+        create_tag(table.metadata, "t")
+    upsert(table, [(1, 1, "a")])
+    upsert(table, [(1, 2, "b")])
+    assert create_tag(table.metadata, "newest").snapshot.id == 2
+    assert create_tag(table.metadata, "timed", snapshot_id=1, retained_ms=1500).time_retained_ns == 1_500_000_000
+    assert {n: t.snapshot.id for n, t in list_tags(table.metadata).items()} == {"newest": 2, "timed": 1}
+    with pytest.raises(InvalidInputError, match="tag 'newest' exists already"):
+        create_tag(table.metadata, "newest")
+    with pytest.raises(InvalidInputError, match="must not be a number"):
+        create_tag(table.metadata, "17")
+    with pytest.raises(NotFoundError, match="snapshot 9 does not exist"):
+        create_tag(table.metadata, "t", snapshot_id=9)
+    for name in ("", "a/b"):
+        with pytest.raises(InvalidInputError):
+            create_tag(table.metadata, name)
+
+
+def test_going_back_to_a_snapshot(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    states = {}
+    for i in range(5):
+        upsert(table, [(1, k, f"{i}-{k}") for k in range(i + 2)], overwrite="table" if i == 3 else None)
+        states[i + 1] = content(table)
+    create_tag(table.metadata, "two", snapshot_id=2)
+    create_tag(table.metadata, "four", snapshot_id=4)
+    dry = roll_back(table.metadata, table.schema, snapshot_id=3, dry_run=True)
+    assert content(reopened(table)) == states[5]
+    report = roll_back(table.metadata, table.schema, snapshot_id=3)
+    assert [f.path for f in dry.files] == [f.path for f in report.files]
+    assert (report.snapshot_id, report.snapshots, report.tags, report.restored) == (3, (5, 4), ("four",), False)
+    assert content(reopened(table)) == states[3]
+    assert content(reopened(table), tag="two") == states[2]
+    assert files_on_disk(table) == reachable(table)
+    fresh = reopened(table)
+    upsert(fresh, [(1, 99, "on")])
+    assert content(fresh) == states[3] | {(1, 99): "on"}
+    assert fresh.metadata.latest_snapshot_id() == 4
+    with pytest.raises(NotFoundError, match="snapshot 9 does not exist"):
+        roll_back(table.metadata, table.schema, snapshot_id=9)
+    for bad in ({}, {"snapshot_id": 1, "tag": "two"}):
+        with pytest.raises(InvalidInputError, match="either a snapshot or a tag"):
+            roll_back(table.metadata, table.schema, **bad)  # type: ignore[arg-type]
+
+
+def test_going_back_to_a_tag_whose_snapshot_has_expired(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    for i in range(6):
+        upsert(table, [(1, k, f"{i}-{k}") for k in range(3)], overwrite="table" if i % 2 else None)
+    create_tag(table.metadata, "old", snapshot_id=2)
+    wanted = content(table, tag="old")
+    expire(table, retention=Retention(num_min=2, num_max=2, limit=1000))
+    table = reopened(table)
+    report = roll_back(table.metadata, table.schema, tag="old")
+    assert (report.restored, report.snapshots) == (True, (6, 5))
+    table = reopened(table)
+    assert table.metadata.snapshot_ids() == [2]
+    assert content(table) == content(table, tag="old") == wanted
+    assert files_on_disk(table) == reachable(table)
+    upsert(table, [(1, 50, "x")])
+    assert content(reopened(table)) == wanted | {(1, 50): "x"}

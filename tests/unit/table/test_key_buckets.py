@@ -1,0 +1,113 @@
+"""Which buckets can hold keys: streamed and loaded answers against a dictionary, damaged files, several buckets of one hash."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeidx.errors import CorruptFileError, NotFoundError
+from lakeidx.format.data_file import EMPTY_ROW
+from lakeidx.format.paths import NewFileNames
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.index_files import index_file_path, read_hash_index, write_hash_index
+from lakeidx.table.key_buckets import (
+    buckets_by_function,
+    find_buckets,
+    find_hits,
+    hash_entries,
+    key_hashes,
+    load_buckets,
+)
+from lakeidx.testing.small_tables import make_table, rows, upsert
+
+SPEC = {"fields": [{"name": "k", "type": "BIGINT"}], "primaryKeys": ["k"], "options": {"bucket": "-1"}}
+VALUES = st.integers(-(2**31), 2**31 - 1) | st.integers(-9, 9)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> TableHandle:
+    return make_table(tmp_path_factory.mktemp("t"), spec=SPEC)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.lists(VALUES, max_size=20, unique=True), max_size=4), st.lists(VALUES, max_size=20), st.data())
+def test_streamed_and_loaded_answers_are_those_of_a_dictionary(
+    table: TableHandle, files: list[list[int]], strangers: list[int], data: st.DataObject
+) -> None:
+    entries = [
+        write_hash_index(table.metadata, table.schema, EMPTY_ROW, b, np.array(h, np.int32), NewFileNames())
+        for b, h in enumerate(files)
+    ]
+    model = {h: b for b, hashes in enumerate(files) for h in hashes}
+    known = data.draw(st.lists(st.sampled_from(sorted(model)), max_size=20)) if model else []
+    asked = np.array([*strangers, *known], np.int32)
+    expected = [model.get(h, -1) for h in asked.tolist()]
+    streamed = find_buckets(table.metadata, table.schema, entries, asked)
+    assert streamed.of(asked).tolist() == expected
+    assert (streamed.files, streamed.rows) == (len(files), sum(map(len, files)))
+    assert load_buckets(table.metadata, table.schema, entries).of(asked).tolist() == expected
+
+
+def test_a_damaged_file_is_an_error_or_is_named(table: TableHandle, caplog: pytest.LogCaptureFixture) -> None:
+    hashes = [np.array([1, 2, 3], np.int32), np.array([4, 5], np.int32)]
+    entries = [
+        write_hash_index(table.metadata, table.schema, EMPTY_ROW, b, h, NewFileNames()) for b, h in enumerate(hashes)
+    ]
+    path = index_file_path(table.metadata, table.schema, entries[0])
+    Path(path).write_bytes(Path(path).read_bytes()[:-4])
+    asked = np.array([1, 4], np.int32)
+    for read in (
+        lambda: read_hash_index(table.metadata, table.schema, entries[0]),
+        lambda: find_buckets(table.metadata, table.schema, entries, asked),
+    ):
+        with pytest.raises(CorruptFileError, match="2 hashes, the manifest says 3") as caught:
+            read()
+        assert caught.value.path == path
+    caplog.set_level(logging.WARNING)
+    found = find_buckets(table.metadata, table.schema, entries, asked, skip_damaged=True)
+    assert (found.of(asked).tolist(), found.unreadable) == ([-1, 1], (0,))
+    assert load_buckets(table.metadata, table.schema, entries).unreadable == (0,)
+    assert caplog.text.count(path) == 2
+    assert [h.hashes is None for h in find_hits(table.metadata, table.schema, entries, [asked], skip_damaged=True)] == [
+        True,
+        False,
+    ]
+    Path(path).unlink()
+    with pytest.raises(NotFoundError):
+        find_buckets(table.metadata, table.schema, entries, asked, skip_damaged=True)
+
+
+def test_entries_come_from_the_index_manifest_alone(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    assert hash_entries(table.metadata, None, [EMPTY_ROW]) == {EMPTY_ROW: {}}
+    upsert(table, [(p, k, "v") for p in (1, 2) for k in range(25)])
+    snapshot = table.snapshot
+    assert snapshot is not None
+    index = table.metadata.index_manifest(snapshot.index_manifest)
+    for manifest in table.metadata.data_manifests(snapshot):
+        Path(table.paths.manifest(manifest.file_name)).unlink()
+    fresh = TableHandle.open(table.uri)
+    partition = index[0].partition
+    found = hash_entries(fresh.metadata, snapshot, [partition])
+    assert list(found) == [partition]
+    assert list(found[partition]) == sorted(e.bucket for e in index if e.partition == partition) == [0, 1, 2]
+    keys = rows([(1, k, None) for k in range(25)])
+    hashes = key_hashes(table.schema, keys)
+    buckets = find_buckets(fresh.metadata, fresh.schema, list(found[partition].values()), hashes).of(hashes)
+    assert np.bincount(buckets).tolist() == [10, 10, 5]
+
+
+def test_the_bucket_function_takes_the_number_of_buckets_of_then(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={"bucket": "4"})
+    keys = rows([(1, k, None) for k in range(50)])
+    then, now = (buckets_by_function(table.schema, keys, n) for n in (2, 4))
+    assert set(then.tolist()) == {0, 1}
+    assert set(now.tolist()) == {0, 1, 2, 3}
+    # abs(hash % n), % truncated as in Java.
+    hashes = key_hashes(table.schema, keys).tolist()
+    assert now.tolist() == [abs(h) % 4 for h in hashes]
