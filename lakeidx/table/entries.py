@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any, overload
 
@@ -234,14 +235,17 @@ class Entries(Sequence[ManifestEntry]):
             yield block, [raw[a:b] for a, b in zip(starts[first:last].tolist(), ends, strict=True)]
 
 
-NO_ENTRIES = Entries(COLUMNS.empty_table(), ())
+@cache
+def no_entries() -> Entries:
+    """Return the empty list of entries (made when asked for: the first Arrow array of a process imports pandas)."""
+    return Entries(COLUMNS.empty_table(), ())
 
 
 def joined(parts: Sequence[Entries]) -> Entries:
     """One behind the other."""
     parts = [p for p in parts if len(p)]
     if len(parts) <= 1:
-        return parts[0] if parts else NO_ENTRIES
+        return parts[0] if parts else no_entries()
     tables: list[pa.Table] = []
     blocks: list[Block] = []
     at = COLUMNS.get_field_index("block")

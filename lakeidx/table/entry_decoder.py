@@ -17,7 +17,7 @@ from lakeidx.codec.containers.avro import INFLATE_ERRORS, PackedBlock, packed_bl
 from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, gather
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.manifest import MANIFEST_VERSION, ManifestEntry, decode_manifest, encode_manifest
-from lakeidx.table.entries import COLUMNS, NO_ENTRIES, Block, Entries, KeepPartitions, joined
+from lakeidx.table.entries import COLUMNS, Block, Entries, KeepPartitions, joined, no_entries
 from lakeidx.table.entry_kernels import hash_identities, plain_names
 
 #: Bytes of records that are walked at a time.
@@ -62,7 +62,7 @@ def entries_of(entries: Iterable[ManifestEntry]) -> Entries:
     if isinstance(entries, Entries):
         return entries
     objects = list(entries)
-    return decode_entries(encode_manifest(objects, codec="null")).keeping(objects) if objects else NO_ENTRIES
+    return decode_entries(encode_manifest(objects, codec="null")).keeping(objects) if objects else no_entries()
 
 
 def decode_entries(
@@ -88,7 +88,7 @@ def decode_entries(
     if found is None:
         # What the walk does not take: the decoder of objects says what is wrong, or reads it.
         objects = decode_manifest(data, path)
-        found = _walked(encode_manifest(objects, codec="null"), path, keep, hold, external) if objects else NO_ENTRIES
+        found = _walked(encode_manifest(objects, codec="null"), path, keep, hold, external) if objects else no_entries()
         if found is None:
             raise CorruptFileError("the entries of the manifest cannot be read", path=path)
     return found

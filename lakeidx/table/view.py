@@ -22,7 +22,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.table.entries import NO_ENTRIES, Entries, KeepPartitions, live_files, of_partitions
+from lakeidx.table.entries import Entries, KeepPartitions, live_files, no_entries, of_partitions
 from lakeidx.table.intervals import key_order
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.types import DataType
@@ -138,7 +138,7 @@ def load_view(
     partitions   only these (partition bytes); None = all
     """
     if snapshot is None:
-        return SnapshotView(None, metadata.latest_schema(), NO_ENTRIES, ())
+        return SnapshotView(None, metadata.latest_schema(), no_entries(), ())
     schema = metadata.schema(snapshot.schema_id)
     metas = metadata.data_manifests(snapshot)
     keep: KeepPartitions | None = None
