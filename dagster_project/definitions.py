@@ -16,7 +16,7 @@ from dagster_project.sensors.failed_runs import build_failed_run_sensor
 from lakeidx.pipeline_file.model import load_pipelines
 
 log = logging.getLogger(__name__)
-PIPELINES = Path(os.environ.get("LAKEIDX_PIPELINES", Path(__file__).parent.parent / "pipelines"))
+_PIPELINES = Path(os.environ.get("LAKEIDX_PIPELINES", Path(__file__).parent.parent / "pipelines"))
 
 # Partitioned checks and backfill policies are used on purpose; the pinned version is the one they are tested with.
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
@@ -55,4 +55,4 @@ def build_definitions(folder: Path, *, spark: SparkResource | None = None) -> dg
     )
 
 
-defs = build_definitions(PIPELINES)
+defs = build_definitions(_PIPELINES)

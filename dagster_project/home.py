@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-DAGSTER_YAML = """\
+_DAGSTER_YAML = """\
 # A local Dagster instance of lakeidx: everything in files below this folder. For servers see deploy/dagster.yaml.
 telemetry:
   enabled: false
@@ -36,5 +36,5 @@ def prepare_home(work: Path) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     settings = home / "dagster.yaml"
     if not settings.exists() or not settings.stat().st_size:
-        settings.write_text(DAGSTER_YAML, encoding="utf-8")
+        settings.write_text(_DAGSTER_YAML, encoding="utf-8")
     return home

@@ -21,7 +21,7 @@ TABLE = ""
 _FORMATS = {"daily": "%Y-%m-%d", "hourly": "%Y-%m-%d-%H", "monthly": "%Y-%m"}
 
 
-def dagster_name(name: str) -> str:
+def _dagster_name(name: str) -> str:
     """Make a name of ASCII letters, digits and underscores; different names stay different."""
     safe = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return safe if safe == name else f"{safe}_{zlib.crc32(name.encode()):08x}"
@@ -29,7 +29,7 @@ def dagster_name(name: str) -> str:
 
 def key_prefix(config: PipelineConfig) -> list[str]:
     """Return the asset key prefix of a table: database, table."""
-    return [dagster_name(config.database), dagster_name(config.table_name)]
+    return [_dagster_name(config.database), _dagster_name(config.table_name)]
 
 
 def table_id(config: PipelineConfig) -> str:

@@ -13,10 +13,10 @@ from types import FrameType
 
 from dagster_project.home import prepare_home
 
-GRACE_SECONDS = 20
+_GRACE_SECONDS = 20
 
 
-def local_environment(work: Path) -> dict[str, str]:
+def _local_environment(work: Path) -> dict[str, str]:
     """Return the environment of a local deployment whose landing files, warehouse and Dagster home are below one folder."""
     work = work.resolve()
     environment = dict(os.environ)
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
     if _port_is_taken(arguments.host, arguments.port):
         print(f"port {arguments.port} of {arguments.host} is in use; give another one with --port", file=sys.stderr)
         return 2
-    environment = local_environment(arguments.work)
+    environment = _local_environment(arguments.work)
     for name in ("LAKEIDX_LANDING", "LAKEIDX_WAREHOUSE", "DAGSTER_HOME"):
         print(f"  {name}={environment[name]}", file=sys.stderr)
     print(f"Dagster UI: http://{arguments.host}:{arguments.port}  (Ctrl-C ends it)", file=sys.stderr, flush=True)
@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     def forward(number: int, frame: FrameType | None) -> None:
         for process in ended:
             process.send_signal(signal.SIGINT)
-            signal.setitimer(signal.ITIMER_REAL, GRACE_SECONDS)
+            signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
 
     def give_up(number: int, frame: FrameType | None) -> None:
         for process in ended:

@@ -116,7 +116,7 @@ class DataType:
         return self.root in TIMESTAMP_ROOTS and self.precision <= 3
 
     def __str__(self) -> str:
-        return sql_name(self)
+        return _sql_name(self)
 
 
 _SIMPLE = {r.value: r for r in (Root.BOOLEAN, Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT, Root.FLOAT,
@@ -241,7 +241,7 @@ def _atomic_name(t: DataType) -> str:
     return t.root.value
 
 
-def sql_name(t: DataType) -> str:
+def _sql_name(t: DataType) -> str:
     """Format the type in one line of SQL-like text, for messages."""
     suffix = "" if t.nullable else " NOT NULL"
     if t.root in (Root.ARRAY, Root.MULTISET):
@@ -295,17 +295,17 @@ def to_arrow(t: DataType) -> pa.DataType:
         assert t.key is not None
         assert t.element is not None
         return pa.map_(to_arrow(t.key), pa.field("value", to_arrow(t.element), t.element.nullable))
-    return pa.struct([to_arrow_field(f) for f in t.fields])
+    return pa.struct([_to_arrow_field(f) for f in t.fields])
 
 
-def to_arrow_field(f: Field) -> pa.Field:
+def _to_arrow_field(f: Field) -> pa.Field:
     """Convert a column to an Arrow field."""
     return pa.field(f.name, to_arrow(f.type), f.type.nullable)
 
 
 def to_arrow_schema(fields: Sequence[Field]) -> pa.Schema:
     """Convert columns to an Arrow schema, in order."""
-    return pa.schema([to_arrow_field(f) for f in fields])
+    return pa.schema([_to_arrow_field(f) for f in fields])
 
 
 def walk_field_ids(t: DataType) -> Iterator[int]:

@@ -37,7 +37,7 @@ from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.quality.verify import Limits, rule_names, verify
 from lakeidx.table.handle import TableHandle
 
-DESCRIPTIONS = {
+_DESCRIPTIONS = {
     "files_readable": "Every page of every data file, and every snapshot examined, could be decoded.",
     "referenced_files_exist": "Every file the snapshot refers to exists with its size.",
     "snapshot_chain": "Snapshot ids are contiguous, and totals add up from one to the next.",
@@ -62,7 +62,7 @@ NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target"}
 
 
 #: After a run, keys of key ranges of so many rows are looked up; a verification takes all of them.
-LOOKUP_ROWS = 1_000_000
+_LOOKUP_ROWS = 1_000_000
 
 
 def table_rules(config: PipelineConfig) -> tuple[str, ...]:
@@ -101,13 +101,13 @@ def table_results(
         rows, name = config.checks.sample_rows, evidence.partition_name
         results.append(check_file_indexes(table.metadata, entries, sample_rows=rows, partition_name=name))
     if "lookup_store_agrees" in wanted:
-        most = None if buckets is None else LOOKUP_ROWS
+        most = None if buckets is None else _LOOKUP_ROWS
         rows = config.checks.sample_rows
         results.append(check_lookup_agrees(table, sample_rows=rows, buckets=buckets, max_rows=most))
     return evidence, results
 
 
-def commit_rules(config: PipelineConfig) -> tuple[str, ...]:
+def _commit_rules(config: PipelineConfig) -> tuple[str, ...]:
     """Return the names of the checks after a commit."""
     return (*table_rules(config), "staged_rows_committed")
 
@@ -120,7 +120,7 @@ def build_specs(
         dg.AssetCheckSpec(
             name,
             asset=asset_key(config, asset),
-            description=DESCRIPTIONS[name],
+            description=_DESCRIPTIONS[name],
             blocking=config.checks.blocking and name not in NOT_BLOCKING,
             metadata={"lakeidx/severity": "WARN" if name in WARNINGS else "ERROR"},
             partitions_def=partitions_of(config) if partitioned else None,
@@ -150,7 +150,7 @@ def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResu
             asset_key=asset_key(config, asset),
             check_name=result.name,
             severity=dg.AssetCheckSeverity.WARN if result.name in WARNINGS else dg.AssetCheckSeverity.ERROR,
-            description=DESCRIPTIONS[result.name] if verdict.passed else failure_text(result, verdict.failed),
+            description=_DESCRIPTIONS[result.name] if verdict.passed else failure_text(result, verdict.failed),
             metadata=metadata,
         )
 
@@ -164,7 +164,7 @@ def failure_text(result: RuleResult, failed: Sequence[str]) -> str:
     if result.sample:
         shown = ", ".join(f"{name} {value}" for name, value in result.sample[0].items() if value is not None)
         text += f"; first: {shown}"
-    return f"{text}. Expected: {DESCRIPTIONS[result.name]}"
+    return f"{text}. Expected: {_DESCRIPTIONS[result.name]}"
 
 
 def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
@@ -191,7 +191,7 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
 
     @dg.multi_asset_check(
         name=f"{prefix}__commit_checks",
-        specs=build_specs(config, TABLE, commit_rules(config), partitioned=True),
+        specs=build_specs(config, TABLE, _commit_rules(config), partitioned=True),
         description="Index and data agree in every bucket the batch has touched.",
         pool=pool_name(config),
     )

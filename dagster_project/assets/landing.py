@@ -37,7 +37,7 @@ def build_landing_asset(pipeline: PipelineConfig) -> dg.SourceAsset:
         if isinstance(partitions, dg.DynamicPartitionsDefinition):
             context.instance.add_dynamic_partitions(str(partitions.name), sorted(found))
         known = set(partitions.get_partition_keys(dynamic_partitions_store=context.instance))
-        return dg.DataVersionsByPartition({key: version_of(files) for key, files in found.items() if key in known})
+        return dg.DataVersionsByPartition({key: _version_of(files) for key, files in found.items() if key in known})
 
     return landing
 
@@ -92,7 +92,7 @@ def by_partition(pipeline: PipelineConfig, files: list[FileInfo]) -> dict[str, l
     return dict(out)
 
 
-def version_of(files: list[FileInfo]) -> str:
+def _version_of(files: list[FileInfo]) -> str:
     """Return a version that changes when a file is added, removed or changed."""
     content = "\n".join(f"{f.name} {f.size} {f.mtime_ms}" for f in sorted(files, key=lambda f: f.name))
     return hashlib.sha256(content.encode()).hexdigest()[:16]

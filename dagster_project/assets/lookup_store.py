@@ -35,12 +35,12 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             report = run_lookup_store(table.metadata, spark.runner())
             rule = check_lookup_agrees(table, sample_rows=pipeline.checks.sample_rows)
             checks = list(check_results(pipeline, LOOKUP_STORE, [rule]))
-            return dg.MaterializeResult(check_results=checks, metadata=lookup_metadata(report))
+            return dg.MaterializeResult(check_results=checks, metadata=_lookup_metadata(report))
 
     found: dg.AssetsDefinition = lookup_store
     return found
 
 
-def lookup_metadata(report: LookupStoreReport) -> dict[str, Any]:
+def _lookup_metadata(report: LookupStoreReport) -> dict[str, Any]:
     """Return the metrics of a run of the stage."""
     return {f"lakeidx/{name}": value for name, value in report.model_dump().items() if value is not None}

@@ -76,23 +76,23 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         with failures_explained():
             table = tables.open(pipeline)
             report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
-            observe_table(context, pipeline, table)
+            _observe_table(context, pipeline, table)
             buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
             _, results = table_results(pipeline, table, buckets=buckets)
             checks = list(check_results(pipeline, COMPACTION, results))
-            return dg.MaterializeResult(check_results=checks, metadata=compaction_metadata(report))
+            return dg.MaterializeResult(check_results=checks, metadata=_compaction_metadata(report))
 
     found: dg.AssetsDefinition = compaction
     return found
 
 
-def observe_table(context: dg.AssetExecutionContext, pipeline: PipelineConfig, table: TableHandle) -> None:
+def _observe_table(context: dg.AssetExecutionContext, pipeline: PipelineConfig, table: TableHandle) -> None:
     """Record the state of the table after upkeep: its snapshot and what readers meet."""
     state = state_metadata(table.metadata, table.metadata.latest_snapshot())
     context.log_event(dg.AssetObservation(asset_key=asset_key(pipeline, TABLE), metadata=state))
 
 
-def compaction_metadata(report: CompactionReport) -> dict[str, Any]:
+def _compaction_metadata(report: CompactionReport) -> dict[str, Any]:
     """Return the metrics of a compaction, and the first buckets that were picked."""
     out: dict[str, Any] = {
         f"lakeidx/{name}": value
@@ -124,7 +124,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
             table = tables.open(pipeline)
             now_ms = int(clock() * 1000)
             report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
-            metadata = expiry_metadata(report)
+            metadata = _expiry_metadata(report)
             lookup = clean_lookup_files(table.metadata, dry_run=config.dry_run)
             metadata["lakeidx/lookup_files_deleted"] = len(lookup.files)
             if config.clean_staging:
@@ -135,14 +135,14 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
                 orphans = clean_orphans(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
                 metadata["lakeidx/orphans_deleted"] = len(orphans.files)
                 metadata["lakeidx/orphan_bytes_deleted"] = orphans.bytes
-            observe_table(context, pipeline, table)
+            _observe_table(context, pipeline, table)
             return dg.MaterializeResult(metadata=metadata)
 
     found: dg.AssetsDefinition = snapshot_expiry
     return found
 
 
-def expiry_metadata(report: ExpireReport) -> dict[str, Any]:
+def _expiry_metadata(report: ExpireReport) -> dict[str, Any]:
     """Return the metrics of an expiry, and the first files that went."""
     out: dict[str, Any] = {
         "lakeidx/dry_run": report.dry_run,

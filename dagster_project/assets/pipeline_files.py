@@ -40,7 +40,7 @@ def build_pipeline_files(folder: Path, loaded: int, left_out: Mapping[str, tuple
     metadata = {
         "lakeidx/loaded": loaded,
         "lakeidx/left_out": len(left_out),
-        "lakeidx/problems": problem_table(left_out),
+        "lakeidx/problems": _problem_table(left_out),
     }
     asset = dg.AssetSpec(
         ASSET,
@@ -76,7 +76,7 @@ def describe(left_out: Mapping[str, tuple[str, ...]]) -> str:
     return "\n".join(f"{name}: {problem}" for name, problems in left_out.items() for problem in problems)
 
 
-def problem_table(left_out: Mapping[str, tuple[str, ...]]) -> Any:
+def _problem_table(left_out: Mapping[str, tuple[str, ...]]) -> Any:
     """Format the problems as a table for the UI."""
     rows = [{"file": name, "problem": problem} for name, problems in left_out.items() for problem in problems]
     return records_table(rows) if rows else dg.MetadataValue.text("none")

@@ -88,7 +88,7 @@ def gone(batch: StageBatch) -> dg.MaterializeResult:  # type: ignore[type-arg]
     )
 
 
-def backfill_policy(pipeline: PipelineConfig) -> dg.BackfillPolicy:
+def _backfill_policy(pipeline: PipelineConfig) -> dg.BackfillPolicy:
     """Return the policy of one run for a whole backfill (one assignment, one shuffle, one snapshot), or runs of so many
     partitions each.
     """
@@ -106,7 +106,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
         "tags": pipeline.tags,
         "pool": pool_name(pipeline),
         "retry_policy": retry_policy(pipeline),
-        "backfill_policy": backfill_policy(pipeline),
+        "backfill_policy": _backfill_policy(pipeline),
     }
     # With the automation sensor on, an ingest that was run by itself pulls the stages after it along; runs of the whole job
     # leave nothing to do. The sensor is off until someone turns it on.
@@ -216,7 +216,7 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
             first = files.latest_attempt()
             attempt = write_attempt(batch.context, first)
             if attempt != first:
-                observe_attempt(context, pipeline, batch.context, attempt, stages=("bucket_assignment",))
+                _observe_attempt(context, pipeline, batch.context, attempt, stages=("bucket_assignment",))
             report = files.require(IndexWriteReport, attempt=attempt)
             return dg.MaterializeResult(metadata=write_metadata(report, files.require(IngestReport)))
 
@@ -244,7 +244,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                 report = commit_batch(batch.context)
                 compact_after_commit(batch.context.metadata, batch.context.runner)
                 if report.replans and not report.already:
-                    observe_attempt(context, pipeline, batch.context, report.attempt)
+                    _observe_attempt(context, pipeline, batch.context, report.attempt)
                 metadata = committed(batch.context, already=report.already)
             results: tuple[dg.MaterializeResult[Any], ...] = (
                 dg.MaterializeResult(asset_key=published.key, metadata=metadata),
@@ -255,7 +255,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
     return commit
 
 
-def observe_attempt(
+def _observe_attempt(
     context: dg.AssetExecutionContext,
     pipeline: PipelineConfig,
     batch: BatchContext,

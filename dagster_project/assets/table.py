@@ -36,13 +36,13 @@ def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetS
         description=pipeline.description or f"The table {pipeline.table}.",
         metadata=table_metadata(pipeline),
         automation_condition=dg.AutomationCondition.eager(),
-        freshness_policy=freshness_policy(pipeline),
+        _freshness_policy=_freshness_policy(pipeline),
         skippable=True,
         **shared,
     )
 
 
-def freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
+def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
     """Return the freshness policy: the age of the newest batch the pipeline file allows."""
     wanted = pipeline.freshness
     if wanted is None:

@@ -58,7 +58,7 @@ def _data_source() -> Any:
     return asset.add_batch_definition_whole_dataframe("run")
 
 
-def metrics_frame(results: Sequence[RuleResult]) -> pd.DataFrame:
+def _metrics_frame(results: Sequence[RuleResult]) -> pd.DataFrame:
     """Make a frame of one row: a column ``<rule>.<metric>`` per metric, and the sums that pairs of metrics are compared with."""
     row: dict[str, int | float] = {}
     for result in results:
@@ -94,7 +94,7 @@ def judge(results: Sequence[RuleResult], limits: ChecksConfig) -> dict[str, Verd
             expectation.meta = {"check": result.name, "number": number}
             expectations.append(expectation)
     suite = gx.ExpectationSuite(name="checks", expectations=expectations)
-    frame = metrics_frame(results)
+    frame = _metrics_frame(results)
     outcome = _data_source().get_batch(batch_parameters={"dataframe": frame}).validate(suite)
     seen: dict[str, list[dict[str, Any]]] = {r.name: [] for r in results}
     for item in outcome.results:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from lakeidx.errors import NotFoundError
 
-MONTHS = range(1, 13)
+_MONTHS = range(1, 13)
 _SCHEDULED = ("year", "month", "day", "sched_dep_time", "sched_arr_time", "carrier", "flight", "origin", "dest",
               "distance", "hour", "minute", "time_hour", "status")  # fmt: skip
 _TYPES = {
@@ -49,14 +49,14 @@ def prepare(landing: Path) -> list[Path]:
     returns  all landing files in the order they would have come in
     """
     landing.mkdir(parents=True, exist_ok=True)
-    files = [landing / f"2013-{m:02d}-{kind}.parquet" for m in MONTHS for kind in ("1-scheduled", "2-actual")]
+    files = [landing / f"2013-{m:02d}-{kind}.parquet" for m in _MONTHS for kind in ("1-scheduled", "2-actual")]
     if all(f.exists() for f in files):
         return files
     flights = read_flights()
     scheduled = flights.set_column(
         flights.schema.get_field_index("status"), "status", pa.array(["scheduled"] * flights.num_rows)
     ).select(list(_SCHEDULED))
-    for month in MONTHS:
+    for month in _MONTHS:
         of_month = pc.equal(flights.column("month"), month)
         for rows, kind in ((scheduled, "1-scheduled"), (flights, "2-actual")):
             target = landing / f"2013-{month:02d}-{kind}.parquet"

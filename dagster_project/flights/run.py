@@ -14,7 +14,7 @@ from typing import Any
 
 from dagster_project.home import prepare_home
 
-EXPECTED_FLIGHTS = 336_776
+_EXPECTED_FLIGHTS = 336_776
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,7 +38,9 @@ def main(argv: list[str] | None = None) -> int:
     started = time.monotonic()
     files = prepare(Path(os.environ["LAKEIDX_LANDING"]) / "flights")[: 2 * arguments.months]
     rows = _materialize_all([f.name for f in files], arguments.engine, progress=not arguments.no_progress)
-    return print_report(rows, time.monotonic() - started, expected=EXPECTED_FLIGHTS if arguments.months == 12 else None)
+    return print_report(
+        rows, time.monotonic() - started, expected=_EXPECTED_FLIGHTS if arguments.months == 12 else None
+    )
 
 
 def _materialize_all(keys: list[str], engine: str, *, progress: bool) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 #: Bars that can be distinguished; beyond that neighbours are put together.
-MAX_BARS = 60
+_MAX_BARS = 60
 #: Characters that fit side by side below a picture.
 _LABEL_CHARACTERS = 100
 _BLUE, _GREY, _RED, _GREEN = "#3b6fb6", "#b8c0cc", "#c0392b", "#2e8b57"
@@ -109,9 +109,9 @@ def batch_history(ids: Sequence[int], deltas: Sequence[int], totals: Sequence[in
 def _thin(
     values: NDArray[Any], names: Sequence[str], combine: Callable[[NDArray[Any]], Any]
 ) -> tuple[list[Any], list[str]]:
-    if len(values) <= MAX_BARS:
+    if len(values) <= _MAX_BARS:
         return values.tolist(), list(names)
-    parts = np.array_split(np.arange(len(values)), MAX_BARS)
+    parts = np.array_split(np.arange(len(values)), _MAX_BARS)
     return [combine(values[p]) for p in parts], [names[p[0]] for p in parts]
 
 

@@ -15,7 +15,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import SnapshotView, decode_partition_dict
 
 #: Snapshots the history goes back.
-HISTORY = 40
+_HISTORY = 40
 
 
 def view_plots(view: SnapshotView) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def hash_plot(evidence: TableEvidence) -> dict[str, Any]:
 def history_plot(metadata: TableMetadata, latest: Snapshot | None) -> dict[str, Any]:
     """Draw the newest snapshots, one bar each."""
     found: list[Snapshot] = []
-    for number in range(latest.id, max(0, latest.id - HISTORY), -1) if latest else ():
+    for number in range(latest.id, max(0, latest.id - _HISTORY), -1) if latest else ():
         try:
             found.append(metadata.snapshot(number))
         except NotFoundError:

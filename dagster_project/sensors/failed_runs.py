@@ -45,7 +45,7 @@ def diagnose(failed_steps: Mapping[str, str | None]) -> Diagnosis:
     return Diagnosis(str(kind), tuple(failed_steps), REACTIONS[str(kind)])
 
 
-def kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None]:
+def _kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None]:
     """Return the error kind of every failed step of a run."""
     out: dict[str, str | None] = {}
     for event in context.get_step_failure_events():
@@ -64,7 +64,7 @@ def build_failed_run_sensor(**options: Any) -> dg.SensorDefinition:
         **options,
     )
     def failed_run_sensor(context: dg.RunFailureSensorContext) -> None:
-        diagnosis = diagnose(kinds_of_steps(context))
+        diagnosis = diagnose(_kinds_of_steps(context))
         context.instance.add_run_tags(context.dagster_run.run_id, diagnosis.tags)
         steps = ", ".join(diagnosis.steps) or "no step reported a reason"
         text = f"run {context.dagster_run.run_id} failed ({diagnosis.kind}, {steps}): {diagnosis.reaction.advice}"

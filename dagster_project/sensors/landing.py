@@ -66,7 +66,7 @@ def build_landing_sensor(
         if not requests:
             reason = f"{len(files)} landing files, {len(after.waiting)} of them not settled or waiting for their batch"
             reason += f"; {len(unplaced)} more match the pattern and no partition" if unplaced else ""
-        events, after.unplaced = unplaced_events(pipeline, unplaced, cursor.unplaced)
+        events, after.unplaced = _unplaced_events(pipeline, unplaced, cursor.unplaced)
         return dg.SensorResult(
             run_requests=requests,
             dynamic_partitions_requests=added,
@@ -78,7 +78,7 @@ def build_landing_sensor(
     return landing_sensor
 
 
-def unplaced_events(
+def _unplaced_events(
     pipeline: PipelineConfig, unplaced: Sequence[FileInfo], said: str
 ) -> tuple[list[dg.AssetCheckEvaluation], str]:
     """Return the result of the check of files without a partition when it is another than last time, and its digest."""

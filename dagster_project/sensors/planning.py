@@ -71,7 +71,7 @@ class LandingCursor:
         return json.dumps({"version": _VERSION, "seen": seen, "waiting": waiting, "unplaced": self.unplaced})
 
 
-def mark_of(file: FileInfo) -> bytes:
+def _mark_of(file: FileInfo) -> bytes:
     """Return the eight bytes that stand for a file's name and content."""
     return hashlib.sha256(f"{file.name}\n{file.size}\n{file.mtime_ms}".encode()).digest()[:_MARK_BYTES]
 
@@ -91,7 +91,7 @@ def plan_batches(
     key_of        partition of a file name, None for files that are none of the pipeline's
     max_batches   batches of one tick; what is left waits for the next
     """
-    marks = {mark_of(f): f for f in files if key_of(f.name) is not None}
+    marks = {_mark_of(f): f for f in files if key_of(f.name) is not None}
     after = LandingCursor({m for m in cursor.seen if m in marks}, unplaced=cursor.unplaced)
     fresh = {m: f for m, f in marks.items() if m not in after.seen}
     after.waiting = {m: cursor.waiting.get(m, now_ms) for m in fresh}
@@ -104,7 +104,7 @@ def plan_batches(
         keys = dict.fromkeys(k for k in (key_of(f.name) for f in group) if k is not None)
         batches.append(PlannedBatch(tuple(keys), tuple(group)))
         for file in group:
-            mark = mark_of(file)
+            mark = _mark_of(file)
             after.seen.add(mark)
             after.waiting.pop(mark, None)
     return batches, after

@@ -10,13 +10,13 @@ import pyarrow as pa
 from lakeidx.errors import InvalidInputError
 
 
-class ArrowStreamable(Protocol):
+class _ArrowStreamable(Protocol):
     """Anything that exports itself as an Arrow stream (pandas, Polars, DuckDB, PySpark 4, scans of lakeidx, ...)."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
-Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | ArrowStreamable | list[Mapping[str, Any]]
+Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | _ArrowStreamable | list[Mapping[str, Any]]
 
 
 def as_table(rows: Any) -> pa.Table:

@@ -147,7 +147,7 @@ class LookingMixin(TableHandle):
                 {
                     "id": s.id,
                     "kind": str(s.commit_kind.value),
-                    "time": iso(s.time_millis),
+                    "time": _iso(s.time_millis),
                     "schema": s.schema_id,
                     "user": s.commit_user,
                     "rows": s.total_record_count,
@@ -243,7 +243,7 @@ class LookingMixin(TableHandle):
         )
 
 
-def iso(millis: int) -> str:
+def _iso(millis: int) -> str:
     """Format epoch milliseconds as ISO text, UTC."""
     return str(np.datetime64(millis, "ms")) + "Z"
 

@@ -14,7 +14,7 @@ from lakeidx.table.expiration.apply import DeletedFile
 from lakeidx.table.expiration.rollback import RollbackReport
 
 
-def file_list(files: Sequence[DeletedFile]) -> list[dict[str, Any]]:
+def _file_list(files: Sequence[DeletedFile]) -> list[dict[str, Any]]:
     """Return the files to delete, for a dry run."""
     return [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in files]
 
@@ -94,7 +94,7 @@ class TagResult(Result):
         if self.deleted is None:
             return {"tag": self.tag, "snapshot": self.snapshot}
         out = {"tag": self.tag, "dry_run": self.dry_run, "files": len(self.deleted), "notes": list(self.notes)}
-        return {**out, "list": file_list(self.deleted)} if self.dry_run else out
+        return {**out, "list": _file_list(self.deleted)} if self.dry_run else out
 
 
 @dataclass(frozen=True, slots=True, repr=False)

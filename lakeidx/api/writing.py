@@ -115,7 +115,7 @@ class WritingMixin(LookingMixin):
         """
         if (keys is None) == (where is None):
             raise InvalidInputError("delete takes keys, or a condition (where)")
-        check_deletable(self.schema)
+        _check_deletable(self.schema)
         rows = self._rows_of(as_table(keys)) if keys is not None else self._rows_where(where)
         if rows.num_rows == 0:
             log.info("%s: no row to delete", self.uri)
@@ -131,13 +131,13 @@ class WritingMixin(LookingMixin):
 
     def _rows_of(self, keys: pa.Table) -> pa.Table:
         answer = self.lookup(keys)
-        return answer.filter(answer.column("_FOUND")).select(list(columns_of_deletes(self.schema)))
+        return answer.filter(answer.column("_FOUND")).select(list(_columns_of_deletes(self.schema)))
 
     def _rows_where(self, where: str | Predicate | None) -> pa.Table:
-        return self.scan(where=where, columns=columns_of_deletes(self.schema)).to_arrow()
+        return self.scan(where=where, columns=_columns_of_deletes(self.schema)).to_arrow()
 
 
-def columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:
+def _columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:
     """Return what a -D row must carry: its key, what orders it after the row it deletes, and what may not be null."""
     options = schema.table_options
     if options.merge_engine != "deduplicate" or options.changelog_producer != "none":
@@ -146,7 +146,7 @@ def columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:
     return tuple(f.name for f in schema.fields if f.name in needed or not f.type.nullable)
 
 
-def check_deletable(schema: TableSchema) -> None:
+def _check_deletable(schema: TableSchema) -> None:
     """Raise InvalidInputError or UnsupportedError for a table in which a delete would change nothing."""
     options = schema.table_options
     if not schema.primary_keys:

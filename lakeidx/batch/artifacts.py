@@ -20,7 +20,7 @@ from lakeidx.format.paths import TablePaths, split_table_uri
 from lakeidx.storage.base import ObjectStore
 
 STAGING_DIR = "_lakeidx"
-COMMITTING = "committing"
+_COMMITTING = "committing"
 #: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
 UPSERT = "upsert"
 _BATCH_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._=@+-]{0,149}$")
@@ -244,13 +244,13 @@ class BatchFiles:
 
     def begin_commit(self, attempt: int) -> bool:
         """Record that an attempt is about to be committed; False when it was recorded before: it may be in the table."""
-        path = f"{self.root}/{COMMITTING}{'' if attempt == 1 else f'-{attempt}'}.json"
+        path = f"{self.root}/{_COMMITTING}{'' if attempt == 1 else f'-{attempt}'}.json"
         note = CommitNote(batch_id=self.batch_id, attempt=attempt)
         return self.store.put_if_absent(path, seal(note.model_dump_json().encode()))
 
     def was_committing(self, attempt: int) -> bool:
         """Return True when an attempt may have been committed."""
-        return self.store.exists(f"{self.root}/{COMMITTING}{'' if attempt == 1 else f'-{attempt}'}.json")
+        return self.store.exists(f"{self.root}/{_COMMITTING}{'' if attempt == 1 else f'-{attempt}'}.json")
 
     def new_dir(self, stage: str) -> str:
         """Make a directory that no other run writes to, for the files of one run of a stage."""

@@ -67,7 +67,7 @@ def committed_entries(metadata: TableMetadata, reports: BatchReports) -> list[Ma
     return found
 
 
-def committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedRows | None:
+def _committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedRows | None:
     """Compare staged rows with the rows of the manifest entries that the batch's snapshot adds; None when it has expired."""
     entries = committed_entries(metadata, reports)
     if entries is None:
@@ -81,7 +81,7 @@ def committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedR
 
 def check_batch(metadata: TableMetadata, reports: BatchReports) -> list[RuleResult]:
     """Run the rules over one committed batch."""
-    rows = committed_rows(metadata, reports)
+    rows = _committed_rows(metadata, reports)
     return [
         check_rows_accounted([batch_counts(reports.ingest, reports.assign)]),
         check_staged_rows_committed([] if rows is None else [rows]),

@@ -32,7 +32,7 @@ from lakeidx.options.names import nearest, unknown_message
 from lakeidx.storage.base import join
 from lakeidx.table.metadata import TableMetadata
 
-INDEX_FOLDER = "_index"
+_INDEX_FOLDER = "_index"
 _MS_PER_DAY = 86_400_000
 _MEMORY_TABLES = 8
 _HASH, _BUCKET, _STATE = "hash", "bucket", "state"
@@ -44,7 +44,7 @@ _in_memory_lock = threading.RLock()
 
 def index_folder(paths: TablePaths) -> str:
     """Return the directory for files of an index: beside the staged batches, outside the table's directory."""
-    return join(staging_root(paths), INDEX_FOLDER)
+    return join(staging_root(paths), _INDEX_FOLDER)
 
 
 def index_options(schema: TableSchema) -> IndexOptions:

@@ -46,7 +46,7 @@ def describe_source(store: ObjectStore, path: str) -> SourceFile:
     return SourceFile(path=path, size=info.size, version=str(info.mtime_ms))
 
 
-def check_source(store: ObjectStore, source: SourceFile) -> None:
+def _check_source(store: ObjectStore, source: SourceFile) -> None:
     """Raise InvalidInputError when a file that was staged by reference is not the file that was ingested any more."""
     if not describe_source(store, source.path).is_version_of(source):
         raise InvalidInputError(
@@ -129,7 +129,7 @@ def read_part(
     errors         InvalidInputError when a landing file staged by reference was changed, CorruptFileError when it is damaged
     """
     if part.by_reference:
-        check_source(store, report.sources[part.source])
+        _check_source(store, report.sources[part.source])
         store = landing_store(store, part.path)
     names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
     file = open_parquet(store, part.path)

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 OnStage = Callable[[str], None]
 
 _EXPIRED_TRIES = 10
-OVERWRITE_MODES = (None, "partitions", "table")
+_OVERWRITE_MODES = (None, "partitions", "table")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,7 +96,7 @@ def make_context(
     """
     schema = metadata.latest_schema()
     check_use(schema, Use.WRITE, metadata.paths.root)
-    if overwrite not in OVERWRITE_MODES:
+    if overwrite not in _OVERWRITE_MODES:
         raise InvalidInputError(f"unknown overwrite mode {overwrite!r}; use partitions or table")
     if overwrite == "partitions" and not schema.partition_keys:
         raise InvalidInputError(

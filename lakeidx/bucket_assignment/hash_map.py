@@ -32,14 +32,14 @@ from lakeidx.codec.kernels import finish
 from lakeidx.codec.memory import prefetch
 
 EMPTY = np.int16(-1)
-PENDING = np.int16(32767)
+_PENDING = np.int16(32767)
 _BUCKET_BITS = np.int16(0x7FFF)
 _NEW_BIT = np.int16(-0x8000)
 ABSENT = -1
 """Result of `HashMap.lookup` for a hash it does not contain."""
 
-MAX_LOAD = 0.75
-GROWTH = 1.25
+_MAX_LOAD = 0.75
+_GROWTH = 1.25
 _MIN_CAPACITY = 64
 _RECENT = 4096
 _BLOCK = 8192
@@ -122,7 +122,7 @@ def _settle(
 ) -> None:
     capacity, last, taken = np.uint64(len(keys)), len(keys) - 1, 0
     for i in range(start, stop):
-        if out[i] != PENDING:
+        if out[i] != _PENDING:
             continue
         h = hashes[i]
         s = mixed_slot(h, capacity)
@@ -219,12 +219,12 @@ class HashMap:
         return int(self._keys.nbytes + self._buckets.nbytes)
 
     def _limit(self) -> int:
-        return int(len(self._keys) * MAX_LOAD)
+        return int(len(self._keys) * _MAX_LOAD)
 
     def reserve(self, hashes: int) -> None:
         """Make room for `hashes` in all, growing at once to the lowest load that growing step by step ends with."""
         if hashes > self._limit():
-            self._resize(int(hashes / MAX_LOAD) + 1)
+            self._resize(int(hashes / _MAX_LOAD) + 1)
 
     def _resize(self, capacity: int) -> None:
         keys, buckets = np.empty(capacity, np.int32), np.full(capacity, EMPTY, np.int16)
@@ -235,9 +235,9 @@ class HashMap:
         # By a quarter, or up to double when the share of new hashes in the last rows says that the rest will need it.
         recent = is_new[max(0, start - _RECENT) : start]
         share = np.count_nonzero(recent) / max(len(recent), 1)
-        expected = int((self._count + share * (len(is_new) - start)) / MAX_LOAD)
+        expected = int((self._count + share * (len(is_new) - start)) / _MAX_LOAD)
         capacity = len(self._keys)
-        self._resize(min(max(expected, int(capacity * GROWTH)), 2 * capacity) + 1)
+        self._resize(min(max(expected, int(capacity * _GROWTH)), 2 * capacity) + 1)
 
     def store(self, hashes: NDArray[np.int32], bucket: int) -> int:
         """Load hashes: every one gets `bucket`, replacing that of a known one, and is not new. Returns how many were
@@ -296,7 +296,7 @@ class HashMap:
             self._grow(is_new, start)
         block = hashes[: start + _BLOCK]
         stop, self._count = _assign(
-            self._keys, self._buckets, block, out, is_new, start, self._count, self._limit(), int(PENDING), len(block)
+            self._keys, self._buckets, block, out, is_new, start, self._count, self._limit(), int(_PENDING), len(block)
         )
         return int(stop)
 
@@ -317,7 +317,7 @@ class HashMap:
 
     def drop_pending(self) -> None:
         """Drop the hashes that `collect` deferred: nothing was stored after them, so no probe passes these slots."""
-        held = self._buckets == PENDING
+        held = self._buckets == _PENDING
         self._buckets[held] = EMPTY
         self._count -= int(np.count_nonzero(held))
 

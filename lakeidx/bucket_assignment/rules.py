@@ -15,8 +15,8 @@ from lakeidx.errors import InvalidInputError
 MAX_BUCKETS = 32767
 """Bucket ids are 0 to 32,766: Java keeps them as 16-bit numbers (PartitionIndex, release 1.4.2)."""
 
-TARGET_ROWS_OPTION = "dynamic-bucket.target-row-num"
-MAX_BUCKETS_OPTION = "dynamic-bucket.max-buckets"
+_TARGET_ROWS_OPTION = "dynamic-bucket.target-row-num"
+_MAX_BUCKETS_OPTION = "dynamic-bucket.max-buckets"
 INITIAL_BUCKETS_OPTION = "dynamic-bucket.initial-buckets"
 PARALLELISM_OPTION = "dynamic-bucket.assigner-parallelism"
 
@@ -52,10 +52,10 @@ class AssignRules:
 
     def __post_init__(self) -> None:
         if self.target_rows < 1:
-            raise InvalidInputError(f"must be at least 1, not {self.target_rows}", path=TARGET_ROWS_OPTION)
+            raise InvalidInputError(f"must be at least 1, not {self.target_rows}", path=_TARGET_ROWS_OPTION)
         if self.max_buckets != -1 and not 1 <= self.max_buckets <= MAX_BUCKETS:
             raise InvalidInputError(
-                f"must be -1 (no limit) or 1 to {MAX_BUCKETS}, not {self.max_buckets}", path=MAX_BUCKETS_OPTION
+                f"must be -1 (no limit) or 1 to {MAX_BUCKETS}, not {self.max_buckets}", path=_MAX_BUCKETS_OPTION
             )
         if self.num_assigners < 1 or self.assign_id < 0:
             raise InvalidInputError(
@@ -111,8 +111,8 @@ def too_many_buckets(rules: AssignRules) -> InvalidInputError:
     """Make the error of an assigner that has used up all its bucket ids and has no max-buckets to fall back on."""
     return InvalidInputError(
         f"no bucket id up to {rules.last_bucket} is left for assigner {rules.assign_id} of {rules.num_assigners} "
-        f"and all its buckets hold {rules.target_rows} keys: raise {TARGET_ROWS_OPTION}, or use fewer assigners",
-        path=TARGET_ROWS_OPTION,
+        f"and all its buckets hold {rules.target_rows} keys: raise {_TARGET_ROWS_OPTION}, or use fewer assigners",
+        path=_TARGET_ROWS_OPTION,
     )
 
 
@@ -121,5 +121,5 @@ def no_own_bucket(rules: AssignRules) -> InvalidInputError:
     return InvalidInputError(
         f"{rules.max_buckets} leaves assigner {rules.assign_id} of {rules.num_assigners} without a bucket: use at most "
         f"{rules.max_buckets} assigners ({INITIAL_BUCKETS_OPTION}, {PARALLELISM_OPTION}), or allow more buckets",
-        path=MAX_BUCKETS_OPTION,
+        path=_MAX_BUCKETS_OPTION,
     )

@@ -13,7 +13,7 @@ r + 1     its hash first came at row r
 -b - 1    its hash is known, in bucket b
 ========  =====================================================================
 
-Rows are parted a range of mixed hashes at a time, so memory besides the answers is bounded by `PASS_ROWS`.
+Rows are parted a range of mixed hashes at a time, so memory besides the answers is bounded by `_PASS_ROWS`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from lakeidx.bucket_assignment.rules import AssignRules, BucketPicker, LimitScop
 #: Rows from which on a map of the hashes is slower.
 MIN_ROWS = 4 << 20
 #: Rows parted at a time, 8 bytes each; and rows of a part.
-PASS_ROWS = 32 << 20
+_PASS_ROWS = 32 << 20
 PART_ROWS = 1 << 16
 #: Parts written at a time: more of them miss the address cache for every row.
 _STREAMS = 256
@@ -169,7 +169,7 @@ def assign_columns(
     rules: AssignRules,
     pick: BucketPicker,
     overwrite: bool = False,
-    pass_rows: int = PASS_ROWS,
+    pass_rows: int = _PASS_ROWS,
     part_rows: int = PART_ROWS,
 ) -> ColumnsAssignment | None:
     """Assign every row to its bucket, as `PartitionIndex.load(files)` (or `for_overwrite`) does column after column.

@@ -147,7 +147,7 @@ def filter_bytes(entries: int, fpp: float) -> int:
     return -(-(13 + -(-bits // 8)) // 3) * 4
 
 
-def sizes_of(advice: Advice) -> dict[str, Any]:
+def _sizes_of(advice: Advice) -> dict[str, Any]:
     """Compute the sizes that follow from the measures, for whatever type is chosen."""
     sizes = sizing(advice.measures)
     entries, fpp = int(sizes[NUM_ENTRIES]), float(sizes[FPP])
@@ -167,7 +167,7 @@ def as_json(advice: Advice) -> dict[str, Any]:
     return {
         "index.type": advice.index_type,
         "options": dict(advice.options),
-        "sizes": sizes_of(advice),
+        "sizes": _sizes_of(advice),
         "measures": {**measures, "key_order": m.key_order},
         "candidates": [
             {
@@ -192,7 +192,7 @@ def show(advice: Advice) -> None:
         f" {m.move_share:.0%} of them from another partition"
     )
     print_list([_row(p, advice) for p in advice.predictions], ListFormat.TABLE)
-    sizes = sizes_of(advice)
+    sizes = _sizes_of(advice)
     print(f"recommended: {', '.join(f'{k} = {v}' for k, v in advice.options.items())}")
     print(
         f"sizes: buckets of {sizes['target_row_num']:,} rows (hash, bloom, simple, state), {sizes['buckets']:,} buckets a"

@@ -63,7 +63,7 @@ def diff(
     names = list(opened.schema.primary_keys) if keys else _names(columns)
     found = opened.diff(before, after, where=where, columns=names)
     if stat:
-        print_list(count_changes(found), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
+        print_list(_count_changes(found), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
     else:
         write_rows(found.batches(), found.arrow_schema, row_format, output)
 
@@ -72,7 +72,7 @@ def _names(columns: str | None) -> list[str] | None:
     return None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
 
 
-def count_changes(found: ChangeScan) -> list[dict[str, Any]]:
+def _count_changes(found: ChangeScan) -> list[dict[str, Any]]:
     """Count rows per kind of change, then changed values per column."""
     kinds: Counter[str] = Counter()
     values: Counter[str] = Counter()

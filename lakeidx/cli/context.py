@@ -19,7 +19,7 @@ from lakeidx.errors import LakeIdxError
 from lakeidx.tasks.runner import Runner
 
 EXIT_FINDINGS = 1
-EXIT_ERROR = 2
+_EXIT_ERROR = 2
 
 P = ParamSpec("P")
 
@@ -50,14 +50,14 @@ def report_errors(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except LakeIdxError as error:
             typer.echo(f"lakeidx: {' '.join(str(error).split())}", err=True)
-            raise typer.Exit(EXIT_ERROR) from None
+            raise typer.Exit(_EXIT_ERROR) from None
         except BrokenPipeError:
             # The reader of our output went away (`| head`); that is no error of ours.
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
             raise typer.Exit(0) from None
         except OSError as error:
             typer.echo(f"lakeidx: {error}", err=True)
-            raise typer.Exit(EXIT_ERROR) from None
+            raise typer.Exit(_EXIT_ERROR) from None
 
     return run
 

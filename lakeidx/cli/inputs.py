@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lakeidx.errors import InvalidInputError
 
-STDIN = "-"
+_STDIN = "-"
 
 
 def absolute(path: str) -> str:
@@ -27,10 +27,10 @@ def stdin_as_file(files: Sequence[str], file_format: str | None) -> Iterator[lis
     file_format   format of what comes
     errors        InvalidInputError when ``-`` is there twice or without a format
     """
-    if STDIN not in files:
+    if _STDIN not in files:
         yield list(files)
         return
-    if list(files).count(STDIN) > 1:
+    if list(files).count(_STDIN) > 1:
         raise InvalidInputError("- can be given once: standard input is read once")
     if file_format is None:
         raise InvalidInputError("- needs --format: parquet, csv or jsonl")
@@ -38,4 +38,4 @@ def stdin_as_file(files: Sequence[str], file_format: str | None) -> Iterator[lis
         path = Path(folder) / f"stdin.{file_format}"
         with path.open("wb") as sink:
             shutil.copyfileobj(sys.stdin.buffer, sink)
-        yield [str(path) if f == STDIN else f for f in files]
+        yield [str(path) if f == _STDIN else f for f in files]

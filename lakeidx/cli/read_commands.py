@@ -47,12 +47,12 @@ def scan(
     names = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
     found = opened.scan(where=where, columns=names, snapshot=snapshot, tag=tag, timestamp=timestamp, limit=limit)
     if explain:
-        show_explanation(found.explain(), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
+        _show_explanation(found.explain(), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
     else:
         write_rows(found.batches(), found.arrow_schema, row_format or RowFormat.JSONL, output)
 
 
-def show_explanation(explained: ScanExplanation, list_format: ListFormat) -> None:
+def _show_explanation(explained: ScanExplanation, list_format: ListFormat) -> None:
     """Print one line per layer on stdout, the sum on stderr."""
     print_list(explained.rows_as_dicts(), list_format)
     typer.echo(

@@ -18,7 +18,7 @@ from lakeidx.errors import InvalidInputError
 _Texts = list[str] | None
 
 
-def read_spec(file: Path) -> dict[str, Any]:
+def _read_spec(file: Path) -> dict[str, Any]:
     """Return the JSON of a table's schema file."""
     try:
         spec = json.loads(file.read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def create(
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="succeed if the same table exists")] = False,
 ) -> None:
     """Create a table from a schema file."""
-    spec = read_spec(schema)
+    spec = _read_spec(schema)
     made = Table.create(table, spec, exist_ok=if_not_exists)
     typer.echo(f"created {made.uri} ({made.schema.bucket_mode.name.lower()})", err=True)
 

@@ -86,7 +86,7 @@ def upsert(
         raise typer.Exit(EXIT_FINDINGS) from None
     _print_batch(result, as_json)
     if result.ingest.rows_rejected:
-        show_rejects(opened.store, result)
+        _show_rejects(opened.store, result)
 
 
 @report_errors
@@ -142,7 +142,7 @@ def _print_batch(result: BatchResult, as_json: bool) -> None:
         typer.echo(str(result))
 
 
-def show_rejects(store: ObjectStore, result: BatchResult) -> None:
+def _show_rejects(store: ObjectStore, result: BatchResult) -> None:
     """Print the first rejected rows on stderr."""
     path = result.ingest.rejected_path
     assert path is not None

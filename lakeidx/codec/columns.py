@@ -40,8 +40,8 @@ _UNSIGNED = {
     Root.BIGINT: np.uint64,
     Root.DOUBLE: np.uint64,
 }
-INLINE_BYTES = 7
-NEVER_INLINE = -1
+_INLINE_BYTES = 7
+_NEVER_INLINE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def is_fixed(t: DataType) -> bool:
     return t.root is Root.BOOLEAN or t.root in _UNSIGNED or t.is_compact
 
 
-def split_timestamps(array: pa.Array, t: DataType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+def _split_timestamps(array: pa.Array, t: DataType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
     """Split TIMESTAMP p > 3 into epoch millis int64[n] and nanos of the milli uint32[n]; nulls hold anything."""
     ticks = values_of(array, np.int64)
     per_milli = 1_000 if t.precision <= 6 else 1_000_000
@@ -180,7 +180,7 @@ def split_timestamps(array: pa.Array, t: DataType) -> tuple[npt.NDArray[np.int64
     return millis, nanos.astype(np.uint32)
 
 
-def bytes_column(array: pa.Array, inline_max: int = INLINE_BYTES) -> BytesColumn:
+def bytes_column(array: pa.Array, inline_max: int = _INLINE_BYTES) -> BytesColumn:
     """Wrap the bytes as an Arrow (large_)string or (large_)binary array, without a copy."""
     valid = null_mask(array)
     n = len(array)
@@ -207,7 +207,7 @@ def _tail_column(array: pa.Array, t: DataType) -> TailColumn:
         split_decimals(frozen(pairs[::2]), frozen(pairs[1::2]), lengths, tails)
         words = tuple(_zero_nulls(tail, valid) for tail in tails)
         return TailColumn(_zero_nulls(lengths.astype(np.uint32), valid), words, valid)
-    millis, nanos = split_timestamps(array, t)
+    millis, nanos = _split_timestamps(array, t)
     return TailColumn(_zero_nulls(nanos, valid), (_zero_nulls(millis.view(np.uint64), valid),), valid)
 
 
@@ -218,7 +218,7 @@ def _encoded_column(array: pa.Array, t: DataType, encode: Callable[[Any, DataTyp
     valid = null_mask(array)
     if valid is not None:
         lengths[~valid] = -1
-    return BytesColumn(frozen(pieces.data), frozen(pieces.offsets[:-1]), frozen(lengths), NEVER_INLINE, valid)
+    return BytesColumn(frozen(pieces.data), frozen(pieces.offsets[:-1]), frozen(lengths), _NEVER_INLINE, valid)
 
 
 def split_columns(

@@ -13,7 +13,7 @@ import numpy as np
 
 from lakeidx.codec.jit import kernel, load_u32, load_u64, store_u64
 
-MAX_I32 = 2**31 - 1
+_MAX_I32 = 2**31 - 1
 #: Multipliers of murmur3's 32-bit finaliser.
 FINISH_1, FINISH_2 = 0x85EBCA6B, 0xC2B2AE35
 
@@ -232,7 +232,7 @@ def take_varints(data: Any, cursor: Any, ends: Any, valid: Any, values: Any) -> 
             cursor[i] += 1
             value |= (byte & 0x7F) << shift
             shift += 7
-        if value > MAX_I32:
+        if value > _MAX_I32:
             return i
         values[i] = value
     return -1

@@ -12,7 +12,7 @@ from lakeidx.compaction.pick import OffPeak, PickOptions
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 
-DEFAULT_TARGET_FILE_BYTES = 128 << 20
+_DEFAULT_TARGET_FILE_BYTES = 128 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def compaction_options(schema: TableSchema) -> CompactionOptions:
     errors   InvalidInputError naming the option
     """
     o = schema.table_options
-    target = o.target_file_size if o.target_file_size is not None else DEFAULT_TARGET_FILE_BYTES
+    target = o.target_file_size if o.target_file_size is not None else _DEFAULT_TARGET_FILE_BYTES
     lookup_producer = o.changelog_producer == "lookup"
     needs_lookup = lookup_producer or o.deletion_vectors_enabled or o.merge_engine == "first-row" or o.force_lookup
     return CompactionOptions(

@@ -126,14 +126,14 @@ def plan_compaction(
         if last_full_compaction_ms is None:
             last_full_compaction_ms = _newest_in_top_level(levels)
         moment = PickMoment(hour=hour, now_ms=now_ms, last_full_compaction_ms=last_full_compaction_ms)
-        unit = pick_next(levels, options, moment)
+        unit = _pick_next(levels, options, moment)
     if unit is None:
         return None
-    task = plan_unit(unit, levels, schema, options, must_rewrite=must_rewrite)
+    task = _plan_unit(unit, levels, schema, options, must_rewrite=must_rewrite)
     return task if task.steps else None
 
 
-def pick_next(levels: Levels, options: CompactionOptions, moment: PickMoment) -> CompactUnit | None:
+def _pick_next(levels: Levels, options: CompactionOptions, moment: PickMoment) -> CompactUnit | None:
     """Plan the next unit of a bucket, without those that would change nothing.
 
     order   a gentle table (lookup-compact=gentle) forces level 0 up here at every call: calls come once per batch, not
@@ -150,7 +150,7 @@ def pick_next(levels: Levels, options: CompactionOptions, moment: PickMoment) ->
     return unit
 
 
-def plan_unit(
+def _plan_unit(
     unit: CompactUnit,
     levels: Levels,
     schema: TableSchema,

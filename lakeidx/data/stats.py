@@ -47,7 +47,7 @@ from lakeidx.format.data_file import SimpleStats
 from lakeidx.format.schema.table_schema import KEY_PREFIX
 from lakeidx.types import NESTED_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root, to_arrow
 
-SYSTEM_TRUNCATE_LENGTH = 128
+_SYSTEM_TRUNCATE_LENGTH = 128
 _TRUNCATE = re.compile(r"TRUNCATE\((\d+)\)")
 _NO_STATS_ROOTS = NESTED_ROOTS | {Root.VARIANT}
 _COUNT_ONLY_ROOTS = frozenset({Root.BINARY, Root.VARBINARY})
@@ -72,7 +72,7 @@ class StatsMode:
     length: int = 0
 
 
-_SYSTEM_MODE = StatsMode(ModeKind.TRUNCATE, SYSTEM_TRUNCATE_LENGTH)
+_SYSTEM_MODE = StatsMode(ModeKind.TRUNCATE, _SYSTEM_TRUNCATE_LENGTH)
 _NONE_MODE = StatsMode(ModeKind.NONE)
 
 

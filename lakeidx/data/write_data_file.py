@@ -30,7 +30,7 @@ from lakeidx.storage.base import ObjectStore, join, name_of
 __all__ = ["DataFileWriter", "FileIndexBuilder", "FooterMetadataBuilder", "write_data_files"]
 
 DEFAULT_TARGET_BYTES = 128 << 20
-DEFAULT_APPEND_TARGET_BYTES = 256 << 20
+_DEFAULT_APPEND_TARGET_BYTES = 256 << 20
 _GROUPS_PER_FILE = 4
 _MIN_GROUP_ROWS = 1000
 
@@ -111,7 +111,7 @@ class DataFileWriter:
         spec = WriteSpec(schema, level, FileSource.APPEND if changelog else file_source, changelog)
         spec.check_format()
         if target_file_size is None:
-            default = DEFAULT_TARGET_BYTES if spec.key_names else DEFAULT_APPEND_TARGET_BYTES
+            default = DEFAULT_TARGET_BYTES if spec.key_names else _DEFAULT_APPEND_TARGET_BYTES
             target_file_size = schema.table_options.target_file_size or default
         self._rolling = _RollingFiles(spec, store, bucket_dir, names, target_file_size, first_sequence)
         self._rolling.index_builder, self._rolling.footer_metadata = index_builder, footer_metadata

@@ -41,8 +41,8 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 
 MAGIC = 1493475289347502
 VERSION = 1
-EMPTY_START = -1
-CHECKSUM_TAG = b"LXC1"
+_EMPTY_START = -1
+_CHECKSUM_TAG = b"LXC1"
 _FIXED = struct.Struct(">qii")
 _FIRST_READ = 1 << 16
 
@@ -70,7 +70,7 @@ class IndexAt:
     @property
     def is_empty(self) -> bool:
         """True for the index of a column of a file that holds no rows."""
-        return self.start == EMPTY_START
+        return self.start == _EMPTY_START
 
 
 def encode_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checksums: bool = True) -> bytes:
@@ -81,7 +81,7 @@ def encode_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, check
     errors     InvalidInputError for names of more than 65,535 bytes or a container of 2 GiB and more
     """
     count = sum(len(by_type) for by_type in indexes.values())
-    trailer = len(CHECKSUM_TAG) + 4 * count + 4 if checksums else 0
+    trailer = len(_CHECKSUM_TAG) + 4 * count + 4 if checksums else 0
     try:
         names = {name: write_java_utf(name) for column, by_type in indexes.items() for name in (column, *by_type)}
     except ValueError as e:
@@ -97,13 +97,13 @@ def encode_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, check
         head.append(names[column] + struct.pack(">i", len(by_type)))
         for kind, payload in by_type.items():
             data = payload or b""
-            head.append(names[kind] + struct.pack(">ii", EMPTY_START if payload is None else start, len(data)))
+            head.append(names[kind] + struct.pack(">ii", _EMPTY_START if payload is None else start, len(data)))
             body.append(data)
             sums.append(crc32(data))
             start += len(data)
     head.append(struct.pack(">i", trailer))
     if checksums:
-        head.append(CHECKSUM_TAG + struct.pack(f">{count}I", *sums))
+        head.append(_CHECKSUM_TAG + struct.pack(f">{count}I", *sums))
         head.append(struct.pack(">I", crc32(*head)))
     return b"".join(head + body)
 
@@ -198,7 +198,7 @@ def _decode_head(head: bytes, size: int, path: str | None) -> tuple[IndexAt, ...
             entry = IndexAt(column, cursor.java_utf(), cursor.i32be(), cursor.i32be())
             if (column, entry.type) in seen:
                 raise cursor.error(f"column {column!r} has two {entry.type} indexes", at=at)
-            if (entry.start, entry.length) != (EMPTY_START, 0):
+            if (entry.start, entry.length) != (_EMPTY_START, 0):
                 if entry.start != end or entry.length < 0:
                     message = f"expected the {entry.type} index of {column!r} at {end}, found {entry.length} bytes at {entry.start}"
                     raise cursor.error(message, at=at)
@@ -221,9 +221,9 @@ def _decode_checksums(cursor: Cursor, head: bytes, count: int) -> tuple[int, ...
     if length == 0:
         return None
     trailer = cursor.bytes(length)
-    if length != len(CHECKSUM_TAG) + 4 * count + 4 or not trailer.startswith(CHECKSUM_TAG):
+    if length != len(_CHECKSUM_TAG) + 4 * count + 4 or not trailer.startswith(_CHECKSUM_TAG):
         raise cursor.error(f"expected the checksums of {count} indexes, found {length} other bytes", at=at + 4)
-    *sums, own = struct.unpack(f">{count + 1}I", trailer[len(CHECKSUM_TAG) :])
+    *sums, own = struct.unpack(f">{count + 1}I", trailer[len(_CHECKSUM_TAG) :])
     if crc32(head[:-4]) != own:
         raise cursor.error("the head does not match its checksum", at=0)
     return tuple(sums)

@@ -16,7 +16,7 @@ from lakeidx.file_index.kinds.bsi import BsiIndexer
 from lakeidx.file_index.kinds.range_bitmap import RangeBitmapIndexer
 from lakeidx.file_index.kinds.types import FileIndexer
 
-ENTRY_POINT_GROUP = "lakeidx.file_indexes"
+_ENTRY_POINT_GROUP = "lakeidx.file_indexes"
 
 _BUILT_IN: tuple[FileIndexer, ...] = (BloomFilterIndexer(), BitmapIndexer(), BsiIndexer(), RangeBitmapIndexer())
 _by_name: dict[str, FileIndexer] = {indexer.name: indexer for indexer in _BUILT_IN}
@@ -39,7 +39,7 @@ def find_file_index(name: str) -> FileIndexer | None:
     errors   InvalidInputError when an installed package has the type but it cannot be loaded
     """
     if name not in _by_name:
-        for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        for entry in entry_points(group=_ENTRY_POINT_GROUP, name=name):
             try:
                 loaded = entry.load()
                 _by_name[name] = loaded() if isinstance(loaded, type) else loaded
@@ -59,4 +59,4 @@ def file_index_of(name: str) -> FileIndexer:
 
 def file_index_names() -> tuple[str, ...]:
     """Return all type names, those of installed packages included, sorted."""
-    return tuple(sorted({*_by_name, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))}))
+    return tuple(sorted({*_by_name, *(entry.name for entry in entry_points(group=_ENTRY_POINT_GROUP))}))

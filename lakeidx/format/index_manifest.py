@@ -55,7 +55,7 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.file_names import plain_name
 from lakeidx.format.manifest import NAMESPACE, FileKind
 
-INDEX_MANIFEST_VERSION = 1
+_INDEX_MANIFEST_VERSION = 1
 HASH_INDEX = "HASH"
 DELETION_VECTORS_INDEX = "DELETION_VECTORS"
 
@@ -125,7 +125,7 @@ _GLOBAL_FIELDS = [
     _nullable("_EXTRA_FIELD_IDS", {"type": "array", "items": "int"}),
     _nullable("_INDEX_META", "bytes"),
 ]
-INDEX_MANIFEST_SCHEMA = RecordSchema(
+_INDEX_MANIFEST_SCHEMA = RecordSchema(
     {
         "type": "record",
         "name": "record",
@@ -162,7 +162,7 @@ _GLOBAL_PATH: Path = ("_GLOBAL_INDEX",)
 
 def encode_index_manifest(entries: Sequence[IndexEntry], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write an index manifest."""
-    schema = extended(INDEX_MANIFEST_SCHEMA, _unknown_in(entries))
+    schema = extended(_INDEX_MANIFEST_SCHEMA, _unknown_in(entries))
     return encode_container(entries, schema, _to_record, codec=codec, level=level)
 
 
@@ -185,7 +185,7 @@ def decode_index_manifest(
     """
     try:
         writer, blocks = open_blocks(data, path)
-        unknown = unknown_definitions(writer, INDEX_MANIFEST_SCHEMA)
+        unknown = unknown_definitions(writer, _INDEX_MANIFEST_SCHEMA)
         if partitions is not None:
             mine = _records_of(data, path, partitions)
             if mine is not None:
@@ -219,7 +219,7 @@ def _records_of(data: bytes, path: str | None, partitions: Collection[bytes]) ->
 def _to_record(entry: IndexEntry) -> Record:
     ranges, index = entry.dv_ranges, entry.global_index
     out: Record = {
-        "_VERSION": INDEX_MANIFEST_VERSION,
+        "_VERSION": _INDEX_MANIFEST_VERSION,
         "_KIND": int(entry.kind),
         "_PARTITION": entry.partition,
         "_BUCKET": entry.bucket,
@@ -256,8 +256,8 @@ def _global_record(index: GlobalIndexMeta) -> Record:
 
 
 def _from_record(record: Record, path: str | None, unknown: Mapping[Path, Definitions]) -> IndexEntry:
-    if record["_VERSION"] != INDEX_MANIFEST_VERSION:
-        raise CorruptFileError(f"_VERSION: expected {INDEX_MANIFEST_VERSION}, found {record['_VERSION']}", path=path)
+    if record["_VERSION"] != _INDEX_MANIFEST_VERSION:
+        raise CorruptFileError(f"_VERSION: expected {_INDEX_MANIFEST_VERSION}, found {record['_VERSION']}", path=path)
     if record["_KIND"] not in (0, 1):
         raise CorruptFileError(f"_KIND: expected 0 (ADD) or 1 (DELETE), found {record['_KIND']!r}", path=path)
     get = record.get

@@ -66,7 +66,7 @@ def _nullable(name: str, of: str) -> dict[str, object]:
     return {"name": name, "type": ["null", of], "default": None}
 
 
-MANIFEST_LIST_SCHEMA = RecordSchema(
+_MANIFEST_LIST_SCHEMA = RecordSchema(
     {
         "type": "record",
         "name": "record",
@@ -96,7 +96,7 @@ _STATS_PATH: Path = ("_PARTITION_STATS",)
 def encode_manifest_list(metas: Sequence[ManifestFileMeta], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write a manifest list; an empty one is a file without records."""
     kept = [((), m.unknown) for m in metas] + [(_STATS_PATH, m.partition_stats.unknown) for m in metas]
-    return encode_container(metas, extended(MANIFEST_LIST_SCHEMA, kept), _to_record, codec=codec, level=level)
+    return encode_container(metas, extended(_MANIFEST_LIST_SCHEMA, kept), _to_record, codec=codec, level=level)
 
 
 def decode_manifest_list(data: bytes, path: str | None = None) -> list[ManifestFileMeta]:
@@ -106,7 +106,7 @@ def decode_manifest_list(data: bytes, path: str | None = None) -> list[ManifestF
     """
     try:
         writer, blocks = open_blocks(data, path)
-        unknown = unknown_definitions(writer, MANIFEST_LIST_SCHEMA)
+        unknown = unknown_definitions(writer, _MANIFEST_LIST_SCHEMA)
         return [_from_record(r, path, unknown) for block in blocks for r in block]
     except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise CorruptFileError(f"an entry is not a manifest list entry: {e!r}", path=path) from e

@@ -18,7 +18,7 @@ from lakeidx.errors import UnsupportedError
 from lakeidx.format.file_names import plain_name
 from lakeidx.format.json_text import JsonObject, format_json
 
-SNAPSHOT_VERSION = 3
+_SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
 """`Snapshot.commit_identifier` of Paimon's batch writers."""
 
@@ -43,7 +43,7 @@ class Snapshot:
     unknown               keys of a later release and their values
     """
 
-    version: int = SNAPSHOT_VERSION
+    version: int = _SNAPSHOT_VERSION
     uuid: str | None = None
     id: int
     schema_id: int
@@ -127,8 +127,8 @@ def snapshot_from_json(o: JsonObject) -> Snapshot:
     errors   CorruptFileError; UnsupportedError for a version after 3
     """
     version = o.need_int("version", 1)
-    if version > SNAPSHOT_VERSION:
-        raise UnsupportedError(f"snapshot version {version} is newer than {SNAPSHOT_VERSION}", path=o.path)
+    if version > _SNAPSHOT_VERSION:
+        raise UnsupportedError(f"snapshot version {version} is newer than {_SNAPSHOT_VERSION}", path=o.path)
     kind = o.need_text("commitKind")
     if kind not in CommitKind.__members__:
         raise o.error("commitKind", f"one of {', '.join(CommitKind.__members__)}")

@@ -25,7 +25,7 @@ from lakeidx.storage.base import ObjectStore, name_of
 from lakeidx.table.commit.changes import CHANGES_MAGIC
 
 _FILE_INDEX_MAGIC = container.MAGIC.to_bytes(8, "big")
-HEAD_BYTES = 64
+_HEAD_BYTES = 64
 TAIL_BYTES = 64
 
 
@@ -57,7 +57,7 @@ class Inspected:
 
 
 @dataclass(frozen=True, slots=True)
-class Inspector:
+class _Inspector:
     """One kind of file.
 
     recognises   looks at path, name, head and tail only; must not raise
@@ -77,7 +77,7 @@ def inspect_file(store: ObjectStore, path: str, *, limit: int = 1000) -> dict[st
     errors   NotFoundError; CorruptFileError for a damaged file; UnsupportedError for a file of no known kind
     """
     size = store.size(path)
-    head, tail = store.get_ranges(path, [(0, HEAD_BYTES), (max(0, size - TAIL_BYTES), TAIL_BYTES)])
+    head, tail = store.get_ranges(path, [(0, _HEAD_BYTES), (max(0, size - TAIL_BYTES), TAIL_BYTES)])
     file = Inspected(store, path, size, head, tail, limit, table_of(store, path))
     for inspector in _KINDS:
         if inspector.recognises(file):
@@ -162,24 +162,24 @@ def _describe_unfinished(file: Inspected) -> dict[str, Any]:
 
 _KINDS = (
     # By name first: the hashes of a HASH index may look like the start of anything.
-    Inspector("hint", lambda f: _named(f, NameKind.HINT), _describe_hint),
-    Inspector("unfinished write", lambda f: _named(f, NameKind.TEMP), _describe_unfinished),
-    Inspector("lookup file", _is_lookup_file, lambda f: describe_lookup_file(f.store, f.path)),
-    Inspector("lookup listing", _is_listing, lambda f: describe_listing(f.read(), f.path, f.limit)),
-    Inspector("deletion vectors", _is_deletion_vectors, _describe_vectors),
-    Inspector("hash index", lambda f: _named(f, NameKind.INDEX), _describe_hashes),
-    Inspector("file index", _is_file_index, lambda f: inspect_index.describe_file_index(f.read(), f.path)),
-    Inspector("orc", lambda f: f.head.startswith(b"ORC"), _describe_orc),
-    Inspector("parquet", lambda f: f.head.startswith((b"PAR1", b"PARE")), _describe_parquet),
-    Inspector("avro", _is_avro, _describe_avro),
-    Inspector(
+    _Inspector("hint", lambda f: _named(f, NameKind.HINT), _describe_hint),
+    _Inspector("unfinished write", lambda f: _named(f, NameKind.TEMP), _describe_unfinished),
+    _Inspector("lookup file", _is_lookup_file, lambda f: describe_lookup_file(f.store, f.path)),
+    _Inspector("lookup listing", _is_listing, lambda f: describe_listing(f.read(), f.path, f.limit)),
+    _Inspector("deletion vectors", _is_deletion_vectors, _describe_vectors),
+    _Inspector("hash index", lambda f: _named(f, NameKind.INDEX), _describe_hashes),
+    _Inspector("file index", _is_file_index, lambda f: inspect_index.describe_file_index(f.read(), f.path)),
+    _Inspector("orc", lambda f: f.head.startswith(b"ORC"), _describe_orc),
+    _Inspector("parquet", lambda f: f.head.startswith((b"PAR1", b"PARE")), _describe_parquet),
+    _Inspector("avro", _is_avro, _describe_avro),
+    _Inspector(
         "arrow file", lambda f: f.head.startswith(b"ARROW1"), lambda f: describe_arrow(f.read(), f.path, f.limit)
     ),
-    Inspector(
+    _Inspector(
         "changes of a batch", lambda f: f.head.startswith(CHANGES_MAGIC), lambda f: describe_changes(f.read(), f.path)
     ),
-    Inspector("staging", lambda f: is_staging(f.path), lambda f: describe_staging(f.read(), f.path)),
-    Inspector("json", _is_json, _describe_json),
-    Inspector("other format", _is_other_format, _other_format),
-    Inspector("damaged", lambda f: not _named(f, NameKind.OTHER), _damaged),
+    _Inspector("staging", lambda f: is_staging(f.path), lambda f: describe_staging(f.read(), f.path)),
+    _Inspector("json", _is_json, _describe_json),
+    _Inspector("other format", _is_other_format, _other_format),
+    _Inspector("damaged", lambda f: not _named(f, NameKind.OTHER), _damaged),
 )

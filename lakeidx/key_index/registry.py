@@ -74,7 +74,7 @@ def make_key_index(options: IndexOptions) -> KeyIndex:
     return find_type(options).make(options)
 
 
-def make_state(options: IndexOptions, *, in_memory: bool = False, share: Share | None = None) -> StateKeyIndex:
+def _make_state(options: IndexOptions, *, in_memory: bool = False, share: Share | None = None) -> StateKeyIndex:
     """Return the key state.
 
     share   of an assigner that is one of several
@@ -128,7 +128,7 @@ register(
 register(
     IndexType(
         name="inmemory",
-        make=lambda options: make_state(options, in_memory=True),
+        make=lambda options: _make_state(options, in_memory=True),
         limits="Held in memory by each process, which rebuilds it; for tests, and tables whose keys fit in memory.",
         cross_partition=True,
         stays_in_process=True,
@@ -146,7 +146,7 @@ register(
 register(
     IndexType(
         name="state",
-        make=make_state,
+        make=_make_state,
         limits="Built from the whole table where no state or checkpoint is at hand. With index.state.ttl keys are forgotten, and "
         "may then be written a second time.",
         cross_partition=True,

@@ -15,7 +15,7 @@ from lakeidx.storage.base import ObjectStore
 CODECS = {".gz": "gzip", ".zst": "zstd"}
 
 
-def codec_of(path: str) -> str | None:
+def _codec_of(path: str) -> str | None:
     """Find the codec of a landing file by its ending; None for a plain file."""
     return next((codec for suffix, codec in CODECS.items() if path.lower().endswith(suffix)), None)
 
@@ -32,7 +32,7 @@ def open_plain(store: ObjectStore, path: str) -> Iterator[Any]:
     errors   NotFoundError; CorruptFileError from `read`, with the offset in the compressed file
     """
     with store.open_input(path) as source:
-        codec = codec_of(path)
+        codec = _codec_of(path)
         yield source if codec is None else _Decompressed(source, codec, path)
 
 

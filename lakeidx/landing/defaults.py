@@ -13,7 +13,7 @@ from lakeidx.landing.cast import cast_column
 from lakeidx.types import Field
 
 
-def default_of(field: Field) -> pa.Scalar | None:
+def _default_of(field: Field) -> pa.Scalar | None:
     """Return a column's default as a scalar of its Arrow type, None when it has none.
 
     errors   InvalidInputError when the text is no value of the type
@@ -30,10 +30,10 @@ def default_of(field: Field) -> pa.Scalar | None:
 
 def check_default(field: Field) -> None:
     """Raise InvalidInputError when a column's default is no value of its type."""
-    default_of(field)
+    _default_of(field)
 
 
 def fill_default(values: pa.Array, field: Field) -> pa.Array:
     """Fill a column's nulls with its default; rows of Java's writer get it the same way."""
-    default = default_of(field) if values.null_count else None
+    default = _default_of(field) if values.null_count else None
     return values if default is None else pc.coalesce(values, default)

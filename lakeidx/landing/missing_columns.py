@@ -19,14 +19,14 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 
 MISSING_DEFAULT = "refuse"
-MISSING_MODES = (MISSING_DEFAULT, "null")
+_MISSING_MODES = (MISSING_DEFAULT, "null")
 _KEEPS_OLD_VALUES = ("partial-update", "aggregation")
 
 
 def check_missing_mode(missing: str) -> None:
     """Raise InvalidInputError for a mode that does not exist."""
-    if missing not in MISSING_MODES:
-        raise InvalidInputError(f"missing must be one of {', '.join(MISSING_MODES)}, not {missing!r}")
+    if missing not in _MISSING_MODES:
+        raise InvalidInputError(f"missing must be one of {', '.join(_MISSING_MODES)}, not {missing!r}")
 
 
 def refuse_missing(

@@ -23,7 +23,6 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field
 
 __all__ = [
-    "FORMATS",
     "BadLine",
     "LandingOptions",
     "Piece",
@@ -33,7 +32,7 @@ __all__ = [
     "read_landing",
 ]
 
-FORMATS = ("parquet", "arrow", "csv", "jsonl")
+_FORMATS = ("parquet", "arrow", "csv", "jsonl")
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -55,8 +54,8 @@ _BATCH_ROWS = 131_072
 def landing_format(path: str, options: LandingOptions) -> str:
     """Find the format of a landing file; InvalidInputError when the ending does not tell."""
     if options.format is not None:
-        if options.format not in FORMATS:
-            raise InvalidInputError(f"unknown landing format {options.format!r}; use one of {', '.join(FORMATS)}")
+        if options.format not in _FORMATS:
+            raise InvalidInputError(f"unknown landing format {options.format!r}; use one of {', '.join(_FORMATS)}")
         return options.format
     plain = without_codec(path)
     found = next((name for suffix, name in _SUFFIXES.items() if plain.lower().endswith(suffix)), None)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lakeidx.errors import InvalidInputError
 
 Block = npt.NDArray[np.uint8]
-DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
+_DEFAULT_CACHE_BYTES = 256 * 1024 * 1024
 _LEAST_WORKING_BYTES = 8 * 1024 * 1024
 _file_numbers = itertools.count()
 
@@ -40,7 +40,7 @@ class BlockCache:
                    None: as many as max_bytes, or 8 MiB if that is more
     """
 
-    def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES, *, working_bytes: int | None = None) -> None:
+    def __init__(self, max_bytes: int = _DEFAULT_CACHE_BYTES, *, working_bytes: int | None = None) -> None:
         if max_bytes < 0 or (working_bytes is not None and working_bytes < 0):
             raise InvalidInputError(f"cache bounds are not negative: {max_bytes}, {working_bytes}")
         self.max_bytes = max_bytes

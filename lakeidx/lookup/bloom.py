@@ -85,7 +85,7 @@ class BloomFilter:
         if not self.shape.byte_size:
             return True
         h = hash_bytes(key)
-        return all(self.bits[at >> 3] >> (at & 7) & 1 for at in probe_bits(h, self.shape))
+        return all(self.bits[at >> 3] >> (at & 7) & 1 for at in _probe_bits(h, self.shape))
 
     def might_contain_many(self, keys: RowBytes) -> npt.NDArray[np.bool_]:
         """Test each key as `might_contain` does.
@@ -98,7 +98,7 @@ class BloomFilter:
         return out
 
 
-def probe_bits(h: int, shape: BloomShape) -> list[int]:
+def _probe_bits(h: int, shape: BloomShape) -> list[int]:
     """Return the bit numbers that a key of hash `h` (signed 32 bits) sets."""
     step = (h & 0xFFFFFFFF) >> 16
     out = []

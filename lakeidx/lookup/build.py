@@ -69,7 +69,7 @@ def lookup_store_type(schema: TableSchema) -> StoreType:
     return parse_store_type(schema.table_options.lookup_store_type)
 
 
-def lookup_store_options(schema: TableSchema) -> LookupStoreOptions:
+def _lookup_store_options(schema: TableSchema) -> LookupStoreOptions:
     """Return the options by which a table's lookup files are built.
 
     Paimon's defaults (zstd, blocks of 64 KB) are for scratch files that a compaction reads in key order. These files are read
@@ -104,7 +104,7 @@ def build_lookup_file(work: LookupBuild) -> StoredLookup:
     factory = LookupStoreFactory(
         store_type,
         order=KeyOrder.row_compacted(file_schema.key_types),
-        options=lookup_store_options(work.schema),
+        options=_lookup_store_options(work.schema),
     )
     columns = None if processor.has_rows else file_schema.trimmed_primary_keys
     with tempfile.TemporaryDirectory(prefix="lakeidx-lookup-", dir=work.local_dir) as folder:

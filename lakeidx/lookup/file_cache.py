@@ -33,7 +33,7 @@ DEFAULT_DISK_BYTES = 10 << 30
 _UNFINISHED_SECONDS = 3600
 
 
-def default_directory() -> str:
+def _default_directory() -> str:
     """Return ``LAKEIDX_LOOKUP_CACHE``, or a directory of this user among the temporary files."""
     return os.environ.get("LAKEIDX_LOOKUP_CACHE") or str(private_cache("lakeidx-lookup"))
 
@@ -46,7 +46,7 @@ class LookupFileCache:
     """
 
     def __init__(self, directory: str | None = None, max_bytes: int = DEFAULT_DISK_BYTES) -> None:
-        self.directory = Path(directory or default_directory())
+        self.directory = Path(directory or _default_directory())
         self.max_bytes = max_bytes
         self.downloads = 0
         self.evictions = 0

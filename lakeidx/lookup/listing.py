@@ -29,7 +29,7 @@ from lakeidx.lookup.store import StoreType, parse_store_type
 from lakeidx.lookup.value_rows import Processor
 from lakeidx.storage.base import ObjectStore, join
 
-LOOKUP_DIR = "lookup"
+_LOOKUP_DIR = "lookup"
 _VERSION = 1
 LISTING_NAME = re.compile(r"listing-(?P<id>\d+)\.json")
 
@@ -71,7 +71,7 @@ class LookupPlaces:
 
     def __init__(self, paths: TablePaths) -> None:
         self._paths = paths
-        self.root = join(paths.root, LOOKUP_DIR)
+        self.root = join(paths.root, _LOOKUP_DIR)
         # A branch numbers its snapshots itself.
         self._listings = self.root if paths.branch == "main" else join(self.root, f"branch-{paths.branch}")
 

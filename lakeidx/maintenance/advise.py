@@ -92,10 +92,10 @@ def advise_table(
     errors   InvalidInputError for a table whose keys say their bucket, without primary key, or without a batch to look at
     """
     schema = metadata.latest_schema()
-    check_has_choice(schema)
+    _check_has_choice(schema)
     snapshot = metadata.latest_snapshot()
     if work is None:
-        rows, snapshot = last_batch(metadata)
+        rows, snapshot = _last_batch(metadata)
         work = Workload(batches=[rows], sample=sample)
     wanted = needs or Needs()
     everywhere = wanted.moves or schema.bucket_mode is BucketMode.KEY_DYNAMIC
@@ -109,7 +109,7 @@ def advise_table(
     return _advise(batch, context, work, wanted, machine, everywhere=everywhere, fpp=made_for)
 
 
-def check_has_choice(schema: TableSchema) -> None:
+def _check_has_choice(schema: TableSchema) -> None:
     """Raise InvalidInputError for tables that need no index."""
     if not schema.primary_keys:
         raise InvalidInputError("the table has no primary key: nothing is looked up when it is written")
@@ -117,7 +117,7 @@ def check_has_choice(schema: TableSchema) -> None:
         raise InvalidInputError("the bucket follows from the key (option bucket is not -1): writes need no lookup")
 
 
-def last_batch(metadata: TableMetadata) -> tuple[pa.Table, Snapshot]:
+def _last_batch(metadata: TableMetadata) -> tuple[pa.Table, Snapshot]:
     """Return the key and partition columns of what the newest APPEND snapshot added, and the snapshot before it.
 
     errors   InvalidInputError when there are no two such snapshots

@@ -95,7 +95,7 @@ def alter_table(table: TableHandle, edits: SchemaEdits, *, dry_run: bool = False
         differences = schema_differences(old, new)
         if not differences:
             return AlterResult(table.uri, old.id, old.id, (), dry_run)
-        check_alteration(table, old, new, has_snapshot=has_snapshot)
+        _check_alteration(table, old, new, has_snapshot=has_snapshot)
         if dry_run or _put(table, new):
             result = AlterResult(table.uri, old.id, new.id, differences, dry_run)
             log.info("%s", result)
@@ -105,7 +105,7 @@ def alter_table(table: TableHandle, edits: SchemaEdits, *, dry_run: bool = False
     )
 
 
-def check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *, has_snapshot: bool) -> None:
+def _check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *, has_snapshot: bool) -> None:
     """Refuse a new schema that would break an index, a merge engine, staged batches, or what the table already holds.
 
     errors   InvalidInputError or UnsupportedError with the reason

@@ -169,7 +169,7 @@ def run_file_index_rebuild(
         todo = [FileRebuild(metadata, schema, e, spec) for i, e in live.items() if i not in done]
         todo.sort(key=lambda w: -w.entry.file.file_size)
         if not dry_run:
-            made = runner.map(rebuild_file, todo, label="index_rebuild")
+            made = runner.map(_rebuild_file, todo, label="index_rebuild")
             done |= {w.entry.identifier: (w.entry, r) for w, r in zip(todo, made, strict=True)}
         changed = [(old, r.entry, r) for old, r in done.values() if r.entry is not None]
         ids: tuple[int, ...] = ()
@@ -197,7 +197,7 @@ def run_file_index_rebuild(
     raise AssertionError("unreachable")
 
 
-def rebuild_file(work: FileRebuild) -> RebuiltFile:
+def _rebuild_file(work: FileRebuild) -> RebuiltFile:
     """Build the container of one data file and write it, when it changes (runs in a task)."""
     file, metadata = work.entry.file, work.metadata
     file_schema = metadata.schema(file.schema_id)

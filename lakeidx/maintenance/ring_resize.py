@@ -132,17 +132,17 @@ def run_ring_resize(
         snapshot = metadata.latest_snapshot()
         # After the snapshot: a file of a newer schema would lose its new columns.
         schema = metadata.latest_schema()
-        check_has_rings(schema)
+        _check_has_rings(schema)
         check_can_compact(schema)
-        check_no_changelog(schema)
+        _check_no_changelog(schema)
         wanted = target_bytes or schema.table_options.target_file_size or DEFAULT_TARGET_BYTES
         context = make_tag_context(metadata, snapshot, index_dir=index_dir)
         rings = HashRings(context)
         view = load_view(metadata, snapshot, partitions=partitions)
-        work = plan_rewrites(metadata, schema, view, context, rings, target_bytes=wanted)
+        work = _plan_rewrites(metadata, schema, view, context, rings, target_bytes=wanted)
         if dry_run or not work:
             return _report((), work, (), attempt, started, dry_run=dry_run)
-        done = runner.map(rewrite_buckets, work, label="ring_resize")
+        done = runner.map(_rewrite_buckets, work, label="ring_resize")
         user = f"lakeidx-resize-{uuid.uuid4()}"
         commit = CommitInfo(instant=user, started_ms=int(time.time() * 1000))
         plans = [w.plan for w in work]
@@ -167,7 +167,7 @@ def run_ring_resize(
     raise AssertionError("unreachable")
 
 
-def check_has_rings(schema: TableSchema) -> None:
+def _check_has_rings(schema: TableSchema) -> None:
     """Raise InvalidInputError unless the table's buckets are those of rings."""
     options = IndexOptions(schema.options)
     if options.index_type != "bucket" or options.hoodie_index_bucket_engine != "CONSISTENT_HASHING":
@@ -178,7 +178,7 @@ def check_has_rings(schema: TableSchema) -> None:
         raise InvalidInputError("rings need a table with dynamic buckets: option bucket = -1")
 
 
-def check_no_changelog(schema: TableSchema) -> None:
+def _check_no_changelog(schema: TableSchema) -> None:
     """UnsupportedError for tables whose changelog is made by compactions: rows of level 0 would move without theirs."""
     producer = schema.table_options.changelog_producer
     if producer in ("lookup", "full-compaction"):
@@ -188,7 +188,7 @@ def check_no_changelog(schema: TableSchema) -> None:
         )
 
 
-def plan_rewrites(
+def _plan_rewrites(
     metadata: TableMetadata,
     schema: TableSchema,
     view: SnapshotView,
@@ -220,7 +220,7 @@ def plan_rewrites(
     return sorted(out, key=lambda w: -w.bytes_in)
 
 
-def rewrite_buckets(work: RingRewrite) -> TableChanges:
+def _rewrite_buckets(work: RingRewrite) -> TableChanges:
     """Write the rows of the old buckets into the new ones (runs in a task).
 
     memory   a batch per sorted run, and a row group being written: the old buckets are read once per new bucket

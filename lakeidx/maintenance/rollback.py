@@ -31,11 +31,11 @@ def roll_back_table(
         return planned
     forget_commits(metadata.store, index_folder(metadata.paths), after=planned.snapshot_id)
     report = roll_back(metadata, schema, snapshot_id=snapshot_id, tag=tag)
-    supersede_batches(metadata)
+    _supersede_batches(metadata)
     return report
 
 
-def supersede_batches(metadata: TableMetadata) -> list[str]:
+def _supersede_batches(metadata: TableMetadata) -> list[str]:
     """Mark batches whose rows are no longer in the table as superseded; returns their ids.
 
     A batch that comes again finds that out itself, as long as its snapshot id tells; after that only this note does.

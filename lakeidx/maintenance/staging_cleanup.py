@@ -24,7 +24,7 @@ from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, OrphanReport, Prote
 from lakeidx.table.metadata import TableMetadata
 
 #: A batch without a commit that no one touched for so long is taken as abandoned.
-ABANDONED_AGE_MS = 7 * 86_400_000
+_ABANDONED_AGE_MS = 7 * 86_400_000
 #: Stores tell the time of a change in whole seconds, some rounded.
 _CLOCK_STEP_MS = 2_000
 
@@ -53,7 +53,7 @@ def clean_staging(
     *,
     now_ms: int,
     finished_age_ms: int = 3_600_000,
-    abandoned_age_ms: int = ABANDONED_AGE_MS,
+    abandoned_age_ms: int = _ABANDONED_AGE_MS,
     dry_run: bool = False,
 ) -> StagingReport:
     """Remove staged rows of finished batches, and everything of abandoned ones.

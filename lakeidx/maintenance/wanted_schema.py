@@ -65,11 +65,11 @@ def ensure_table(
     except NotFoundError:
         check_index_type(new_schema(spec))
         table = TableHandle.create(uri, spec, storage_options, exist_ok=True)
-    apply_wanted(table, new_schema(spec), policy)
+    _apply_wanted(table, new_schema(spec), policy)
     return table
 
 
-def apply_wanted(table: TableHandle, wanted: TableSchema, policy: str) -> None:
+def _apply_wanted(table: TableHandle, wanted: TableSchema, policy: str) -> None:
     """Change a table as a description wants it, as far as the policy allows; see `ensure_table`."""
     have = table.schema
     if have.primary_keys != wanted.primary_keys or have.partition_keys != wanted.partition_keys:
@@ -78,7 +78,7 @@ def apply_wanted(table: TableHandle, wanted: TableSchema, policy: str) -> None:
             f"({', '.join(have.partition_keys)}), its description others; these never change",
             path=table.uri,
         )
-    changes = list(wanted_changes(have, wanted))
+    changes = list(_wanted_changes(have, wanted))
     refused = [c for c in changes if not c.allowed(policy) and not _only_in_table(c)]
     if refused:
         raise InvalidInputError(_refusal(refused, policy), path=table.uri)
@@ -88,7 +88,7 @@ def apply_wanted(table: TableHandle, wanted: TableSchema, policy: str) -> None:
         log.info("%s", alter_table(table, edits))
 
 
-def wanted_changes(have: TableSchema, wanted: TableSchema) -> Iterator[WantedChange]:
+def _wanted_changes(have: TableSchema, wanted: TableSchema) -> Iterator[WantedChange]:
     """Compare a table with its description, column by column and option by option."""
     for field in wanted.fields:
         old = have.fields_by_name.get(field.name)

@@ -66,7 +66,7 @@ def parse_bool(text: str) -> bool:
     return word == "true"
 
 
-def parse_map(text: str) -> dict[str, str]:
+def _parse_map(text: str) -> dict[str, str]:
     """Parse ``key:value,key:value``; ValueError when a part has no colon."""
     out: dict[str, str] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
@@ -216,7 +216,7 @@ def names(key: str, doc: str, *fallback: str) -> Option[tuple[str, ...]]:
 
 def mapping(key: str, doc: str) -> Option[dict[str, str]]:
     """Declare a ``key:value,key:value`` option, empty by default."""
-    return Option(key, "map", parse_map, {}, doc)
+    return Option(key, "map", _parse_map, {}, doc)
 
 
 def choice(key: str, choices: str | list[str], doc: str) -> Option[str]:

@@ -19,7 +19,7 @@ KNOWN: frozenset[str] = frozenset(
 )
 """Names of options of Paimon's core and of lakeidx, families (``fields.…``) left out."""
 
-FIELD_OPTIONS: tuple[str, ...] = (
+_FIELD_OPTIONS: tuple[str, ...] = (
     "aggregate-function", "ignore-retract", "sequence-group", "distinct", "list-agg-delimiter", "nested-key",
     "nested-key-null-strategy", "nested-sequence-field", "count-limit", "ts-field", "stats-mode", "default-value",
     "map.storage-layout", "map.shared-shredding.max-columns", "map.shared-shredding.column-placement-policy",
@@ -27,7 +27,7 @@ FIELD_OPTIONS: tuple[str, ...] = (
     "pk-btree.index.options", "pk-bitmap.index.options", "pk-multivalue.index.options",
 )  # fmt: skip
 """What an option ``fields.<columns>.<name>`` may end in."""
-_FIELD_ENDINGS = tuple(f".{name}" for name in FIELD_OPTIONS)
+_FIELD_ENDINGS = tuple(f".{name}" for name in _FIELD_OPTIONS)
 
 # A name of another program's family may be close to one of Paimon's by chance; a slip of the pen is closer than that.
 _SLIP = 0.93
@@ -44,7 +44,7 @@ def unknown_options(raw: Mapping[str, str]) -> dict[str, str | None]:
             continue
         if key in KNOWN or key.startswith((*FORMAT_PREFIXES, *OWN_PREFIXES)):
             continue
-        foreign = program_of(key) is not None
+        foreign = _program_of(key) is not None
         near = nearest(key, KNOWN, slip=foreign)
         if near is not None or not foreign:
             out[key] = near
@@ -54,11 +54,11 @@ def unknown_options(raw: Mapping[str, str]) -> dict[str, str | None]:
 def options_of_other_programs(raw: Mapping[str, str]) -> dict[str, str]:
     """Return the names in a table's options that belong to another program, each with that program (``flink``, ``spark``, …)."""
     unknown = unknown_options(raw)
-    found = {key: program_of(key) for key in raw if key not in KNOWN and key not in unknown}
+    found = {key: _program_of(key) for key in raw if key not in KNOWN and key not in unknown}
     return {key: program for key, program in found.items() if program is not None}
 
 
-def program_of(key: str) -> str | None:
+def _program_of(key: str) -> str | None:
     """Return the program that reads an option which is not of Paimon's core; None when no program is known to."""
     if key.startswith((*FORMAT_PREFIXES, *OWN_PREFIXES)):
         return None
@@ -79,7 +79,7 @@ def nearest(key: str, known: Collection[str], *, slip: bool = False) -> str | No
 
 def _nearest_field_option(key: str) -> str | None:
     columns, _, name = key[len("fields.") :].rpartition(".")
-    near = nearest(name, FIELD_OPTIONS)
+    near = nearest(name, _FIELD_OPTIONS)
     return None if near is None else f"fields.{columns or '<column>'}.{near}"
 
 

@@ -99,7 +99,7 @@ def _leads_out(config: PipelineConfig, file: FileInfo) -> bool:
     return not os.path.realpath(path).startswith(os.path.realpath(local_path(folder)) + os.sep)
 
 
-def as_source(info: FileInfo) -> SourceFile:
+def _as_source(info: FileInfo) -> SourceFile:
     """Convert a listed file to the form of stages."""
     return SourceFile(path=info.path, size=info.size, version=str(info.mtime_ms))
 
@@ -121,13 +121,13 @@ def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequen
     if not found:
         shown = ", ".join(keys[:3]) + (", ..." if len(keys) > 3 else "")
         raise NotFoundError(f"partition {shown} of {config.table} has no landing file", path=config.landing.path)
-    return [as_source(f) for f in found]
+    return [_as_source(f) for f in found]
 
 
 _WHOLE_ID = re.compile("@[0-9a-f]{12}$")
 
 
-def batch_id_of(keys: Sequence[str], files: Sequence[SourceFile], *, distinct: str = "") -> str:
+def _batch_id_of(keys: Sequence[str], files: Sequence[SourceFile], *, distinct: str = "") -> str:
     """Make the batch id of some partitions' files: readable, and different when their content is.
 
     distinct   makes another batch of the same files (an overwrite that was requested once more)
@@ -149,13 +149,13 @@ def plan_batch(
 ) -> tuple[CurrentBatch, list[SourceFile]]:
     """Plan the batch for some partitions and its files: those that were not committed yet, or all for an overwrite."""
     if overwrite is not None:
-        return CurrentBatch(batch_id_of(keys, files, distinct=f"{overwrite} {run_id}"), overwrite), list(files)
+        return CurrentBatch(_batch_id_of(keys, files, distinct=f"{overwrite} {run_id}"), overwrite), list(files)
     batches = [committed_by(store, paths, f) for f in files]
     counts = {b: still_counts(b) for b in set(batches) if b is not None}
     batches = [b if b is not None and counts[b] else None for b in batches]
     fresh = [f for f, batch in zip(files, batches, strict=True) if batch is None]
     if fresh:
-        return CurrentBatch(batch_id_of(keys, fresh)), fresh
+        return CurrentBatch(_batch_id_of(keys, fresh)), fresh
     return CurrentBatch(next(b for b in reversed(batches) if b is not None), committed=True), []
 
 

@@ -16,7 +16,7 @@ _REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[
 Path = tuple[str | int, ...]
 
 #: Names of variables that pipeline files may use besides those of `_OPEN_NAMES`, separated by commas.
-ALLOWED_VARIABLES = "LAKEIDX_PIPELINE_VARIABLES"
+_ALLOWED_VARIABLES = "LAKEIDX_PIPELINE_VARIABLES"
 _OPEN_NAMES = ("LAKEIDX_WAREHOUSE", "LAKEIDX_LANDING")
 #: Where a reference may stand: what a deployment changes. Descriptions, tags and columns are shown to everybody.
 _OPEN_PLACES = (("warehouse",), ("landing", "path"), ("landing", "pattern"))
@@ -76,7 +76,7 @@ class _Builder:
     def __init__(self, document: YamlDocument, variables: Mapping[str, str]) -> None:
         self._document = document
         self._variables = variables
-        listed = variables.get(ALLOWED_VARIABLES, "").split(",")
+        listed = variables.get(_ALLOWED_VARIABLES, "").split(",")
         self._allowed = {name.strip() for name in listed}
         self._values = 0
 
@@ -112,7 +112,7 @@ class _Builder:
         elif not name.startswith(_OPEN_NAMES) and name not in self._allowed:
             problem = (
                 f"the variable {name} is not open to pipeline files: use a name that begins with LAKEIDX_WAREHOUSE or "
-                f"LAKEIDX_LANDING, or list it in {ALLOWED_VARIABLES}; never one that holds a secret"
+                f"LAKEIDX_LANDING, or list it in {_ALLOWED_VARIABLES}; never one that holds a secret"
             )
         else:
             value = self._variables.get(name, match["default"])

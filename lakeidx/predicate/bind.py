@@ -51,7 +51,7 @@ def _bind(pred: Predicate, by_name: Mapping[str, Field], strict: bool) -> Predic
 
 def _bind_compare(pred: Compare, t: DataType, where: str, strict: bool) -> Predicate:
     if pred.value is None:
-        cast_probe(t, where)
+        _cast_probe(t, where)
         return pred
     literal = cast_literal(pred.value, t, where=where, strict_float=strict)
     if literal.exact:
@@ -72,7 +72,7 @@ def _inexact(op: Op, literal: Literal) -> Op | bool:
     return Op.LE if below else Op.GT
 
 
-def cast_probe(t: DataType, where: str) -> None:
+def _cast_probe(t: DataType, where: str) -> None:
     """Refuse a comparison with a type that has no order, whatever the literal."""
     if t.is_nested or t.root is Root.VARIANT:
         cast_literal(0, t, where=where)

@@ -74,13 +74,13 @@ def _leaf_may_match(leaf: Leaf, stats: ColumnStats, nan_blind: bool) -> bool:
         return False
     if nan_blind and isinstance(stats.max, float) and passes_nan(leaf):
         return True
-    low, high = order_key(stats.min), order_key(stats.max)
+    low, high = _order_key(stats.min), _order_key(stats.max)
     if is_nan(stats.min):
         low = None
     if isinstance(leaf, Compare):
-        return _range_may_match(leaf.op, order_key(leaf.value), low, high)
+        return _range_may_match(leaf.op, _order_key(leaf.value), low, high)
     if isinstance(leaf, In):
-        keys = [order_key(v) for v in leaf.values]
+        keys = [_order_key(v) for v in leaf.values]
         if leaf.negated:
             return low is None or low != high or low not in keys
         return any(_range_may_match(Op.EQ, k, low, high) for k in keys if k is not None)
@@ -164,7 +164,7 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def order_key(value: Any) -> Any:
+def _order_key(value: Any) -> Any:
     """Return a key that orders internal values of one type; only floats need one (NaN equal to itself and above all
     numbers).
     """

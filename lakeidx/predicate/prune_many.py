@@ -143,22 +143,22 @@ def _float_bounds(stats: StatsArrays) -> _Bounds:
     low, high = np.asarray(stats.min.fill_null(0), np.float64), np.asarray(stats.max.fill_null(0), np.float64)
     no_low = np.asarray(stats.min.is_null()) | np.isnan(low)
     no_high = np.asarray(stats.max.is_null())
-    return _FloatBounds(pa.array(float_keys(low), mask=no_low), pa.array(float_keys(high), mask=no_high))
+    return _FloatBounds(pa.array(_float_keys(low), mask=no_low), pa.array(_float_keys(high), mask=no_high))
 
 
 class _FloatBounds(_Bounds):
     def literal(self, value: Any) -> pa.Scalar:
-        return pa.scalar(int(float_keys(np.array([value], np.float64))[0]), pa.int64())
+        return pa.scalar(int(_float_keys(np.array([value], np.float64))[0]), pa.int64())
 
     def may_in(self, values: tuple[Any, ...]) -> Bools:
-        keys = float_keys(np.array([v for v in values if v is not None], np.float64))
+        keys = _float_keys(np.array([v for v in values if v is not None], np.float64))
         return self._any_inside(pa.array(np.sort(keys)))
 
     def may_not_in(self, values: tuple[Any, ...]) -> Bools:
-        return super().may_not_in(tuple(float_keys(np.array(values, np.float64)).tolist()))
+        return super().may_not_in(tuple(_float_keys(np.array(values, np.float64)).tolist()))
 
 
-def float_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+def _float_keys(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return int64 keys that order doubles as predicates do: the two zeros equal, all NaN equal and greatest."""
     bits = (values + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
     keys = np.where(bits < 0, np.int64(-(2**63)) - bits, bits)

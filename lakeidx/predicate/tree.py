@@ -103,7 +103,7 @@ class Leaf(Predicate):
     @property
     def source(self) -> str:
         """The table column that must be read for this test."""
-        return source_column(self.column, self.map_key)
+        return _source_column(self.column, self.map_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +209,6 @@ def map_reference(column: str, key: str) -> str:
     return f"{column}[{key}]"
 
 
-def source_column(reference: str, map_key: str | None) -> str:
+def _source_column(reference: str, map_key: str | None) -> str:
     """Return the table column behind a leaf's name."""
     return reference if map_key is None else reference[: -len(map_key) - 2]

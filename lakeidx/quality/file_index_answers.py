@@ -38,7 +38,7 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import Root
 
 #: Values of a file that are asked at least, however many files there are.
-LEAST_VALUES = 10
+_LEAST_VALUES = 10
 _ASKED = (Op.EQ, Op.LE, Op.GE)
 
 
@@ -66,7 +66,7 @@ def check_file_indexes(
     """Check that file indexes have no false negatives on these data files.
 
     entries       live data files; those without file indexes cost nothing
-    sample_rows   rows that are asked, of all files together; of each file `LEAST_VALUES` at least
+    sample_rows   rows that are asked, of all files together; of each file `_LEAST_VALUES` at least
     seed          of the sample
     returns       metrics: files, indexes, values_asked, false_negatives, indexes_unreadable, and files_skipped, whose own
                   bytes could not be read (other rules refer to those)
@@ -74,7 +74,7 @@ def check_file_indexes(
     cost          the sampled pages of the indexed columns, and the indexes
     """
     indexed = [e for e in entries if e.file.embedded_index or _side_file(e) is not None]
-    rows = max(LEAST_VALUES, sample_rows // max(1, len(indexed)))
+    rows = max(_LEAST_VALUES, sample_rows // max(1, len(indexed)))
 
     def look(numbered: tuple[int, ManifestEntry]) -> _Found:
         number, entry = numbered

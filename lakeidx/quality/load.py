@@ -34,7 +34,7 @@ from lakeidx.tasks.runner import LocalRunner
 Hashes = NDArray[np.int32]
 
 #: Snapshots a look at a single run goes back.
-RECENT_SNAPSHOTS = 10
+_RECENT_SNAPSHOTS = 10
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ def load_evidence(
     _decode_data_files(metadata, evidence, pool, decode)
     if schema.primary_keys:
         _load_keys(metadata, evidence, pool)
-    _load_snapshots(metadata, evidence, pool, last=None if buckets is None else RECENT_SNAPSHOTS)
+    _load_snapshots(metadata, evidence, pool, last=None if buckets is None else _RECENT_SNAPSHOTS)
     return evidence
 
 

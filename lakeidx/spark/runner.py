@@ -47,10 +47,10 @@ _ITEM_SCHEMA = pa.schema([("task", pa.int32()), ("number", pa.int64()), ("item",
 _ERROR_GROUP = -1
 
 #: Bytes of pickled items that a function may carry; every task reads them all.
-CLOSURE_BYTES = 128 << 10
+_CLOSURE_BYTES = 128 << 10
 
 #: Tasks of a map per slot of the cluster; more items than that share tasks, heaviest first as they come.
-MAP_TASKS_PER_SLOT = 64
+_MAP_TASKS_PER_SLOT = 64
 
 # Keys of a block's Arrow schema: which targets its rows go to, and whether a target is alone in its group.
 _TARGETS, _LENGTHS, _ALONE = b"lakeidx.targets", b"lakeidx.lengths", b"lakeidx.alone"
@@ -77,7 +77,7 @@ class SparkRunner:
         if not items:
             return []
         payloads = [_pickled(item) for item in items]
-        if sum(map(len, payloads)) <= CLOSURE_BYTES:
+        if sum(map(len, payloads)) <= _CLOSURE_BYTES:
             numbers = self._numbers(len(items))
             return _collect(numbers.mapInArrow(_settling(_map_function(task, payloads)), _RESULT_SCHEMA), len(items))
         rows = self._item_rows(payloads)
@@ -119,7 +119,7 @@ class SparkRunner:
 
     def _item_rows(self, payloads: Sequence[bytes]) -> DataFrame:
         """Make one row per item, spread over tasks in turn."""
-        count = min(len(payloads), self._parallelism * MAP_TASKS_PER_SLOT)
+        count = min(len(payloads), self._parallelism * _MAP_TASKS_PER_SLOT)
         numbers = range(len(payloads))
         columns = [[n % count for n in numbers], list(numbers), payloads]
         table = pa.table([pa.array(c, f.type) for c, f in zip(columns, _ITEM_SCHEMA, strict=True)], schema=_ITEM_SCHEMA)

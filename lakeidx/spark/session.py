@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from lakeidx.errors import InvalidInputError
 
 #: Settings of sessions that lakeidx makes itself.
-LOCAL_DEFAULTS: dict[str, str] = {
+_LOCAL_DEFAULTS: dict[str, str] = {
     # Blocks are compressed Arrow IPC already.
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
@@ -57,7 +57,7 @@ def get_session(
         submitted = "SPARK_ENV_LOADED" in os.environ and master is None
         if not submitted:
             builder = builder.master(master or "local[*]")
-        for key, value in LOCAL_DEFAULTS.items():
+        for key, value in _LOCAL_DEFAULTS.items():
             builder = builder.config(key, value)
     for key, value in (config or {}).items():
         builder = builder.config(key, value)

@@ -37,7 +37,7 @@ class Split(InputPartition):
         self.units = list(units)
 
 
-class DiffSplit(InputPartition):
+class _DiffSplit(InputPartition):
     """Buckets of two states that one task compares."""
 
     def __init__(self, plan: DiffPlan, units: Sequence[DiffUnit]) -> None:
@@ -87,13 +87,13 @@ class TableReader(DataSourceReader):
         table, schema = self._table_and_schema()
         states = self.options.diff(table.metadata)
         if states is None:
-            return splits_of(self.scan(), self.options)
+            return _splits_of(self.scan(), self.options)
         where = and_((bind_where(self.options.where, schema), self.pushed))
         plan = plan_diff(table.metadata, schema, *states, where)
-        target, cost = split_sizes(plan.plan.schema, self.options)
+        target, cost = _split_sizes(plan.plan.schema, self.options)
         sized = [(max(unit.bytes, cost), number, unit) for number, unit in enumerate(plan.units)]
         alone = replace(plan, units=())
-        return [DiffSplit(alone, units) for units in _packed(sized, target)]
+        return [_DiffSplit(alone, units) for units in _packed(sized, target)]
 
     def scan(self) -> TableScan:
         """Plan the scan."""
@@ -107,7 +107,7 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
-        return read_split(self.options, self.columns, self.arrow_schema, partition)
+        return _read_split(self.options, self.columns, self.arrow_schema, partition)
 
     def _table_and_schema(self) -> tuple[TableHandle, Any]:
         table = self.options.open()
@@ -173,11 +173,11 @@ class TableStreamReader(DataSourceStreamReader):
             where = bind_where(self.options.where, table.schema)
             plan = plan_incremental(table.metadata, table.schema, first, last, where, mode=self.options.mode)
             scan = TableScan(table.metadata, plan, columns=self.columns)
-        return splits_of(scan, self.options)
+        return _splits_of(scan, self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
-        return read_split(self.options, self.columns, self.arrow_schema, partition)
+        return _read_split(self.options, self.columns, self.arrow_schema, partition)
 
     def commit(self, end: dict[str, int]) -> None:
         """Do nothing: offsets are in Spark's checkpoint."""
@@ -228,13 +228,13 @@ def read_schema(table: TableHandle, options: ReadOptions) -> Any:
     return table.scan(limit=0, **state).plan.schema  # type: ignore[arg-type]
 
 
-def splits_of(scan: TableScan, options: ReadOptions) -> list[Split]:
+def _splits_of(scan: TableScan, options: ReadOptions) -> list[Split]:
     """Return the splits of a scan."""
-    target, cost = split_sizes(scan.plan.schema, options)
+    target, cost = _split_sizes(scan.plan.schema, options)
     return make_splits(scan, target_bytes=target, open_cost=cost)
 
 
-def split_sizes(schema: TableSchema, options: ReadOptions) -> tuple[int, int]:
+def _split_sizes(schema: TableSchema, options: ReadOptions) -> tuple[int, int]:
     """Return (bytes of a split, least bytes a file counts) by the options of the read, then those of the table."""
     table = schema.table_options
     said = "source.split.target-size" in schema.options
@@ -243,12 +243,12 @@ def split_sizes(schema: TableSchema, options: ReadOptions) -> tuple[int, int]:
     return target, min(cost, target)
 
 
-def read_split(
+def _read_split(
     options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema, split: InputPartition | None
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of one split in the Arrow types that Spark expects."""
     metadata = options.open().metadata
-    if isinstance(split, DiffSplit):
+    if isinstance(split, _DiffSplit):
         found = (rows for unit in split.units for rows in read_diff(metadata, split.plan, unit, columns))
     elif isinstance(split, Split):
         scan = TableScan(metadata, split.plan, columns=columns)

@@ -26,7 +26,7 @@ from lakeidx.tasks.runner import LocalRunner
 
 
 @dataclass
-class StagedRows(WriterCommitMessage):
+class _StagedRows(WriterCommitMessage):
     """What one task staged."""
 
     parts: tuple[StagedPart, ...]
@@ -84,7 +84,7 @@ class TableWriter(DataSourceArrowWriter):
                 flush()
         if waiting:
             flush()
-        return StagedRows(tuple(parts), rows, content)
+        return _StagedRows(tuple(parts), rows, content)
 
     def commit(self, messages: list[Any]) -> None:
         """Run all staged rows through assignment, write and commit."""

@@ -39,7 +39,7 @@ from lakeidx.format.manifest import (
 from lakeidx.table.entry_kernels import live_entries
 
 #: So many entries or fewer keep the objects that were made of them.
-KEPT_OBJECTS = 4096
+_KEPT_OBJECTS = 4096
 
 COLUMNS = pa.schema(
     [
@@ -101,7 +101,7 @@ class Entries(Sequence[ManifestEntry]):
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        objects = 2048 * len(self) if len(self) <= KEPT_OBJECTS else 0
+        objects = 2048 * len(self) if len(self) <= _KEPT_OBJECTS else 0
         return sum(len(b.data) for b in self._blocks) + int(self.table.nbytes) + objects
 
     def column(self, name: str) -> npt.NDArray[Any]:
@@ -185,13 +185,13 @@ class Entries(Sequence[ManifestEntry]):
     def __getitem__(self, index: int | slice) -> ManifestEntry | Entries:
         if isinstance(index, slice):
             return self.select(np.arange(len(self))[index])
-        if self._objects is None and len(self) > KEPT_OBJECTS:
+        if self._objects is None and len(self) > _KEPT_OBJECTS:
             (one,) = self.select(np.array([range(len(self))[index]]))
             return one
         return self._all()[index]
 
     def __iter__(self) -> Iterator[ManifestEntry]:
-        return iter(self._all()) if len(self) <= KEPT_OBJECTS else self._made()
+        return iter(self._all()) if len(self) <= _KEPT_OBJECTS else self._made()
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -208,7 +208,7 @@ class Entries(Sequence[ManifestEntry]):
 
     def keeping(self, objects: list[ManifestEntry]) -> Entries:
         """Remember the objects that the columns were made of, when they are few."""
-        if len(objects) <= KEPT_OBJECTS:
+        if len(objects) <= _KEPT_OBJECTS:
             self._objects = objects
         return self
 

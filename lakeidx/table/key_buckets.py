@@ -34,7 +34,7 @@ from lakeidx.tasks.in_parallel import in_parallel
 _log = logging.getLogger(__name__)
 
 #: Index files read at a time: a partition may have thousands, and nearly all of the time is waiting.
-INDEX_REQUESTS = 32
+_INDEX_REQUESTS = 32
 _IN_FLIGHT_BYTES = 64 << 20
 
 #: With so many hashes of the index for each that is requested, a filter is worth its pass.
@@ -96,7 +96,7 @@ def find_hits(
     columns: Sequence[NDArray[np.int32]],
     *,
     skip_damaged: bool = False,
-    threads: int = INDEX_REQUESTS,
+    threads: int = _INDEX_REQUESTS,
 ) -> list[IndexHits]:
     """Stream HASH index files and keep what they have of some hashes, in the order of the entries.
 
@@ -152,7 +152,7 @@ def find_buckets(
     hashes: NDArray[np.int32],
     *,
     skip_damaged: bool = False,
-    threads: int = INDEX_REQUESTS,
+    threads: int = _INDEX_REQUESTS,
 ) -> KeyBuckets:
     """Find the buckets of some hashes of one partition; the answer holds for no other hashes.
 
@@ -175,7 +175,7 @@ def load_buckets(metadata: TableMetadata, schema: TableSchema, entries: Sequence
             _log.warning("looking up every key in bucket %d: %s", entry.bucket, error)
             return IndexHits(entry, None)
 
-    return _collect(in_parallel(read, entries, threads=INDEX_REQUESTS))
+    return _collect(in_parallel(read, entries, threads=_INDEX_REQUESTS))
 
 
 def _collect(found: Iterable[IndexHits]) -> KeyBuckets:

@@ -26,11 +26,11 @@ from lakeidx.tasks.ordered_threads import available_cores
 T = TypeVar("T")
 
 #: Bytes of manifests, as they are held, that are kept.
-MANIFEST_CACHE_BYTES = 64 << 20
+_MANIFEST_CACHE_BYTES = 64 << 20
 #: An index manifest up to so many bytes is decoded whole and kept, whatever part of it is asked for.
-PRUNED_INDEX_BYTES = 1 << 20
+_PRUNED_INDEX_BYTES = 1 << 20
 #: Manifests read at a time; each takes the bytes of its file while it is decoded.
-READS = 8
+_READS = 8
 
 
 class ManifestFiles:
@@ -73,7 +73,7 @@ class ManifestFiles:
         keep, hold   as `lakeidx.table.entries.decode_entries` takes them: what is left out is never held
         """
         # What does not fit the cache would only push itself out of it: it is read anew each time, as little as is asked for.
-        fits = sum(m.file_size for m in metas) <= MANIFEST_CACHE_BYTES
+        fits = sum(m.file_size for m in metas) <= _MANIFEST_CACHE_BYTES
 
         def read(meta: ManifestFileMeta) -> Entries:
             path = self.paths.manifest(meta.file_name)
@@ -84,7 +84,7 @@ class ManifestFiles:
             found = self.manifest(meta.file_name, meta.file_size)
             return found if keep is None else found.of_partitions(keep)
 
-        return joined(in_parallel(read, metas, threads=READS))
+        return joined(in_parallel(read, metas, threads=_READS))
 
     def _decode_manifest(self, data: bytes, path: str, **which: KeepPartitions | None) -> Entries:
         def check(external: list[str]) -> None:
@@ -106,7 +106,7 @@ class ManifestFiles:
         wanted = frozenset(partitions)
         if path not in self._cache:
             data = self.store.get(path)
-            if len(data) > PRUNED_INDEX_BYTES:
+            if len(data) > _PRUNED_INDEX_BYTES:
                 return self._decode_index(data, path, partitions=wanted)
             self._cached(path, self._decode_index, data)
         return [e for e in self._cached(path, self._decode_index) if e.partition in wanted]
@@ -142,7 +142,7 @@ class ManifestFiles:
                 held = value.nbytes if isinstance(value, Entries) else len(data)
                 self._cache[path] = (held, value, len(data))
                 self._cached_bytes += held
-            while self._cached_bytes > MANIFEST_CACHE_BYTES and len(self._cache) > 1:
+            while self._cached_bytes > _MANIFEST_CACHE_BYTES and len(self._cache) > 1:
                 _, (freed, *_) = self._cache.popitem(last=False)
                 self._cached_bytes -= freed
         return value

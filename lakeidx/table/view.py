@@ -92,7 +92,7 @@ def fold_entries(entries: Iterable[ManifestEntry], *, where: str) -> list[Manife
     return list(live.values())
 
 
-def decode_partition(partition: bytes, schema: TableSchema) -> tuple[Any, ...]:
+def _decode_partition(partition: bytes, schema: TableSchema) -> tuple[Any, ...]:
     """Partition bytes of a manifest entry as internal values, in partition key order."""
     _, row = split_arity(partition)
     return tuple(decode_row(row, schema.partition_types))
@@ -100,7 +100,7 @@ def decode_partition(partition: bytes, schema: TableSchema) -> tuple[Any, ...]:
 
 def decode_partition_dict(partition: bytes, schema: TableSchema) -> dict[str, Any]:
     """Partition bytes as name -> internal value."""
-    return dict(zip(schema.partition_keys, decode_partition(partition, schema), strict=True))
+    return dict(zip(schema.partition_keys, _decode_partition(partition, schema), strict=True))
 
 
 def data_file_path(metadata: TableMetadata, entry: ManifestEntry) -> str:
@@ -111,7 +111,9 @@ def data_file_path(metadata: TableMetadata, entry: ManifestEntry) -> str:
     return metadata.paths.data_file(partition, entry.bucket, file.file_name, external_path=file.external_path)
 
 
-def manifest_may_hold(meta: ManifestFileMeta, partitions: Sequence[tuple[Any, ...]], types: Sequence[DataType]) -> bool:
+def _manifest_may_hold(
+    meta: ManifestFileMeta, partitions: Sequence[tuple[Any, ...]], types: Sequence[DataType]
+) -> bool:
     """Return False only if the manifest's partition statistics rule out every one of the partitions (internal values)."""
     if not types:
         return True
@@ -143,8 +145,8 @@ def load_view(
     metas = metadata.data_manifests(snapshot)
     keep: KeepPartitions | None = None
     if partitions is not None:
-        decoded = [decode_partition(p, schema) for p in partitions]
-        metas = [m for m in metas if manifest_may_hold(m, decoded, schema.partition_types)]
+        decoded = [_decode_partition(p, schema) for p in partitions]
+        metas = [m for m in metas if _manifest_may_hold(m, decoded, schema.partition_types)]
         keep = of_partitions(partitions)
     live = live_files(metadata.manifests(metas, keep=keep), where=metadata.paths.manifest(snapshot.base_manifest_list))
     index = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)

@@ -2,7 +2,7 @@
 
 A target is a bucket or an assigner. Where a batch touches many small targets, one block per target would cost more than its
 rows: 100,000 rows to 10,000 targets are 10,000 blocks of ten rows. So targets of one reduce task form groups of up to
-`GROUP_WEIGHT` rows, and a block holds all rows of one item for one group, target by target. A target that is heavier is a group
+`_GROUP_WEIGHT` rows, and a block holds all rows of one item for one group, target by target. A target that is heavier is a group
 of its own, whose blocks a reduce task reads one after another.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lakeidx.data.rows import gather_rows
 
 #: Rows of one group of targets: what a reduce task holds of targets that are not alone in their group.
-GROUP_WEIGHT = 500_000
+_GROUP_WEIGHT = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class TargetGroups:
         return int(self.task_of.max()) + 1
 
 
-def group_targets(weights: Sequence[int], tasks: int, *, most: int = GROUP_WEIGHT) -> TargetGroups:
+def group_targets(weights: Sequence[int], tasks: int, *, most: int = _GROUP_WEIGHT) -> TargetGroups:
     """Pack targets into tasks, and the targets of a task into groups of at most `most` rows.
 
     weights   rows of each target; at least one target

@@ -48,7 +48,7 @@ def merge_by_lookup(
     merged = engine.merge([s.record for s in records if s.level == 0 or s is higher])
     if not has_news:
         return merged, []
-    return merged, changes_of(schema, None if higher is None else higher.record, merged)
+    return merged, _changes_of(schema, None if higher is None else higher.record, merged)
 
 
 def merge_in_full_compaction(
@@ -59,10 +59,10 @@ def merge_in_full_compaction(
     top = next((s.record for s in records if s.level == top_level), None)
     if top is not None and len(records) == 1:
         return merged, []
-    return merged, changes_of(schema, top, merged)
+    return merged, _changes_of(schema, top, merged)
 
 
-def changes_of(schema: TableSchema, before: Record | None, after: Record | None) -> list[Record]:
+def _changes_of(schema: TableSchema, before: Record | None, after: Record | None) -> list[Record]:
     """Tell what became of a key."""
     options = schema.table_options
     was = before is not None and not is_retract(before.kind)

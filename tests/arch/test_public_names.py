@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 
 from tests.arch.test_layers import MODULES, ROOT, parsed
 
@@ -83,8 +84,20 @@ def named(tree: ast.Module) -> Counter[str]:
 
 
 @cache
+def _named_in(file: Path) -> Counter[str]:
+    return named(parsed(file))
+
+
+def _named_by(files: Iterable[Path]) -> Counter[str]:
+    out: Counter[str] = Counter()
+    for file in files:
+        out.update(_named_in(file))
+    return out
+
+
+@cache
 def _used() -> Counter[str]:
-    return sum((named(parsed(file)) for file in MODULES.values()), Counter())
+    return _named_by(MODULES.values())
 
 
 @cache
@@ -108,9 +121,33 @@ def test_every_public_name_is_used_described_or_there_for_tests() -> None:
 
 def test_names_that_are_there_for_tests_are_used_by_them_and_by_nobody_else() -> None:
     assert not sorted({*FOR_TESTS, *FOR_OTHERS} - _dead()), "used or gone by now: take it out of the lists"
-    tests = [ast.parse(f.read_text(encoding="utf-8")) for f in sorted((ROOT / "tests").rglob("test_*.py"))]
-    words = sum((named(t) for t in tests), Counter())
+    words = _named_by(sorted((ROOT / "tests").rglob("test_*.py")))
     assert not [n for n in FOR_TESTS if not words[n.rpartition(":")[2].rsplit(".", 1)[-1]]]
+
+
+def _elsewhere() -> dict[str, set[Path]]:
+    """The files that name a word: of the product, the tests, the benchmarks and the pages."""
+    out: dict[str, set[Path]] = {}
+    code = [*MODULES.values(), *(f for d in ("tests", "bench", "docs") for f in (ROOT / d).rglob("*.py"))]
+    for file in code:
+        for word in _named_in(file):
+            out.setdefault(word, set()).add(file)
+    for word in _described():
+        out.setdefault(word, set()).add(ROOT / "README.md")
+    return out
+
+
+def test_what_only_its_own_module_uses_is_private() -> None:
+    """Functions and constants; a class may be public because a public function takes or returns it."""
+    where = _elsewhere()
+    found = []
+    for module, file in MODULES.items():
+        tree = parsed(file)
+        nodes = [n for n in tree.body if not isinstance(n, ast.ClassDef)]
+        names = [n for node in nodes for n in _names(node) if not n.startswith("_")]
+        alone = [n for n in names if (n.islower() or (n.isupper() and len(n) > 1)) and where.get(n, set()) <= {file}]
+        found += [f"{module}:{n}" for n in alone]
+    assert not sorted(set(found) - set(FOR_OTHERS))
 
 
 def test_the_rule_sees_what_it_is_about() -> None:

@@ -56,7 +56,7 @@ class PlacedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class AssignerTasks:
+class _AssignerTasks:
     """What the tasks need; pickles.
 
     snapshot   the state all assigners load their index from; None for a table without snapshots
@@ -139,7 +139,7 @@ class _Keys:
 class _SnapshotIndex:
     """An `lakeidx.bucket_assignment.assigner.IndexLoader` over one snapshot: what its files have of the assigner's own keys."""
 
-    tasks: AssignerTasks
+    tasks: _AssignerTasks
     received: Sequence[_Keys]
 
     def load(self, partition: bytes) -> Sequence[IndexedBucket]:
@@ -185,7 +185,7 @@ def place_in_tasks(
     """
     plan = plan_assigners(schema, context.runner.parallelism)
     fresh = context.overwrite is not None
-    tasks = AssignerTasks(context.metadata, schema, ingest, snapshot, plan, context.files.batch_id, fresh)
+    tasks = _AssignerTasks(context.metadata, schema, ingest, snapshot, plan, context.files.batch_id, fresh)
     placed = context.runner.shuffle(
         tasks.split,
         range(len(ingest.parts)),

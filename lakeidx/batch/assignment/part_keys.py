@@ -19,7 +19,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 
 #: Parts read at a time (Arrow and the kernels release the GIL).
-READ_THREADS = 4
+_READ_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,4 +48,4 @@ def read_part_keys(metadata: TableMetadata, ingest: IngestReport, part: StagedPa
 
 def read_keys(metadata: TableMetadata, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
     """Read the keys of every staged part, parts in parallel; see `read_part_keys`."""
-    return in_parallel(lambda part: read_part_keys(metadata, ingest, part, schema), ingest.parts, threads=READ_THREADS)
+    return in_parallel(lambda part: read_part_keys(metadata, ingest, part, schema), ingest.parts, threads=_READ_THREADS)

@@ -28,7 +28,7 @@ PlanAgain = Callable[[BatchContext, int], int]
 #: Files that were written so long ago are looked for before they are committed.
 STALE_WRITE_MS = 3_600_000
 #: How often a batch is planned again before the conflict is given to the caller.
-MAX_REPLANS = 20
+_MAX_REPLANS = 20
 log = logging.getLogger(__name__)
 
 _NAMESPACE = uuid.UUID("5f0f1c5e-8c53-5d0e-9a53-6c616b656964")
@@ -127,7 +127,7 @@ def _commit_or_replan(
         except CommitConflictError as error:
             hooks.on_abort()
             lost += 1
-            if lost > MAX_REPLANS:
+            if lost > _MAX_REPLANS:
                 raise
             log.info(
                 "batch %s lost attempt %d and is planned again: %s", context.files.batch_id, attempt, error.message

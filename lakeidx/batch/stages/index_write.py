@@ -44,10 +44,10 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
-SEQUENCE = "_SEQUENCE_NUMBER"
+_SEQUENCE = "_SEQUENCE_NUMBER"
 
 #: Arrow bytes of one bucket that a reduce task gathers before it writes a file.
-DEFAULT_BUDGET_BYTES = 512 << 20
+_DEFAULT_BUDGET_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class WriteContext:
     schema: TableSchema
     ingest: IngestReport
     assign: BucketAssignmentReport
-    budget_bytes: int = DEFAULT_BUDGET_BYTES
+    budget_bytes: int = _DEFAULT_BUDGET_BYTES
 
     def split(self, part_number: int) -> Iterator[RoutedRows]:
         """Map: read one staged part, with the target of each row."""
@@ -93,7 +93,7 @@ class WrittenBucket:
 
 
 def run_index_write(
-    context: BatchContext, attempt: int, *, budget_bytes: int = DEFAULT_BUDGET_BYTES
+    context: BatchContext, attempt: int, *, budget_bytes: int = _DEFAULT_BUDGET_BYTES
 ) -> IndexWriteReport:
     """Write the data and index files of a batch; a finished stage gives its report again."""
     done = context.files.read(IndexWriteReport, attempt=attempt)
@@ -258,7 +258,7 @@ class _BucketWriter:
         self._sequence += n
         codes = rows.column(VALUE_KIND) if kinds else pa.array(np.zeros(n, dtype=np.int8))
         columns = [sequence, codes, *(rows.column(name) for name in schema.field_names)]
-        kv = pa.table(columns, names=[SEQUENCE, VALUE_KIND, *schema.field_names])
+        kv = pa.table(columns, names=[_SEQUENCE, VALUE_KIND, *schema.field_names])
         kv = apply_write_options(kv, schema)
         if schema.table_options.changelog_producer == "input" and kv.num_rows:
             self._write_changelog(kv)

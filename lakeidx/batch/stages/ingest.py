@@ -136,11 +136,11 @@ def _ingest_all(tasks: Sequence[IngestTask], runner: Runner) -> list[IngestedFil
     with ThreadPoolExecutor(min(_FOOTER_THREADS, len(tasks))) as pool:
         done = list(pool.map(_by_reference, tasks))
     rest = [t for t, found in zip(tasks, done, strict=True) if found is None]
-    read = iter(runner.map(ingest_file, rest, label="ingest") if rest else ())
+    read = iter(runner.map(_ingest_file, rest, label="ingest") if rest else ())
     return [next(read) if found is None else found for found in done]
 
 
-def ingest_file(task: IngestTask) -> IngestedFile:
+def _ingest_file(task: IngestTask) -> IngestedFile:
     """Read, cast and stage one landing file (runs in a task)."""
     writer = _PartWriter(task)
     rejected: list[pa.Table] = []

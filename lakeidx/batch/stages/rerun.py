@@ -21,7 +21,7 @@ from lakeidx.table.metadata import TableMetadata
 log = logging.getLogger(__name__)
 
 #: Landing files on a local disk up to this size get a checksum; of larger ones size and time of change tell.
-CHECKSUM_BYTES = 16 << 20
+_CHECKSUM_BYTES = 16 << 20
 
 
 def begin_run(metadata: TableMetadata, files: BatchFiles) -> None:
@@ -127,6 +127,6 @@ def _other_content(done: IngestReport, what: str, path: str | None) -> InvalidIn
 
 def _with_checksum(store: ObjectStore, source: SourceFile) -> SourceFile:
     home = landing_store(store, source.path)
-    if source.size > CHECKSUM_BYTES or not home.place.startswith("local:"):
+    if source.size > _CHECKSUM_BYTES or not home.place.startswith("local:"):
         return source
     return source.model_copy(update={"checksum": hashlib.sha256(home.get(source.path)).hexdigest()})

@@ -42,7 +42,7 @@ SYNC_SIZE = 16
 # The Java writer closes a block once this many uncompressed bytes are in it.
 BLOCK_BYTES = 64_000
 # No honest block comes near; a damaged length must not make the reader allocate without bound.
-MAX_BLOCK_BYTES = 1 << 29
+_MAX_BLOCK_BYTES = 1 << 29
 _USUAL_BLOCK_BYTES = 1 << 20
 _MAX_SCHEMA_DEPTH = 32
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -104,7 +104,7 @@ def file_head(schema: str, codec: str, sync: bytes) -> bytes:
     """Return what stands before the blocks of a file."""
     codec = "zstandard" if codec == "zstd" else codec
     texts = ("avro.schema", schema, "avro.codec", codec)
-    return b"".join((MAGIC, b"\x04", *map(encode_string, texts), b"\x00", sync))
+    return b"".join((MAGIC, b"\x04", *map(_encode_string, texts), b"\x00", sync))
 
 
 def decode_container(data: bytes, path: str | None = None) -> list[Record]:
@@ -113,10 +113,10 @@ def decode_container(data: bytes, path: str | None = None) -> list[Record]:
     returns  one dict per record, keys and value shapes as the writer's schema says; timestamps as plain integers
     errors   CorruptFileError; UnsupportedError for a codec that Paimon never writes
     """
-    return [record for block in decode_blocks(data, path) for record in block]
+    return [record for block in _decode_blocks(data, path) for record in block]
 
 
-def decode_blocks(data: bytes, path: str | None = None) -> Iterator[list[Record]]:
+def _decode_blocks(data: bytes, path: str | None = None) -> Iterator[list[Record]]:
     """Decode a container block by block, so that one block's records can be freed before the next is read.
 
     errors   as `decode_container`, those of blocks while iterating
@@ -125,7 +125,7 @@ def decode_blocks(data: bytes, path: str | None = None) -> Iterator[list[Record]
 
 
 def open_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[list[Record]]]:
-    """Return the JSON text of the writer's schema, and `decode_blocks`.
+    """Return the JSON text of the writer's schema, and `_decode_blocks`.
 
     errors   as `decode_container`; those of the header at once
     """
@@ -323,7 +323,7 @@ def _inflate_of(codec: bytes, cursor: Cursor) -> Callable[[bytes], bytes]:
 def _unzstd(body: bytes) -> bytes:
     # Java's stream writer leaves the content size out of the frame; its blocks are far below this.
     limit = _USUAL_BLOCK_BYTES
-    if (size := zstandard.get_frame_parameters(body).content_size) <= MAX_BLOCK_BYTES:
+    if (size := zstandard.get_frame_parameters(body).content_size) <= _MAX_BLOCK_BYTES:
         limit = max(1, size)
     with contextlib.suppress(zstandard.ZstdError):
         whole: bytes = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompress(
@@ -332,15 +332,15 @@ def _unzstd(body: bytes) -> bytes:
         return whole
     # Larger, of several frames, or damaged: five times slower, and it says what is wrong.
     with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(body, read_across_frames=True) as reader:
-        raw = reader.read(MAX_BLOCK_BYTES + 1)
-    if len(raw) > MAX_BLOCK_BYTES:
-        raise ValueError(f"more than {MAX_BLOCK_BYTES} bytes")
+        raw = reader.read(_MAX_BLOCK_BYTES + 1)
+    if len(raw) > _MAX_BLOCK_BYTES:
+        raise ValueError(f"more than {_MAX_BLOCK_BYTES} bytes")
     return raw
 
 
 def _undeflate(body: bytes) -> bytes:
     inflater = zlib.decompressobj(-15)
-    raw = inflater.decompress(body, MAX_BLOCK_BYTES)
+    raw = inflater.decompress(body, _MAX_BLOCK_BYTES)
     if not inflater.eof:
         raise ValueError("the deflate stream does not end")
     return raw
@@ -350,8 +350,8 @@ def _unsnappy(body: bytes) -> bytes:
     if len(body) < 5:
         raise ValueError("too short for snappy")
     size = Cursor(body).varint()
-    if size > MAX_BLOCK_BYTES:
-        raise ValueError(f"more than {MAX_BLOCK_BYTES} bytes")
+    if size > _MAX_BLOCK_BYTES:
+        raise ValueError(f"more than {_MAX_BLOCK_BYTES} bytes")
     raw: bytes = pa.decompress(body[:-4], size, "snappy", asbytes=True)
     if struct.unpack(">I", body[-4:])[0] != zlib.crc32(raw):
         raise ValueError("the CRC-32 after the snappy block does not match")
@@ -377,7 +377,7 @@ def encode_long(value: int) -> bytes:
     return bytes(out)
 
 
-def encode_string(text: str) -> bytes:
+def _encode_string(text: str) -> bytes:
     """Encode a text as Avro does."""
     raw = text.encode()
     return encode_long(len(raw)) + raw

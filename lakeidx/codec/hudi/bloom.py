@@ -54,7 +54,7 @@ from lakeidx.errors import InvalidInputError, UnsupportedError
 
 SIMPLE = "SIMPLE"
 DYNAMIC_V0 = "DYNAMIC_V0"
-TYPE_CODES = (SIMPLE, DYNAMIC_V0)
+_TYPE_CODES = (SIMPLE, DYNAMIC_V0)
 _LN2 = 0.6931471805599453
 _HEADER_BYTES = 13
 _VERSION = -1
@@ -199,8 +199,10 @@ def new_filter(type_code: str, *, num_entries: int, fpp: float, max_entries: int
 def check_type_code(type_code: str, path: str | None = None) -> str:
     """Return the type code in capitals; UnsupportedError when Hudi has no such type."""
     code = type_code.upper()
-    if code not in TYPE_CODES:
-        raise UnsupportedError(f"unknown bloom filter type {type_code!r}; known are {', '.join(TYPE_CODES)}", path=path)
+    if code not in _TYPE_CODES:
+        raise UnsupportedError(
+            f"unknown bloom filter type {type_code!r}; known are {', '.join(_TYPE_CODES)}", path=path
+        )
     return code
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from lakeidx.codec.jit import kernel, load_u64, store_u64
 
 # Escapes of byte strings inside a longer key: 00 -> 01 01, 01 -> 01 02, and 00 ends the string.
-ESCAPE = 1
+_ESCAPE = 1
 # 1,024 counters of a digit and the lines they write to stay in the first two caches.
-DIGIT_BITS = 10
+_DIGIT_BITS = 10
 
 
 @numba.njit
@@ -88,7 +88,7 @@ def escaped_sizes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
             if at + 8 <= end and not _has_escapes(load_u64(data, at)):
                 at += 8
             else:
-                size += data[at] <= ESCAPE
+                size += data[at] <= _ESCAPE
                 at += 1
         out[i] += size
 
@@ -105,8 +105,8 @@ def put_escaped(out: Any, cursor: Any, data: Any, starts: Any, lengths: Any) -> 
                 to += 8
                 continue
             byte = data[at]
-            if byte <= ESCAPE:
-                out[to] = ESCAPE
+            if byte <= _ESCAPE:
+                out[to] = _ESCAPE
                 to += 1
                 byte += np.uint8(1)
             out[to] = byte
@@ -131,7 +131,7 @@ def gather_bits(values: Any, runs: Any, out: Any) -> None:
 def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
     """Sort uint64[n] by `bits` bits from bit `shift` on, stably; returns whether the result is in `other`."""
     n = len(keys)
-    passes = (bits + DIGIT_BITS - 1) // DIGIT_BITS
+    passes = (bits + _DIGIT_BITS - 1) // _DIGIT_BITS
     width = (bits + passes - 1) // passes
     mask = np.uint64((1 << width) - 1)
     counts: Any = np.zeros((passes, 1 << width), np.int64)

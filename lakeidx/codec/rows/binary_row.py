@@ -66,12 +66,12 @@ def header_size(arity: int) -> int:
     return (arity + 63 + 8) // 64 * 8
 
 
-def reserves_when_null(t: DataType) -> bool:
+def _reserves_when_null(t: DataType) -> bool:
     """Return True for the types whose null still takes variable space in a row (DECIMAL p > 18, TIMESTAMP p > 3)."""
     return (t.root is Root.DECIMAL or t.root in TIMESTAMP_ROOTS) and not t.is_compact
 
 
-def element_width(t: DataType) -> int:
+def _element_width(t: DataType) -> int:
     """Return the bytes of one array element in the fixed part."""
     fixed = FIXED.get(t.root)
     return fixed.size if fixed is not None else 8
@@ -91,7 +91,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
     for i, (value, t) in enumerate(zip(values, types, strict=True)):
         if value is None:
             out[(i + 8) // 8] |= 1 << (i % 8)
-            if reserves_when_null(t):
+            if _reserves_when_null(t):
                 _LENGTH_OFFSET.pack_into(out, header + 8 * i, 0, len(out))
                 out += bytes(16 if t.root is Root.DECIMAL else 8)
         else:
@@ -99,9 +99,9 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
     return bytes(out)
 
 
-def encode_array(values: Sequence[Any], element: DataType) -> bytes:
+def _encode_array(values: Sequence[Any], element: DataType) -> bytes:
     """Encode internal values of one element type as BinaryArray bytes."""
-    nulls_at, width = 4, element_width(element)
+    nulls_at, width = 4, _element_width(element)
     fixed_at = nulls_at + (len(values) + 31) // 32 * 4
     out = bytearray((fixed_at + width * len(values) + 7) // 8 * 8)
     _I32.pack_into(out, 0, len(values))
@@ -117,10 +117,10 @@ def encode_array(values: Sequence[Any], element: DataType) -> bytes:
     return bytes(out)
 
 
-def encode_map(pairs: Sequence[tuple[Any, Any]], key: DataType, item: DataType) -> bytes:
+def _encode_map(pairs: Sequence[tuple[Any, Any]], key: DataType, item: DataType) -> bytes:
     """Encode the pairs as BinaryMap bytes, in the given order."""
-    keys = encode_array([k for k, _ in pairs], key)
-    return _I32.pack(len(keys)) + keys + encode_array([v for _, v in pairs], item)
+    keys = _encode_array([k for k, _ in pairs], key)
+    return _I32.pack(len(keys)) + keys + _encode_array([v for _, v in pairs], item)
 
 
 def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
@@ -175,16 +175,16 @@ def encode_piece(value: Any, t: DataType) -> bytes:
         body, metadata = value
         found: bytes = _I32.pack(len(body)) + body + metadata
         return found
-    return encode_collection(value, t)
+    return _encode_collection(value, t)
 
 
-def encode_collection(value: Any, t: DataType) -> bytes:
+def _encode_collection(value: Any, t: DataType) -> bytes:
     """Encode an ARRAY as BinaryArray bytes; a MAP or MULTISET as BinaryMap bytes."""
     if t.root is Root.ARRAY:
         assert t.element is not None
-        return encode_array(value, t.element)
+        return _encode_array(value, t.element)
     key, item = map_types(t)
-    return encode_map(value, key, item)
+    return _encode_map(value, key, item)
 
 
 def minimal_twos_complement(value: int) -> bytes:
@@ -217,7 +217,7 @@ def decode_array(data: bytes, element: DataType) -> list[Any]:
     if len(data) < 4:
         raise CorruptFileError(f"an array has at least 4 bytes, found {len(data)}", offset=0)
     (size,) = _I32.unpack_from(data, 0)
-    width = element_width(element)
+    width = _element_width(element)
     fixed_at = 4 + (size + 31) // 32 * 4
     if size < 0 or len(data) < fixed_at + width * size:
         raise CorruptFileError(f"an array of {size} elements does not fit {len(data)} bytes", offset=0)
@@ -293,10 +293,10 @@ def decode_piece(raw: bytes, t: DataType, at: int) -> Any:
         if not 0 <= length <= len(raw) - 4:
             raise CorruptFileError(f"a VARIANT value of {length} bytes does not fit {len(raw)} bytes", offset=at)
         return bytes(raw[4 : 4 + length]), bytes(raw[4 + length :])
-    return decode_collection(raw, t)
+    return _decode_collection(raw, t)
 
 
-def decode_collection(raw: bytes, t: DataType) -> Any:
+def _decode_collection(raw: bytes, t: DataType) -> Any:
     """Decode an ARRAY from BinaryArray bytes; a MAP or MULTISET from BinaryMap bytes."""
     if t.root is Root.ARRAY:
         assert t.element is not None

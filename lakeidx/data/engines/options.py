@@ -16,21 +16,21 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.options.descriptors import INT_MAX, parse_bool
 from lakeidx.types import INT_ROOTS, MAX_LENGTH, STRING_ROOTS, DataType, Root
 
-NUMERIC_ROOTS = INT_ROOTS | {Root.FLOAT, Root.DOUBLE, Root.DECIMAL}
+_NUMERIC_ROOTS = INT_ROOTS | {Root.FLOAT, Root.DOUBLE, Root.DECIMAL}
 PRIMARY_KEY = "primary-key"
-LAST_VALUE = "last_value"
-LAST_NON_NULL_VALUE = "last_non_null_value"
+_LAST_VALUE = "last_value"
+_LAST_NON_NULL_VALUE = "last_non_null_value"
 #: Functions by name; an old name maps to its new one.
-FUNCTION_NAMES: Mapping[str, str] = {
+_FUNCTION_NAMES: Mapping[str, str] = {
     n: n
     for n in (
-        PRIMARY_KEY, "sum", "product", "max", "min", LAST_VALUE, LAST_NON_NULL_VALUE, "first_value",
+        PRIMARY_KEY, "sum", "product", "max", "min", _LAST_VALUE, _LAST_NON_NULL_VALUE, "first_value",
         "first_non_null_value", "listagg", "bool_and", "bool_or", "collect", "merge_map", "merge_map_with_keytime",
         "nested_update", "nested_partial_update", "rbm32",
     )
 } | {"first_not_null_value": "first_non_null_value"}  # fmt: skip
 #: Functions of Paimon that lakeidx does not have.
-MISSING_FUNCTIONS = frozenset({"rbm64", "hll_sketch", "theta_sketch"})
+_MISSING_FUNCTIONS = frozenset({"rbm64", "hll_sketch", "theta_sketch"})
 
 
 class Engine(StrEnum):
@@ -46,7 +46,7 @@ class Engine(StrEnum):
 class FunctionSpec:
     """The aggregate function of one column.
 
-    name              as in `FUNCTION_NAMES`
+    name              as in `_FUNCTION_NAMES`
     type              type of the column
     column            name of the column, for messages
     ignore_retract    fields.<f>.ignore-retract
@@ -198,13 +198,13 @@ def _partial_update_functions(
         function = named if named is not None else default
         if function is None:
             continue
-        if function != LAST_NON_NULL_VALUE and position not in grouped:
+        if function != _LAST_NON_NULL_VALUE and position not in grouped:
             option = f"fields.{field.name}.aggregate-function" if named else "fields.default-aggregate-function"
             raise InvalidInputError(
                 f"option '{option}': column {field.name!r} is in no sequence group; in a partial-update table only "
                 f"members of a group ('fields.<sequence column>.sequence-group') take {function!r}"
             )
-        out[position] = function_spec(schema, field.name, function)
+        out[position] = _function_spec(schema, field.name, function)
     return out
 
 
@@ -213,20 +213,20 @@ def _aggregation_functions(schema: TableSchema) -> dict[int, FunctionSpec]:
     out: dict[int, FunctionSpec] = {}
     for position, field in enumerate(schema.fields):
         if field.name in options.sequence_field:
-            function = LAST_VALUE
+            function = _LAST_VALUE
         elif field.name in schema.primary_keys:
             function = PRIMARY_KEY
         else:
             function = (
                 options.field_option(field.name, "aggregate-function")
                 or options.fields_default_aggregate_function
-                or LAST_NON_NULL_VALUE
+                or _LAST_NON_NULL_VALUE
             )
-        out[position] = function_spec(schema, field.name, function)
+        out[position] = _function_spec(schema, field.name, function)
     return out
 
 
-def function_spec(schema: TableSchema, column: str, function: str) -> FunctionSpec:
+def _function_spec(schema: TableSchema, column: str, function: str) -> FunctionSpec:
     """Make the function of a column with its own options.
 
     errors   InvalidInputError for an unknown function, a type it does not take, or options that do not go together;
@@ -234,10 +234,10 @@ def function_spec(schema: TableSchema, column: str, function: str) -> FunctionSp
     """
     options = schema.table_options
     where = f"option 'fields.{column}.aggregate-function'"
-    if function in MISSING_FUNCTIONS:
+    if function in _MISSING_FUNCTIONS:
         raise UnsupportedError(f"{where}: function {function!r} is not supported by lakeidx")
-    if function not in FUNCTION_NAMES:
-        known = ", ".join(sorted(n for n in FUNCTION_NAMES if n != PRIMARY_KEY))
+    if function not in _FUNCTION_NAMES:
+        known = ", ".join(sorted(n for n in _FUNCTION_NAMES if n != PRIMARY_KEY))
         raise InvalidInputError(f"{where}: unknown function {function!r}; known are {known}")
     ignore_retract = _flag(schema, column, "ignore-retract")
     if ignore_retract and options.aggregation_remove_record_on_delete:
@@ -245,7 +245,7 @@ def function_spec(schema: TableSchema, column: str, function: str) -> FunctionSp
             f"options 'aggregation.remove-record-on-delete' and 'fields.{column}.ignore-retract' contradict each other; "
             "set one of them"
         )
-    name = FUNCTION_NAMES[function]
+    name = _FUNCTION_NAMES[function]
     t = schema.field(column).type
     _check_type(name, t, where, column)
     element = t.element
@@ -266,7 +266,7 @@ def function_spec(schema: TableSchema, column: str, function: str) -> FunctionSp
 def _check_type(function: str, t: DataType, where: str, column: str) -> None:
     """Refuse a type Paimon's factory refuses; max and min only fail in Paimon when two values meet."""
     wanted = ""
-    if function in ("sum", "product") and t.root not in NUMERIC_ROOTS:
+    if function in ("sum", "product") and t.root not in _NUMERIC_ROOTS:
         wanted = "a number"
     elif function in ("bool_and", "bool_or") and t.root is not Root.BOOLEAN:
         wanted = "BOOLEAN"

@@ -44,7 +44,7 @@ class GroupDecisions:
     removed_at: npt.NDArray[np.int32]
 
 
-def sequence_ranks(kv: pa.Table, schema: TableSchema, group: SequenceGroup) -> tuple[Int64s, Bools]:
+def _sequence_ranks(kv: pa.Table, schema: TableSchema, group: SequenceGroup) -> tuple[Int64s, Bools]:
     """Rank of each record in a group's order, and whether its sequence columns are all null.
 
     returns   (int64[n] of at least 0, equal for equal sequences, nulls lowest; bool[n])
@@ -86,7 +86,7 @@ def decide_groups(
     for i, group in enumerate(groups):
         if any(schema.field_names[p] not in kv.schema.names for p in group.sequence):
             continue
-        ranks[i], empty[i] = sequence_ranks(kv, schema, group)
+        ranks[i], empty[i] = _sequence_ranks(kv, schema, group)
         if remove_on_sequence & set(group.sequence):
             removing[i] = min(group.sequence)
     per_group = np.zeros((len(groups), runs.rows), np.int8)

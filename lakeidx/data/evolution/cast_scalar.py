@@ -161,10 +161,10 @@ def _to_string(old: DataType, new: DataType) -> Cast | None:
     text = _text_of(old)
     if text is None or old.root in BYTES_ROOTS or old.is_nested:
         return text
-    return lambda v: fit_text(text(v), new)
+    return lambda v: _fit_text(text(v), new)
 
 
-def fit_text(text: str, t: DataType) -> str:
+def _fit_text(text: str, t: DataType) -> str:
     """Cut to the length; CHAR is padded with blanks."""
     if len(text) > t.length:
         return text[: t.length]

@@ -38,7 +38,7 @@ from lakeidx.types import DataType, Root
 Int64s = npt.NDArray[np.int64]
 Int8s = npt.NDArray[np.int8]
 
-KeyBuffers: TypeAlias = tuple[npt.NDArray[np.uint64], Any, Any, bool]
+_KeyBuffers: TypeAlias = tuple[npt.NDArray[np.uint64], Any, Any, bool]
 
 _BIGINT = DataType(Root.BIGINT, nullable=False)
 
@@ -309,7 +309,7 @@ class _Merger:
         return gather_rows(tables, rows)
 
 
-def _merge_parts(lengths: Sequence[int], buffers: KeyBuffers) -> Int64s:
+def _merge_parts(lengths: Sequence[int], buffers: _KeyBuffers) -> Int64s:
     """Merge the rows of sorted parts laid end to end; the two shortest streams are merged first. Earlier parts first on ties."""
     words, data, offsets, exact = buffers
     bounds = np.cumsum([0, *lengths])
@@ -326,13 +326,13 @@ def _merge_parts(lengths: Sequence[int], buffers: KeyBuffers) -> Int64s:
     return heap[0][2]
 
 
-def _starts(buffers: KeyBuffers, order: Int64s) -> Int64s:
+def _starts(buffers: _KeyBuffers, order: Int64s) -> Int64s:
     out = np.empty(len(order), np.int64)
     words, data, offsets, exact = buffers
     return out[: mark_starts(words, data, offsets, exact, frozen(order), out)]
 
 
-def _buffers(keys: NormalizedKeys) -> KeyBuffers:
+def _buffers(keys: NormalizedKeys) -> _KeyBuffers:
     """Return the arguments by which kernels take keys."""
     data, offsets = (keys.rows.data, keys.rows.offsets) if keys.rows is not None else empty_rows()
     return frozen(keys.words), frozen(data), frozen(offsets), keys.exact

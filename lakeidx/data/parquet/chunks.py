@@ -73,7 +73,7 @@ class FooterChunks:
         self._footer = footer
         self._path = path
         self._table = np.full((groups, columns, _WIDTH), -1, np.int64)
-        at = walk_footer(frozen(np.frombuffer(footer, np.uint8)), self._table)
+        at = _walk_footer(frozen(np.frombuffer(footer, np.uint8)), self._table)
         if at >= 0:
             raise CorruptFileError("the Parquet footer is damaged", path=path, offset=at)
 
@@ -219,7 +219,7 @@ def _row_group(data: Any, at: Any, out: Any) -> Any:
 
 
 @kernel
-def walk_footer(data: Any, out: Any) -> Any:
+def _walk_footer(data: Any, out: Any) -> Any:
     """Fill out int64[groups, columns, 15] (see the names above); the position near which the footer is damaged, or -1."""
     at, last = np.int64(0), np.int64(0)
     while True:
@@ -243,7 +243,7 @@ def walk_footer(data: Any, out: Any) -> Any:
                 return begin
 
 
-def read_footer(stream: pa.NativeFile, path: str) -> bytes:
+def _read_footer(stream: pa.NativeFile, path: str) -> bytes:
     """Read FileMetaData as stored in the file, by one read for footers below 64 kB."""
     size = stream.size()
     if size < 12:
@@ -270,7 +270,7 @@ def open_footer(stream: pa.NativeFile, path: str) -> tuple[bytes, pq.FileMetaDat
 
     errors   CorruptFileError; what Arrow raises for bytes it cannot read (see `row_groups.damage_of`)
     """
-    footer = read_footer(stream, path)
+    footer = _read_footer(stream, path)
     metadata = pq.read_metadata(pa.BufferReader(b"".join((_MAGIC, footer, _LENGTH.pack(len(footer)), _MAGIC))))
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     return footer, metadata, leaves, FooterChunks(footer, metadata.num_row_groups, len(leaves), path)

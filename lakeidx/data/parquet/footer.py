@@ -127,7 +127,7 @@ class _Element(NamedTuple):
 def _schema_elements(footer: bytes) -> list[_Element]:
     # An element that a schema needs takes at least the name's header, its length and the end.
     table = np.empty((len(footer) // 3 + 1, 8), np.int64)
-    count = walk_schema(frozen(np.frombuffer(footer, np.uint8)), table)
+    count = _walk_schema(frozen(np.frombuffer(footer, np.uint8)), table)
     if count < 0:
         raise InternalError("the footer does not begin with version and schema")
     return [_Element._make((*row[:6], footer[row[6] : row[6] + row[7]])) for row in table[:count].tolist()]
@@ -153,7 +153,7 @@ def _schema_element(data: Any, at: Any, out: Any) -> Any:
 
 
 @kernel
-def walk_schema(data: Any, out: Any) -> Any:
+def _walk_schema(data: Any, out: Any) -> Any:
     """Fill out int64[n, 8] with the SchemaElements of FileMetaData; their number, or -1 for damage.
 
     out   start, end, type, repetition, children, field id, position and length of the name; -1 for a number left out

@@ -90,7 +90,7 @@ def decode_page_table(data: bytes, chunk: ChunkPlace, rows: int) -> PageTable | 
     rows    rows of the row group
     """
     found = np.empty((max(1, len(data) // _LEAST_PLACE), 3), np.int64)
-    count = walk_offset_index(frozen(np.frombuffer(data, np.uint8)), found)
+    count = _walk_offset_index(frozen(np.frombuffer(data, np.uint8)), found)
     if count < 1:
         return None
     offsets, sizes, firsts = found[:count].T
@@ -104,7 +104,7 @@ def decode_page_table(data: bytes, chunk: ChunkPlace, rows: int) -> PageTable | 
 
 
 @kernel
-def walk_offset_index(data: Any, out: Any) -> Any:
+def _walk_offset_index(data: Any, out: Any) -> Any:
     """Fill out int64[n, 3] with offset, size and first row of each page; their number, or -1 for anything else."""
     field_id, kind, at = read_field(data, np.int64(0), np.int64(0))
     if field_id != 1 or kind != LIST:

@@ -40,21 +40,21 @@ from lakeidx.types import TIMESTAMP_ROOTS, DataType, Field, Root, to_arrow
 
 SYSTEM_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
 
-KEY_FIELD_ID_START = 1073741823
-SEQUENCE_NUMBER_ID = 2147483646
-VALUE_KIND_ID = 2147483645
+_KEY_FIELD_ID_START = 1073741823
+_SEQUENCE_NUMBER_ID = 2147483646
+_VALUE_KIND_ID = 2147483645
 
 _NESTED_ID_BASE = 536870911
 _NESTED_IDS_PER_COLUMN = 1024
 _FIELD_ID = b"PARQUET:field_id"
 
-_SEQUENCE_FIELD = Field(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, DataType(Root.BIGINT, nullable=False))
-_KIND_FIELD = Field(VALUE_KIND_ID, VALUE_KIND, DataType(Root.TINYINT, nullable=False))
+_SEQUENCE_FIELD = Field(_SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, DataType(Root.BIGINT, nullable=False))
+_KIND_FIELD = Field(_VALUE_KIND_ID, VALUE_KIND, DataType(Root.TINYINT, nullable=False))
 
 
 def key_field(field: Field) -> Field:
     """Return the ``_KEY_`` column of a primary-key column; it may be null where ``primary-key.nullable`` lets the column be."""
-    return Field(KEY_FIELD_ID_START + field.id, KEY_PREFIX + field.name, field.type)
+    return Field(_KEY_FIELD_ID_START + field.id, KEY_PREFIX + field.name, field.type)
 
 
 def file_fields(fields: Sequence[Field], key_names: Sequence[str], *, thin: bool = False) -> tuple[Field, ...]:

@@ -40,7 +40,7 @@ from lakeidx.file_index.kinds.value_keys import DistinctKeys, KeyCollector, enco
 from lakeidx.options.descriptors import parse_size
 from lakeidx.types import BYTES_ROOTS, DataType, Root
 
-DEFAULT_BLOCK_SIZE = "16kb"
+_DEFAULT_BLOCK_SIZE = "16kb"
 
 
 class BitmapIndexer:
@@ -58,7 +58,7 @@ class BitmapIndexer:
     def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
         """Make a writer of the version that `version` asks for."""
         self.check(t, options)
-        return BitmapIndexWriter(t, *_settings(options))
+        return _BitmapIndexWriter(t, *_settings(options))
 
     def create_reader(
         self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
@@ -68,7 +68,7 @@ class BitmapIndexer:
 
 
 def _settings(options: Mapping[str, str]) -> tuple[int, int]:
-    version, block_size = options.get("version", "2"), options.get("index-block-size", DEFAULT_BLOCK_SIZE)
+    version, block_size = options.get("version", "2"), options.get("index-block-size", _DEFAULT_BLOCK_SIZE)
     if version.strip() not in ("1", "2"):
         raise InvalidInputError(f"version must be 1 or 2, not {version!r}")
     try:
@@ -80,7 +80,7 @@ def _settings(options: Mapping[str, str]) -> tuple[int, int]:
     return int(version), limit
 
 
-class BitmapIndexWriter:
+class _BitmapIndexWriter:
     """Gathers the column, then writes it at once."""
 
     def __init__(self, t: DataType, version: int, block_size: int) -> None:

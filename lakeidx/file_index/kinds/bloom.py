@@ -33,8 +33,8 @@ from lakeidx.file_index.kinds.value_keys import float_bits, is_bytes_type, key_o
 from lakeidx.predicate.tree import Compare, In, Leaf, Op
 from lakeidx.types import DataType, Root
 
-DEFAULT_ITEMS = 1_000_000
-DEFAULT_FPP = 0.1
+_DEFAULT_ITEMS = 1_000_000
+_DEFAULT_FPP = 0.1
 _MAX_FUNCTIONS = 1100  # fpp of the smallest positive double
 _REFUSED = frozenset({Root.BOOLEAN, Root.DECIMAL, Root.VARIANT})
 
@@ -54,24 +54,24 @@ class BloomFilterIndexer:
     def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
         """Make a filter of the size that `items` and `fpp` ask for."""
         self.check(t, options)
-        return BloomFilterWriter(t, *_size(options))
+        return _BloomFilterWriter(t, *_size(options))
 
     def create_reader(
         self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
         """Make a reader; tests touch a few bytes of the payload."""
-        return BloomFilterReader(t, payload, path=path)
+        return _BloomFilterReader(t, payload, path=path)
 
 
 def _size(options: Mapping[str, str]) -> tuple[int, int]:
-    items, fpp = options.get("items", str(DEFAULT_ITEMS)), options.get("fpp", str(DEFAULT_FPP))
+    items, fpp = options.get("items", str(_DEFAULT_ITEMS)), options.get("fpp", str(_DEFAULT_FPP))
     try:
         return bloom_size(int(items), float(fpp))
     except ValueError:
         raise InvalidInputError(f"items must be a whole number and fpp a number, not {items!r} and {fpp!r}") from None
 
 
-class BloomFilterWriter:
+class _BloomFilterWriter:
     """Adds batch after batch to one filter of a fixed size."""
 
     def __init__(self, t: DataType, bits: int, functions: int) -> None:
@@ -102,7 +102,7 @@ def _strings(column: Any, t: DataType) -> RowBytes:
     return RowBytes.from_arrow(one_array(column, t).drop_null())
 
 
-class BloomFilterReader:
+class _BloomFilterReader:
     """Answers ``=`` and IN."""
 
     def __init__(self, t: DataType, payload: bytes | memoryview, *, path: str | None = None) -> None:

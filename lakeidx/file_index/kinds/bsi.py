@@ -59,16 +59,16 @@ class BsiIndexer:
     def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
         """Make a writer for one file."""
         self.check(t, options)
-        return BsiWriter(t)
+        return _BsiWriter(t)
 
     def create_reader(
         self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
         """Make a reader; the whole payload is decoded."""
-        return BsiReader(t, payload, rows=rows, path=path)
+        return _BsiReader(t, payload, rows=rows, path=path)
 
 
-class BsiWriter:
+class _BsiWriter:
     """Gathers the column, then writes it at once."""
 
     def __init__(self, t: DataType) -> None:
@@ -80,10 +80,10 @@ class BsiWriter:
 
     def finish(self) -> bytes | None:
         """Return the payload; None when a value is the least 64-bit integer."""
-        return encode_bsi(self._keys.numbers())
+        return _encode_bsi(self._keys.numbers())
 
 
-def encode_bsi(numbers: Numbers) -> bytes | None:
+def _encode_bsi(numbers: Numbers) -> bytes | None:
     """Encode a bit-sliced index; None when a value is the least 64-bit integer."""
     values, valid = numbers.values, numbers.valid
     known = np.ones(len(values), bool) if valid is None else valid
@@ -150,7 +150,7 @@ class Slices:
 _NOTHING = Slices(-1, BitMap(), ())
 
 
-class BsiReader:
+class _BsiReader:
     """Answers comparisons, IN, NOT IN, IS NULL and IS NOT NULL with rows; nulls pass IS NULL only."""
 
     def __init__(

@@ -63,7 +63,7 @@ class RangeBitmapIndexer:
     def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
         """Make a writer for one file."""
         self.check(t, options)
-        return RangeBitmapWriter(t, _chunk_size(t, options))
+        return _RangeBitmapWriter(t, _chunk_size(t, options))
 
     def create_reader(
         self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
@@ -83,7 +83,7 @@ def _chunk_size(t: DataType, options: Mapping[str, str]) -> int:
     return size
 
 
-class RangeBitmapWriter:
+class _RangeBitmapWriter:
     """Gathers the column, then writes it at once."""
 
     def __init__(self, t: DataType, chunk_size: int) -> None:
@@ -96,10 +96,10 @@ class RangeBitmapWriter:
 
     def finish(self) -> bytes | None:
         """Return the payload; None when it would take 2 GiB."""
-        return encode_range_bitmap(self._keys.distinct(), self._type, chunk_size=self._chunk_size)
+        return _encode_range_bitmap(self._keys.distinct(), self._type, chunk_size=self._chunk_size)
 
 
-def encode_range_bitmap(distinct: DistinctKeys, t: DataType, *, chunk_size: int = 16384) -> bytes | None:
+def _encode_range_bitmap(distinct: DistinctKeys, t: DataType, *, chunk_size: int = 16384) -> bytes | None:
     """Encode a range-bitmap index; None when it would take 2 GiB and more."""
     keys = encode_keys(distinct.keys, t)
     count = len(keys)

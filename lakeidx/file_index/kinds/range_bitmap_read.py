@@ -49,9 +49,9 @@ class RangeBitmapReader:
         if cursor.pos != 4 + length or self._least > self._greatest:
             raise cursor.error("the head of a range bitmap contradicts itself", at=0)
         base = cursor.pos
-        self._dictionary = ChunkedDictionary(cursor.view(size), t, self.values, path=path, base=base)
+        self._dictionary = _ChunkedDictionary(cursor.view(size), t, self.values, path=path, base=base)
         base = cursor.pos
-        self._slices = RankSlices(cursor.view(cursor.remaining), self.values, self.rows, path=path, base=base)
+        self._slices = _RankSlices(cursor.view(cursor.remaining), self.values, self.rows, path=path, base=base)
 
     def select(self, leaf: Leaf) -> FileIndexResult:
         """Return the rows, or REMAIN for other tests."""
@@ -105,7 +105,7 @@ class _Chunk:
     size: int
 
 
-class ChunkedDictionary:
+class _ChunkedDictionary:
     """Sorted keys in chunks; finds the rank of a key by two binary searches."""
 
     def __init__(self, data: memoryview, t: DataType, count: int, *, path: str | None, base: int) -> None:
@@ -189,7 +189,7 @@ class ChunkedDictionary:
         return rank if low < len(keys) and keys[low] == key else -1 - rank
 
 
-class RankSlices:
+class _RankSlices:
     """Bit slices of the rows' ranks, decoded one by one when needed."""
 
     def __init__(self, data: memoryview, count: int, rows: int, *, path: str | None, base: int) -> None:

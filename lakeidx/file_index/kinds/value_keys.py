@@ -103,13 +103,13 @@ def key_of(value: Any, t: DataType) -> Key:
     if t.root is Root.DECIMAL:
         return int(value.scaleb(t.scale))
     if t.root in _FLOATS:
-        return float_key(value, t)
+        return _float_key(value, t)
     if t.root in TIMESTAMP_ROOTS:
         return int(value[0]) if t.precision <= 3 else int(value[0] * 1000 + value[1] // 1000)
     return value if isinstance(value, bytes) else int(value)
 
 
-def float_key(value: float, t: DataType) -> int:
+def _float_key(value: float, t: DataType) -> int:
     """Return the number of a FLOAT or DOUBLE."""
     value = math.nan if math.isnan(value) else value
     code, flip = (">f", ">i"), 0x7FFFFFFF

@@ -24,10 +24,10 @@ from lakeidx.codec.hudi.bloom import SIMPLE, BloomFilter, check_type_code, decod
 from lakeidx.errors import CorruptFileError
 
 BLOOM_FILTER = b"org.apache.hudi.bloomfilter"
-OLD_BLOOM_FILTER = b"com.uber.hoodie.bloomfilter"
+_OLD_BLOOM_FILTER = b"com.uber.hoodie.bloomfilter"
 FILTER_TYPE_CODE = b"hoodie_bloom_filter_type_code"
 MIN_RECORD_KEY = b"hoodie_min_record_key"
-MAX_RECORD_KEY = b"hoodie_max_record_key"
+_MAX_RECORD_KEY = b"hoodie_max_record_key"
 #: Column of a Hudi base file that holds the record key.
 RECORD_KEY_COLUMN = "_hoodie_record_key"
 
@@ -62,7 +62,7 @@ def parse_footer(metadata: Mapping[bytes, bytes] | None, path: str | None = None
     errors   CorruptFileError when only one end of the range is there or it is not UTF-8; the filter is not looked into
     """
     found = metadata or {}
-    low, high = found.get(MIN_RECORD_KEY), found.get(MAX_RECORD_KEY)
+    low, high = found.get(MIN_RECORD_KEY), found.get(_MAX_RECORD_KEY)
     if (low is None) != (high is None):
         raise CorruptFileError("the footer has one end of the record key range without the other", path=path)
     type_code = found.get(FILTER_TYPE_CODE, SIMPLE.encode())
@@ -73,7 +73,7 @@ def parse_footer(metadata: Mapping[bytes, bytes] | None, path: str | None = None
                 end.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CorruptFileError(f"the key index of the footer is not UTF-8: {error}", path=path) from error
-    text = found.get(BLOOM_FILTER, found.get(OLD_BLOOM_FILTER))
+    text = found.get(BLOOM_FILTER, found.get(_OLD_BLOOM_FILTER))
     return KeyFooter(filter_text=text, type_code=code, min_key=low, max_key=high)
 
 
@@ -87,5 +87,5 @@ def format_footer(
         if "DYNAMIC" in bloom.type_code:
             out[FILTER_TYPE_CODE] = bloom.type_code.encode("ascii")
     if min_key is not None and max_key is not None:
-        out[MIN_RECORD_KEY], out[MAX_RECORD_KEY] = min_key, max_key
+        out[MIN_RECORD_KEY], out[_MAX_RECORD_KEY] = min_key, max_key
     return out

@@ -49,7 +49,7 @@ from lakeidx.errors import CorruptFileError
 MAGIC = 1481571681
 FOOTER_SIZE = 36
 TRAILER_SIZE = 5
-BODY_TAIL_SIZE = 5
+_BODY_TAIL_SIZE = 5
 ALIGNED, UNALIGNED = 0, 1
 _FOOTER = struct.Struct("<qiqqii")
 _TRAILER = struct.Struct("<BI")
@@ -101,7 +101,7 @@ def decode_footer(data: bytes, file_size: int, *, path: str | None = None) -> Fo
     bloom_offset, bloom_size, entries, index_offset, index_size, magic = _FOOTER.unpack(data)
     if magic != MAGIC:
         raise CorruptFileError(f"expected magic number {MAGIC}, found {magic}", path=path, offset=base + 32)
-    if index_size < BODY_TAIL_SIZE or index_offset < 0 or index_offset + index_size + TRAILER_SIZE != base:
+    if index_size < _BODY_TAIL_SIZE or index_offset < 0 or index_offset + index_size + TRAILER_SIZE != base:
         raise CorruptFileError(
             f"index block at {index_offset} of {index_size} bytes does not end at the footer",
             path=path,
@@ -138,7 +138,7 @@ def read_block(file: memoryview, handle: BlockHandle, *, path: str | None = None
     errors   CorruptFileError when the block leaves the file, its checksum is wrong or it does not decompress
     """
     end = handle.offset + handle.size
-    if handle.offset < 0 or handle.size < BODY_TAIL_SIZE or end + TRAILER_SIZE > len(file):
+    if handle.offset < 0 or handle.size < _BODY_TAIL_SIZE or end + TRAILER_SIZE > len(file):
         raise CorruptFileError(
             f"block of {handle.size} bytes does not lie inside the file of {len(file)}",
             path=path,
@@ -196,14 +196,14 @@ def encode_body(entries: Sequence[tuple[bytes, bytes]]) -> bytes:
     return bytes(out)
 
 
-def entry_starts(body: bytes | memoryview, *, path: str | None = None, base: int = 0) -> tuple[list[int], int]:
+def _entry_starts(body: bytes | memoryview, *, path: str | None = None, base: int = 0) -> tuple[list[int], int]:
     """Start of each entry of a body, and where the last one ends.
 
     errors   CorruptFileError when the tail of the body cannot be right
     """
-    tail = len(body) - BODY_TAIL_SIZE
+    tail = len(body) - _BODY_TAIL_SIZE
     if tail < 0:
-        raise CorruptFileError(f"expected a block of at least {BODY_TAIL_SIZE} bytes", path=path, offset=base)
+        raise CorruptFileError(f"expected a block of at least {_BODY_TAIL_SIZE} bytes", path=path, offset=base)
     count = _I32.unpack_from(body, tail)[0]
     if body[-1] == ALIGNED:
         if count <= 0 or tail % count:
@@ -223,7 +223,7 @@ def decode_body(body: bytes | memoryview, *, path: str | None = None, base: int 
     base     position of the body in the file, for errors (exact when it is not compressed)
     errors   CorruptFileError when the entries do not fill the body exactly, in the order of their positions
     """
-    starts, end = entry_starts(body, path=path, base=base)
+    starts, end = _entry_starts(body, path=path, base=base)
     cursor = Cursor(memoryview(body)[:end], path, base=base)
     out = []
     for start in starts:
@@ -253,7 +253,7 @@ def describe_sst(file: memoryview, *, path: str | None = None) -> dict[str, Any]
                 "compression": BlockCodec(file[handle.offset + handle.size]).option_name,
                 "body_size": len(body),
                 "aligned": body[-1] == ALIGNED,
-                "entries": len(entry_starts(body, path=path, base=handle.offset)[0]),
+                "entries": len(_entry_starts(body, path=path, base=handle.offset)[0]),
                 "last_key": key.hex(),
             }
         )

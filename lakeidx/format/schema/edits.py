@@ -81,8 +81,8 @@ class SchemaEdits:
     def _column_changes(self) -> Iterator[SchemaChange]:
         yield from (drop_column(name) for name in self.drop)
         yield from (rename_column(name, new) for name, new in (self.rename or {}).items())
-        yield from (add_column(name, read_type(t, name)) for name, t in (self.add or {}).items())
-        yield from (change_type(name, read_type(t, name)) for name, t in (self.types or {}).items())
+        yield from (add_column(name, _read_type(t, name)) for name, t in (self.add or {}).items())
+        yield from (change_type(name, _read_type(t, name)) for name, t in (self.types or {}).items())
         yield from (change_nullability(name, flag) for name, flag in (self.nullable or {}).items())
         yield from (change_description(name, text) for name, text in (self.comments or {}).items())
         yield from (change_default(name, text) for name, text in (self.defaults or {}).items())
@@ -91,7 +91,7 @@ class SchemaEdits:
             yield set_comment(self.comment or None)
 
 
-def read_type(spec: TypeSpec, name: str) -> DataType:
+def _read_type(spec: TypeSpec, name: str) -> DataType:
     """Parse a column's type from its text, from JSON text, or from the object of schema JSON."""
     if isinstance(spec, DataType):
         return spec
@@ -144,12 +144,12 @@ def schema_differences(before: TableSchema, after: TableSchema) -> tuple[Differe
     """Describe what changed from one version of a table's schema to another, columns first; they are matched by their ids."""
     return (
         *_column_differences(before.fields, after.fields, ""),
-        *option_differences(before.options, after.options),
+        *_option_differences(before.options, after.options),
         *_text_difference("table", "", "comment", before.comment, after.comment),
     )
 
 
-def option_differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
+def _option_differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
     """Return the options that were set, changed or reset, by name."""
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):

@@ -20,7 +20,7 @@ from lakeidx.options.table_options import TableOptions
 
 log = logging.getLogger(__name__)
 
-FOLLOWED_INDEX_TYPES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
+_FOLLOWED_INDEX_TYPES = frozenset({HASH_INDEX, DELETION_VECTORS_INDEX})
 
 _warned: set[tuple[str, TableOptions]] = set()
 
@@ -82,7 +82,7 @@ def check_index_types(index: Iterable[IndexEntry], path: str | None = None) -> N
     errors   UnsupportedError naming the type and a file of it
     """
     for entry in index:
-        if entry.index_type not in FOLLOWED_INDEX_TYPES:
+        if entry.index_type not in _FOLLOWED_INDEX_TYPES:
             raise UnsupportedError(
                 f"compaction is refused: index file {entry.file_name} is of type {entry.index_type}, which lakeidx does not "
                 "rebuild: it would refer to files that no longer exist; compact this table with Java Paimon",

@@ -23,7 +23,7 @@ _FILE_INDEX, _FIELDS = "file-index.", "fields."
 _NOT_A_COLUMN = "fields.default-aggregate-function"
 
 
-def option_naming(options: Mapping[str, str], name: str) -> str | None:
+def _option_naming(options: Mapping[str, str], name: str) -> str | None:
     """Find the first option that names a column, None when none does."""
     for key, value in options.items():
         if key in _COLUMN_LISTS and name in _names_in(value):
@@ -40,7 +40,7 @@ def refuse_in_options(schema: TableSchema, name: str, verb: str) -> None:
 
     verb   what was to be done with the column, for the message: ``dropped``
     """
-    key = option_naming(schema.options, name)
+    key = _option_naming(schema.options, name)
     if key is not None:
         raise InvalidInputError(
             f"column {name!r} cannot be {verb}: option '{key}' names it; set or reset that option in the same change"

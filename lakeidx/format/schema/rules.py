@@ -17,11 +17,11 @@ from lakeidx.options.table_options import STATS_MODES, TableOptions
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Root, parse_type
 
 #: Paimon's, then lakeidx's own: row kinds come in as ``_kind``, lookups answer with ``_FOUND``.
-RESERVED_NAMES = frozenset(
+_RESERVED_NAMES = frozenset(
     {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID", "_KEY_ROW_ID", "_kind", "_FOUND"}
 )
-FILE_FORMATS = frozenset({"parquet", "orc", "avro", "csv", "json", "text"})
-AGGREGATORS = (
+_FILE_FORMATS = frozenset({"parquet", "orc", "avro", "csv", "json", "text"})
+_AGGREGATORS = (
     "sum", "product", "max", "min", "first_value", "first_non_null_value", "first_not_null_value", "last_value",
     "last_non_null_value", "listagg", "bool_and", "bool_or", "collect", "merge_map", "merge_map_with_keytime",
     "nested_update", "nested_partial_update", "rbm32", "rbm64", "hll_sketch", "theta_sketch", "primary-key",
@@ -114,7 +114,7 @@ def _check_names(schema: TableSchema) -> None:
     if schema.table_options.type != "table":
         raise InvalidInputError(f"option 'type': lakeidx makes tables of type table, not {schema.table_options.type!r}")
     for name in schema.field_names:
-        if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
+        if name in _RESERVED_NAMES or name.startswith(KEY_PREFIX):
             raise InvalidInputError(f"column name {name!r} is reserved (names starting with {KEY_PREFIX} are, too)")
 
 
@@ -189,7 +189,7 @@ def _check_formats(options: TableOptions) -> None:
     named = {"file.format": options.file_format, "changelog-file.format": options.changelog_file_format}
     named |= {f"file.format.per.level ({level})": f for level, f in options.file_format_per_level.items()}
     for key, text in named.items():
-        if text is not None and text.lower() not in FILE_FORMATS:
+        if text is not None and text.lower() not in _FILE_FORMATS:
             raise InvalidInputError(f"option '{key}': unknown format {text!r}")
     if options.manifest_format.lower() != "avro":
         raise InvalidInputError(f"option 'manifest.format' must be avro, not {options.manifest_format!r}")
@@ -295,9 +295,9 @@ def _check_field_options(schema: TableSchema) -> None:
         for column in (c.strip() for c in spoken_of):
             if column not in schema.fields_by_name:
                 raise InvalidInputError(f"option '{key}': column {column!r} does not exist")
-        if name == "aggregate-function" and engine in ("aggregation", "partial-update") and value not in AGGREGATORS:
+        if name == "aggregate-function" and engine in ("aggregation", "partial-update") and value not in _AGGREGATORS:
             raise InvalidInputError(
-                f"option '{key}': unknown aggregate function {value!r}; known are {', '.join(AGGREGATORS)}"
+                f"option '{key}': unknown aggregate function {value!r}; known are {', '.join(_AGGREGATORS)}"
             )
 
 

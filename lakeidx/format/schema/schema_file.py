@@ -63,7 +63,7 @@ _KNOWN = frozenset(
     {"version", "id", "fields", "highestFieldId", "partitionKeys", "primaryKeys", "options", "comment", "timeMillis"}
 )
 # Fields that readers add themselves carry ids from here on; they do not count for highestFieldId.
-SYSTEM_FIELD_ID_START = 1073741823
+_SYSTEM_FIELD_ID_START = 1073741823
 _UNKNOWN_TO_US = ("VECTOR", "BLOB", "GEOMETRY", "GEOGRAPHY")
 _TYPE_ERRORS = (InvalidInputError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
@@ -71,7 +71,7 @@ _TYPE_ERRORS = (InvalidInputError, KeyError, TypeError, ValueError, AttributeErr
 def highest_field_id(fields: tuple[Field, ...]) -> int:
     """Return the greatest id over columns and nested fields; -1 without any."""
     ids = [i for f in fields for i in (f.id, *walk_field_ids(f.type))]
-    return max((i for i in ids if i < SYSTEM_FIELD_ID_START), default=-1)
+    return max((i for i in ids if i < _SYSTEM_FIELD_ID_START), default=-1)
 
 
 def schema_to_json(schema: TableSchema) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def advise(
 TARGET_ROWS = "dynamic-bucket.target-row-num"
 NUM_BUCKETS = "hoodie.bucket.index.num.buckets"
 NUM_ENTRIES = "hoodie.index.bloom.num_entries"
-MAX_ENTRIES = "hoodie.bloom.index.filter.dynamic.max.entries"
+_MAX_ENTRIES = "hoodie.bloom.index.filter.dynamic.max.entries"
 FPP = "hoodie.index.bloom.fpp"
 
 
@@ -217,7 +217,7 @@ def sizing(measures: Measures) -> dict[str, str]:
         TARGET_ROWS: str(_round(target)),
         NUM_BUCKETS: str(buckets),
         NUM_ENTRIES: str(_round(entries)),
-        MAX_ENTRIES: str(_round(entries)),
+        _MAX_ENTRIES: str(_round(entries)),
         FPP: f"{10.0 ** math.floor(math.log10(fpp)):.10f}".rstrip("0"),
     }
 
@@ -252,7 +252,7 @@ def _candidates(measures: Measures, needs: Needs) -> dict[str, str]:
 
 
 def _belongs(key: str, kind: str) -> bool:
-    if key in (NUM_ENTRIES, MAX_ENTRIES, FPP):
+    if key in (NUM_ENTRIES, _MAX_ENTRIES, FPP):
         return "bloom" in kind
     if key == NUM_BUCKETS:
         return kind == "bucket"

@@ -81,12 +81,12 @@ class FilterCache:
         if snapshot_id is None:
             return
         folder = join(context.index_dir, _FOLDER)
-        context.store.put(join(folder, f"{_PREFIX}{snapshot_id:020d}{_SUFFIX}"), encode_cache(self.footers))
+        context.store.put(join(folder, f"{_PREFIX}{snapshot_id:020d}{_SUFFIX}"), _encode_cache(self.footers))
         for path in _caches(context.store, folder)[:-_KEPT]:
             context.store.delete(path)
 
 
-def encode_cache(footers: dict[str, KeyFooter]) -> bytes:
+def _encode_cache(footers: dict[str, KeyFooter]) -> bytes:
     """Encode a cache file."""
     rows = [
         {

@@ -86,12 +86,12 @@ def initial_metadata(partition: str, num_buckets: int) -> HashingMetadata:
     for i in range(1, num_buckets + 1):
         value = min(step * i, RING)
         raw = previous.to_bytes(8, "big") + value.to_bytes(8, "big") + partition.encode("utf-8")
-        nodes.append(Node(value, str(name_based_uuid(raw))))
+        nodes.append(Node(value, str(_name_based_uuid(raw))))
         previous = value
     return HashingMetadata(partition=partition, num_buckets=num_buckets, nodes=tuple(nodes))
 
 
-def name_based_uuid(raw: bytes) -> UUID:
+def _name_based_uuid(raw: bytes) -> UUID:
     """Return Java's ``UUID.nameUUIDFromBytes``: version 3 without a name space."""
     digest = bytearray(hashlib.md5(raw, usedforsecurity=False).digest())
     digest[6] = digest[6] & 0x0F | 0x30

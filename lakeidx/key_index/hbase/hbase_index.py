@@ -40,7 +40,7 @@ from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
 
 #: `commit_ts` of keys loaded from the table: older than every commit, always valid.
-LOADED = "00000000000000"
+_LOADED = "00000000000000"
 _CHUNK = 10_000
 
 
@@ -173,7 +173,7 @@ class HBaseKeyIndex(KeyIndexDefaults):
         rows = _distinct(batch, context)
         texts = [context.view.partition_text(p) for p in batch.partitions]
         put = [
-            (key, StoredLocation(LOADED, file_id(int(bucket[i])), texts[batch.partition[i]], 0))
+            (key, StoredLocation(_LOADED, file_id(int(bucket[i])), texts[batch.partition[i]], 0))
             for i, key in zip(rows.positions.tolist(), rows.keys, strict=True)
         ]
         table = self._open(context)
@@ -263,9 +263,9 @@ def _older_believed(
 
 
 def _committed(instants: Sequence[str], context: IndexContext) -> set[str]:
-    asked = [i for i in instants if i != LOADED]
+    asked = [i for i in instants if i != _LOADED]
     good = {i for i, yes in zip(asked, context.view.is_committed(asked), strict=True) if yes}
-    return good | {LOADED}
+    return good | {_LOADED}
 
 
 def _distinct(batch: KeyBatch, context: IndexContext) -> _Rows:

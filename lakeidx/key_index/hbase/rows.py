@@ -19,9 +19,9 @@ from lakeidx.codec.hudi.hashes import java_string_hash
 
 FAMILY = b"_s"
 COMMIT_TS = b"_s:commit_ts"
-FILE_NAME = b"_s:file_name"
-PARTITION_PATH = b"_s:partition_path"
-COLUMNS = (COMMIT_TS, FILE_NAME, PARTITION_PATH)
+_FILE_NAME = b"_s:file_name"
+_PARTITION_PATH = b"_s:partition_path"
+COLUMNS = (COMMIT_TS, _FILE_NAME, _PARTITION_PATH)
 
 
 def rebalanced_row_key(record_key: str, buckets: int) -> str:

@@ -34,7 +34,7 @@ from lakeidx.format.file_names import plain_name
 from lakeidx.key_index.hudi_table.java_properties import parse_properties
 from lakeidx.storage.base import FileInfo, ObjectStore, join
 
-META_DIR = ".hoodie"
+_META_DIR = ".hoodie"
 _NEWEST_TABLE_VERSION = 9
 _PARTITION_MARKER = ".hoodie_partition_metadata"
 _EXTERNAL = "_hudiext"
@@ -112,7 +112,7 @@ def open_hudi_table(store: ObjectStore, path: str) -> HudiTable:
     errors   NotFoundError when there is no Hudi table; UnsupportedError for a merge-on-read table, base files that
              are not Parquet, or a table version above 9
     """
-    file = join(path, META_DIR, "hoodie.properties")
+    file = join(path, _META_DIR, "hoodie.properties")
     try:
         data = store.get(file)
     except NotFoundError as error:
@@ -129,7 +129,7 @@ def open_hudi_table(store: ObjectStore, path: str) -> HudiTable:
         raise UnsupportedError(f"table version {version} is newer than {_NEWEST_TABLE_VERSION}", path=path)
     default_layout = "2" if version >= 8 else "1"
     layout = _number(properties.get("hoodie.timeline.layout.version", default_layout), file)
-    timeline = join(path, META_DIR)
+    timeline = join(path, _META_DIR)
     if layout >= 2:
         folder = properties.get("hoodie.timeline.path", "timeline")
         try:
@@ -207,7 +207,7 @@ def latest_base_files(store: ObjectStore, table: HudiTable) -> list[BaseFile]:
     last, start = max(completed), min(i.time for i in instants)
     replaced = _replaced_groups(store, table, completed.values())
     best: dict[tuple[str, str], list[BaseFile]] = {}
-    for file in list_base_files(store, table):
+    for file in _list_base_files(store, table):
         if file.instant > last or not (file.instant in completed or file.instant < start):
             continue
         group = (file.partition, file.file_id)
@@ -221,24 +221,24 @@ def latest_base_files(store: ObjectStore, table: HudiTable) -> list[BaseFile]:
     return [_of_one_attempt(store, table, completed, best[group]) for group in sorted(best)]
 
 
-def list_base_files(store: ObjectStore, table: HudiTable) -> list[BaseFile]:
+def _list_base_files(store: ObjectStore, table: HudiTable) -> list[BaseFile]:
     """List all base files in directories that are marked as partitions, whatever their instant."""
     root = table.path + "/"
     partitions: set[str] = set()
     files: list[tuple[str, FileInfo]] = []
     for info in store.walk(table.path):
         directory, _, name = info.path.removeprefix(root).rpartition("/")
-        if directory.split("/")[0] == META_DIR:
+        if directory.split("/")[0] == _META_DIR:
             continue
         if name in (_PARTITION_MARKER, _PARTITION_MARKER + ".parquet", _PARTITION_MARKER + ".orc"):
             partitions.add(directory)
         elif not name.startswith("."):
             files.append((directory, info))
-    found = (parse_base_file(directory, info) for directory, info in files if directory in partitions)
+    found = (_parse_base_file(directory, info) for directory, info in files if directory in partitions)
     return [f for f in found if f is not None]
 
 
-def parse_base_file(partition: str, info: FileInfo) -> BaseFile | None:
+def _parse_base_file(partition: str, info: FileInfo) -> BaseFile | None:
     """Parse a base file from its name, None for other files."""
     if info.name.endswith(_EXTERNAL):
         original, _, instant = info.name.removesuffix(_EXTERNAL).rpartition("_")

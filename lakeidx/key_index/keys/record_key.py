@@ -36,13 +36,13 @@ def record_keys(
     if not columns:
         raise InvalidInputError("a record key needs at least one column")
     if len(columns) == 1:
-        only = value_text(columns[0])
+        only = _value_text(columns[0])
         if only.null_count:
             raise InvalidInputError(f"{only.null_count} record keys are null")
         return RowBytes.from_arrow(only)
     parts: list[Any] = []
     for name, column in zip(names, columns, strict=True):
-        text = value_text(column)
+        text = _value_text(column)
         if _is_text(_type(column)):
             if escaped:
                 text = pc.replace_substring_regex(text, r"([\\,])", r"\\\1")
@@ -62,7 +62,7 @@ def _is_text(t: pa.DataType) -> bool:
     return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
 
 
-def value_text(column: pa.Array | pa.ChunkedArray) -> Any:
+def _value_text(column: pa.Array | pa.ChunkedArray) -> Any:
     """Format a column as text, nulls kept.
 
     returns  Arrow string column of the same length
@@ -70,7 +70,7 @@ def value_text(column: pa.Array | pa.ChunkedArray) -> Any:
     """
     t = _type(column)
     if pa.types.is_dictionary(t):
-        return value_text(column.cast(t.value_type))
+        return _value_text(column.cast(t.value_type))
     if pa.types.is_string(t) or pa.types.is_large_string(t):
         return column
     if pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t):

@@ -108,7 +108,7 @@ def _hash_int(value: Any, partition: Any) -> Any:
 
 
 @numba.njit
-def hash_span(data: Any, start: Any, end: Any, partition: Any) -> Any:
+def _hash_span(data: Any, start: Any, end: Any, partition: Any) -> Any:
     """Hash of ``data[start:end]`` and a partition number: uint64, for kernels."""
     h = np.uint64(end - start) ^ (np.uint64(np.uint32(partition)) * np.uint64(0x9E3779B97F4A7C15))
     at = start
@@ -189,7 +189,7 @@ def _build_rows(data: Any, offsets: Any, partition: Any, slots: Any, first: Any)
     distinct = 0
     for i in range(len(first)):
         start, length = offsets[i], offsets[i + 1] - offsets[i]
-        h = hash_span(data, start, start + length, partition[i])
+        h = _hash_span(data, start, start + length, partition[i])
         at = h & mask
         while True:
             entry = slots[at]
@@ -233,7 +233,7 @@ def _find_rows(
         # Hashes first, then all first slots of the block: loads that do not wait for each other overlap in memory.
         for j in range(count):
             p = asked_partition[base + j] if several else one
-            hashes[j] = hash_span(asked, asked_offsets[base + j], asked_offsets[base + j + 1], p)
+            hashes[j] = _hash_span(asked, asked_offsets[base + j], asked_offsets[base + j + 1], p)
         for j in range(count):
             entries[j] = slots[hashes[j] & mask]
         for j in range(count):
@@ -267,4 +267,4 @@ def _hash_ints(keys: Any, out: Any) -> None:
 @kernel
 def _hash_rows(data: Any, offsets: Any, out: Any) -> None:
     for i in range(len(out)):
-        out[i] = hash_span(data, offsets[i], offsets[i + 1], 0)
+        out[i] = _hash_span(data, offsets[i], offsets[i + 1], 0)

@@ -157,7 +157,7 @@ def merge_runs(runs: Sequence[Entries], *, expire_before: int, drop_gone: bool) 
     expire_before  epoch seconds; entries written before are dropped
     drop_gone      drop keys that were removed (there is no older run that they must hide)
     """
-    joined = join_entries(runs)
+    joined = _join_entries(runs)
     order = np.argsort(joined.hashes, kind="stable")
     keep = np.empty(len(joined), np.bool_)
     keys = joined.keys
@@ -168,7 +168,7 @@ def merge_runs(runs: Sequence[Entries], *, expire_before: int, drop_gone: bool) 
     return joined.take(order[keep[order]])
 
 
-def join_entries(parts: Sequence[Entries]) -> Entries:
+def _join_entries(parts: Sequence[Entries]) -> Entries:
     """Concatenate entries."""
     if len(parts) == 1:
         return parts[0]

@@ -51,7 +51,7 @@ _DAY_SECONDS = 86400
 
 
 @dataclass(frozen=True, slots=True)
-class StateAction:
+class _StateAction:
     """How a state came to the snapshot it answered for.
 
     kind     warm, caught up, restored or rebuilt
@@ -93,7 +93,7 @@ class StateKeyIndex(KeyIndexDefaults):
         self._home = StateHome(self._scope, in_memory=in_memory)
         self._clock = clock
         self._state: KeyState | None = None
-        self.last_action: StateAction | None = None
+        self.last_action: _StateAction | None = None
 
     # -- KeyIndex --------------------------------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class StateKeyIndex(KeyIndexDefaults):
 
     def _done(self, kind: str, reason: str, started: float, keys: int) -> KeyState:
         assert self._state is not None
-        self.last_action = StateAction(kind, reason, keys, time.monotonic() - started)
+        self.last_action = _StateAction(kind, reason, keys, time.monotonic() - started)
         if kind != "warm":
             _log.info("key state %s (%s): %d keys read", kind, reason, keys)
         return self._state

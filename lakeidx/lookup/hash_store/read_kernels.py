@@ -75,7 +75,7 @@ def span(descriptor: Any, place: Any, size: Any, scratch: Any) -> Any:
 
 
 @kernel
-def home_slot(descriptor: Any, key: Any, length: Any) -> Any:
+def _home_slot(descriptor: Any, key: Any, length: Any) -> Any:
     """Find the slot where the search for a key begins; -1 when no key has its length or the filter says no."""
     if length >= _slot(descriptor, LENGTHS):
         return np.int64(-1)
@@ -120,7 +120,7 @@ def probe(descriptor: Any, key: Any, length: Any, slot: Any, probes: Any, scratc
 
 
 @kernel
-def value_range(descriptor: Any, place: Any, length: Any, scratch: Any) -> Any:
+def _value_range(descriptor: Any, place: Any, length: Any, scratch: Any) -> Any:
     """Read the size before a value.
 
     returns  (outcome, place, size): FOUND with place and size of the value; NEEDS_PAGES or DAMAGED with the place given
@@ -143,13 +143,13 @@ def lookup_one(descriptor: Any, key: Any, scratch: Any) -> Any:
     returns  (outcome, place, size of the value)
     """
     address, length = bytes_address(key), np.int64(len(key))
-    slot = home_slot(descriptor, address, length)
+    slot = _home_slot(descriptor, address, length)
     if slot < 0:
         return ABSENT, np.int64(0), np.int64(0)
     outcome, place, _ = probe(descriptor, address, length, slot, np.int64(0), scratch)
     if outcome != FOUND:
         return outcome, place, np.int64(0)
-    return value_range(descriptor, place, length, scratch)
+    return _value_range(descriptor, place, length, scratch)
 
 
 @kernel
@@ -199,7 +199,7 @@ def lookup_batch(
             found[i] = places[j] >= 0
             if places[j] >= 0:
                 length = load_i64(offsets + 8 * i + 8) - load_i64(offsets + 8 * i)
-                outcome, place, size = value_range(descriptor, places[j], length, scratch)
+                outcome, place, size = _value_range(descriptor, places[j], length, scratch)
                 if outcome == DAMAGED:
                     return i, DAMAGED, place
                 if size > capacity - at:
@@ -217,10 +217,10 @@ def lookup_batch(
 
 @kernel
 def begin_many(descriptor: Any, keys: Any, offsets: Any, n: Any, slots: Any) -> None:
-    """Compute `home_slot` of each key into slots int64[n]."""
+    """Compute `_home_slot` of each key into slots int64[n]."""
     for i in range(n):
         start = load_i64(offsets + 8 * i)
-        slots[i] = home_slot(descriptor, keys + start, load_i64(offsets + 8 * i + 8) - start)
+        slots[i] = _home_slot(descriptor, keys + start, load_i64(offsets + 8 * i + 8) - start)
 
 
 @kernel
@@ -268,7 +268,7 @@ def advance(
                 continue
             state[i, PLACE] = place
         if state[i, SIZE] < 0:
-            outcome, place, size = value_range(descriptor, state[i, PLACE], length, scratch)
+            outcome, place, size = _value_range(descriptor, state[i, PLACE], length, scratch)
             outcomes[j] = outcome
             if outcome == DAMAGED:
                 return place

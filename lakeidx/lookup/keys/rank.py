@@ -80,7 +80,7 @@ def _rank_of_bytes(start: Any, size: Any) -> Any:
 
 
 @kernel
-def rank_of_row(key: Any, codes: Any, fields: Any, skip: Any) -> Any:
+def _rank_of_row(key: Any, codes: Any, fields: Any, skip: Any) -> Any:
     """Rank of a compacted row."""
     if load_u8(key + 1) & 1:
         return np.uint64(0)
@@ -104,4 +104,4 @@ def rank_of(key: Any, size: Any, codes: Any, fields: Any, skip: Any) -> Any:
     """Rank of a key that has the run's prefix."""
     if fields == 0:
         return _rank_of_bytes(key + skip, size - skip)
-    return rank_of_row(key, codes, fields, skip)
+    return _rank_of_row(key, codes, fields, skip)

@@ -59,7 +59,7 @@ def ranks_of(keys: Any, offsets: Any, n: Any, codes: Any, fields: Any, skip: Any
 
 
 @kernel
-def find_block(descriptor: Any, key: Any, size: Any) -> Any:
+def _find_block(descriptor: Any, key: Any, size: Any) -> Any:
     """Find the only block that can hold the key; ABSENT when the key is greater than all."""
     keys, offsets = _slot(descriptor, LAST_KEYS), _slot(descriptor, LAST_KEY_OFFSETS)
     codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
@@ -147,7 +147,7 @@ def lookup_one(descriptor: Any, key: Any) -> Any:
         hash_at(address, size), filter_address, _slot(descriptor, FILTER_BITS), _slot(descriptor, FILTER_PROBES)
     ):
         return np.int64(ABSENT), np.int64(0), np.int64(0)
-    block = find_block(descriptor, address, size)
+    block = _find_block(descriptor, address, size)
     if block < 0:
         return block, np.int64(0), np.int64(0)
     body = load_i64(_slot(descriptor, BODIES) + 8 * block)
@@ -185,7 +185,7 @@ def locate_many(descriptor: Any, keys: Any, offsets: Any, n: Any, blocks: Any, c
             i = first + passing[at]
             start = load_i64(offsets + 8 * i)
             size = load_i64(offsets + 8 * i + 8) - start
-            block = find_block(descriptor, keys + start, size)
+            block = _find_block(descriptor, keys + start, size)
             blocks[i] = block
             if block >= 0:
                 counts[block] += 1

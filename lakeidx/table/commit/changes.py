@@ -16,7 +16,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, en
 from lakeidx.table.commit.conflicts import VectorPlaces
 
 #: Commit identifier of batch writers.
-BATCH_IDENTIFIER = 9223372036854775807
+_BATCH_IDENTIFIER = 9223372036854775807
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class CommitRequest:
 
     commit_user: str
     changes: TableChanges
-    commit_identifier: int = BATCH_IDENTIFIER
+    commit_identifier: int = _BATCH_IDENTIFIER
     base_snapshot_id: int | None = None
     assigned_on: Mapping[bytes, Mapping[int, str]] | None = None
     alone_since: int | None = None

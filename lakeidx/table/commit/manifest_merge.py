@@ -37,13 +37,13 @@ class MinorStep:
     rewrite: bool
 
 
-def plan_full_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, threshold_bytes: int) -> bool:
+def _plan_full_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, threshold_bytes: int) -> bool:
     """Return True when the manifests that must change are together large enough to be worth a full rewrite."""
     must_change = [m for m in manifests if m.num_deleted_files > 0 or m.file_size < target_bytes]
     return len(must_change) > 1 and sum(m.file_size for m in must_change) >= threshold_bytes
 
 
-def plan_minor_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, min_count: int) -> list[MinorStep]:
+def _plan_minor_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, min_count: int) -> list[MinorStep]:
     """Group manifests in list order: a run that reaches the target size becomes one; a rest only if it is long enough."""
     steps: list[MinorStep] = []
     pending: list[ManifestFileMeta] = []
@@ -79,10 +79,10 @@ def merge_manifests(
 
     write   writes entries as one or more manifests (rolling at the target size)
     """
-    if plan_full_merge(manifests, target_bytes=target_bytes, threshold_bytes=threshold_bytes):
+    if _plan_full_merge(manifests, target_bytes=target_bytes, threshold_bytes=threshold_bytes):
         return _full_merge(manifests, target_bytes, read, write)
     out: list[ManifestFileMeta] = []
-    for step in plan_minor_merge(manifests, target_bytes=target_bytes, min_count=min_count):
+    for step in _plan_minor_merge(manifests, target_bytes=target_bytes, min_count=min_count):
         if not step.rewrite:
             out.extend(step.manifests)
             continue

@@ -25,7 +25,7 @@ class DeletedFile:
     size: int
 
 
-def path_of(file: FileToDelete, paths: TablePaths, schema: TableSchema) -> str:
+def _path_of(file: FileToDelete, paths: TablePaths, schema: TableSchema) -> str:
     """Return the path of a file."""
     if file.role in (Role.DATA, Role.CHANGELOG, Role.EXTRA, Role.INDEX):
         partition = decode_partition_dict(file.partition, schema)
@@ -49,7 +49,7 @@ def measure(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> l
 
     cost   one listing per directory (a request per file where a directory loses only one)
     """
-    located = [(f.role, path_of(f, metadata.paths, schema)) for f in plan.files]
+    located = [(f.role, _path_of(f, metadata.paths, schema)) for f in plan.files]
     sizes = _sizes(metadata.store, [path for _, path in located])
     return [DeletedFile(role, path, sizes[path]) for role, path in located if path in sizes]
 
@@ -95,7 +95,7 @@ def apply_plan(
         store.put(paths.changelog(snapshot.id), encode_snapshot(snapshot))
         store.put(paths.changelog_latest, encode_hint(snapshot.id))
     for phase in plan.phases:
-        store.delete_many([path_of(f, paths, schema) for f in phase])
+        store.delete_many([_path_of(f, paths, schema) for f in phase])
     if clean_directories:
         _clean_directories(plan, metadata, schema)
     if plan.changelog_earliest_hint is not None:

@@ -108,7 +108,7 @@ def expire_table(
         tagged={t.snapshot.id: t.snapshot for t in staying.values()},
         dry_run=dry_run,
     )
-    report = expire_snapshots(
+    report = _expire_snapshots(
         metadata,
         schema,
         retention=retention or retention_of(schema.table_options),
@@ -147,7 +147,7 @@ def _old_consumers(consumers: Mapping[str, tuple[int, int]], limit_ms: int | Non
     return [c for c, (_, modified) in consumers.items() if now_ms - modified > limit_ms]
 
 
-def expire_snapshots(
+def _expire_snapshots(
     metadata: TableMetadata,
     schema: TableSchema,
     *,

@@ -161,7 +161,7 @@ class ExpireInputs:
     tag_files: Mapping[int, AbstractSet[DataFileKey] | None] = field(default_factory=dict)
 
 
-def tag_before(tag_ids: Sequence[int], snapshot_id: int) -> int | None:
+def _tag_before(tag_ids: Sequence[int], snapshot_id: int) -> int | None:
     """Find the nearest tagged snapshot before a snapshot: the only tag that can use what the snapshot deletes.
 
     tag_ids   snapshot ids of all tags
@@ -171,7 +171,7 @@ def tag_before(tag_ids: Sequence[int], snapshot_id: int) -> int | None:
 
 def tags_before(tag_ids: Sequence[int], expired: ExpireRange) -> set[int]:
     """Return the tagged snapshots whose data files an expiry has to know."""
-    found = (tag_before(tag_ids, i) for i in range(expired.begin + 1, expired.end + 1))
+    found = (_tag_before(tag_ids, i) for i in range(expired.begin + 1, expired.end + 1))
     return {t for t in found if t is not None}
 
 
@@ -236,7 +236,7 @@ def _expired_data(
         if entries is None:
             notes.append(f"data files deleted by snapshot {snapshot_id}: its delta cannot be read")
             continue
-        tag = tag_before(tag_ids, snapshot_id)
+        tag = _tag_before(tag_ids, snapshot_id)
         used = inputs.tag_files.get(tag, None) if tag is not None else frozenset()
         if used is None:
             notes.append(f"data files deleted by snapshot {snapshot_id}: the tag of snapshot {tag} cannot be read")

@@ -79,7 +79,7 @@ class ChangeScan:
 
     def _records(self, scan: TableScan) -> Iterator[pa.Table]:
         for rows in scan.batches():
-            yield with_row_kind(rows)
+            yield _with_row_kind(rows)
 
     def _differences(self, plan: DiffPlan) -> Iterator[pa.Table]:
         for unit in plan.units:
@@ -120,7 +120,7 @@ def scan_changes(
     return ChangeScan(metadata, schema, names, plans)
 
 
-def with_row_kind(rows: pa.Table) -> pa.Table:
+def _with_row_kind(rows: pa.Table) -> pa.Table:
     """Replace the column of kind bytes by `ROW_KIND`."""
     kinds = rows.column(VALUE_KIND).cast(pa.int64())
     kind_names = pa.array(_KINDS)

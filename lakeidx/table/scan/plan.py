@@ -163,7 +163,7 @@ def skips_level_0(schema: TableSchema) -> bool:
     return options.merge_engine == "first-row"
 
 
-def needs_merge(files: Sequence[DataFileMeta], schema: TableSchema) -> bool:
+def _needs_merge(files: Sequence[DataFileMeta], schema: TableSchema) -> bool:
     """Return False when the files of a bucket may be read one by one: no deletes, no key in two files."""
     if not schema.primary_keys:
         return False
@@ -300,7 +300,7 @@ def _bucket_files(
     vectors: dict[tuple[bytes, int, str], StoredVector],
 ) -> BucketFiles:
     mine = {f.file_name: vectors[key] for f in files if (key := (partition, bucket, f.file_name)) in vectors}
-    merge = needs_merge(files, schema)
+    merge = _needs_merge(files, schema)
     if schema.primary_keys and merge:
         sections = sections_of(files, schema.key_types)
     else:

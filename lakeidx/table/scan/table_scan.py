@@ -25,7 +25,7 @@ from lakeidx.table.scan.section_read import VALUE_KIND, SectionReader
 from lakeidx.tasks.ordered_threads import available_cores, run_ordered
 
 #: Arrow bytes that workers may have ready beyond what is being taken.
-PREFETCH_BYTES = 256 << 20
+_PREFETCH_BYTES = 256 << 20
 
 #: What is read at a time: one section of one bucket. No two hold the same key.
 ScanUnit: TypeAlias = tuple[BucketFiles, Section]
@@ -78,7 +78,7 @@ class TableScan:
         """Read rows in tables of bounded size; the order is the same every time, and key order within a section.
 
         threads   sections read at a time; default: the processors there are, one when the scan has a limit
-        memory    `PREFETCH_BYTES` beside what each thread works on
+        memory    `_PREFETCH_BYTES` beside what each thread works on
         """
         if threads is None:
             threads = available_cores() if self.limit is None else 1
@@ -88,7 +88,7 @@ class TableScan:
             lambda unit: self.read_section(*unit),
             lambda rows: int(rows.nbytes),
             threads=threads,
-            budget_bytes=PREFETCH_BYTES,
+            budget_bytes=_PREFETCH_BYTES,
         )
         left = self.limit
         for rows in found:

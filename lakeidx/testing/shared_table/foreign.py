@@ -129,7 +129,7 @@ def fast_forward(root: Path, name: str) -> None:
             shutil.copy(file, root / folder / file.name)
 
 
-def change_schema(root: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def _change_schema(root: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Put a new schema version; `change` edits its JSON."""
     ids = sorted(int(p.name.removeprefix("schema-")) for p in (root / "schema").glob("schema-*"))
     schema = json.loads((root / "schema" / f"schema-{ids[-1]}").read_text(encoding="utf-8"))
@@ -146,12 +146,12 @@ def add_column(root: Path, name: str) -> None:
         schema["highestFieldId"] += 1
         schema["fields"].append({"id": schema["highestFieldId"], "name": name, "type": "INT"})
 
-    change_schema(root, change)
+    _change_schema(root, change)
 
 
 def set_bucket(root: Path, bucket: int) -> None:
     """Another bucket number for what is written from now on."""
-    change_schema(root, lambda schema: schema["options"].update(bucket=str(bucket)))
+    _change_schema(root, lambda schema: schema["options"].update(bucket=str(bucket)))
 
 
 def remove_orphans(table: TableHandle) -> None:

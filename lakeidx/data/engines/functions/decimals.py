@@ -17,7 +17,7 @@ from lakeidx.data.engines.functions.fixed_width import array_of_decimals, decima
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.runs import RETRACT, SET, SET_RETRACT, SKIP, Int8s, Runs, valid_rows
 
-LONG_DIGITS = 18
+_LONG_DIGITS = 18
 
 
 def sum_decimals(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
@@ -33,7 +33,7 @@ def sum_decimals(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -
     out_valid = np.zeros(runs.count, np.bool_)
     where = (frozen(valid), frozen(runs.starts), runs.rows, frozen(ops))
     bound = 10**spec.type.precision
-    if spec.type.precision <= LONG_DIGITS:
+    if spec.type.precision <= _LONG_DIGITS:
         out_long = out_low.view(np.int64)
         _sum_longs(frozen(low.view(np.int64)), *where, np.int64(bound), out_long, out_valid)
         out_high = np.where(out_long < 0, -1, 0)

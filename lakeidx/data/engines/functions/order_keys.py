@@ -36,7 +36,7 @@ def order_keys(column: pa.Array, t: DataType) -> Int64s | None:
         high, low = decimal_words(column)
         small = low.view(np.int64)
         # Wide types mostly hold values that fit 64 bits; nulls may hold anything, which only costs the sort.
-        return small if t.precision <= 18 or bool(np.all(high == small >> 63)) else rank_of_tuples([high, low])
+        return small if t.precision <= 18 or bool(np.all(high == small >> 63)) else _rank_of_tuples([high, low])
     if t.root in STRING_ROOTS or t.root in BYTES_ROOTS:
         return _text_keys(column)
     return None
@@ -54,7 +54,7 @@ def combined_keys(columns: Sequence[tuple[Int64s, Bools | None]]) -> Int64s:
         low, high = (int(present.min()), int(present.max())) if len(present) else (0, 0)
         total *= high - low + 2
         if total > np.iinfo(np.int64).max:
-            return rank_of_tuples([part for k, v in columns for part in _null_and_key(k, v)])
+            return _rank_of_tuples([part for k, v in columns for part in _null_and_key(k, v)])
         # 0 is for null.
         moved = keys - np.int64(low) + 1
         shifted.append((moved if valid is None else np.where(valid, moved, 0), high - low + 2))
@@ -68,7 +68,7 @@ def _null_and_key(keys: Int64s, valid: Bools | None) -> list[npt.NDArray[Any]]:
     return [keys] if valid is None else [valid, np.where(valid, keys, 0)]
 
 
-def rank_of_tuples(columns: Sequence[npt.NDArray[Any]]) -> Int64s:
+def _rank_of_tuples(columns: Sequence[npt.NDArray[Any]]) -> Int64s:
     """Compute dense ranks of rows by several columns, the first one first; equal rows have equal ranks."""
     order = np.lexsort(tuple(reversed(columns)))
     changes = np.zeros(len(order), np.int64)

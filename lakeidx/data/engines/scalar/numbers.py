@@ -34,7 +34,7 @@ class Sum(ScalarFunction):
         if value is None:
             return acc
         if acc is None and self.type.root is Root.DECIMAL:
-            return decimal_or_none(-unscaled(value, self.type), self.type)
+            return _decimal_or_none(-unscaled(value, self.type), self.type)
         return self._fit(acc, value, -1)
 
     def _fit(self, acc: Any, value: Any, sign: int) -> Any:
@@ -44,7 +44,7 @@ class Sum(ScalarFunction):
             # Up to 18 digits Java adds longs and does not look at the precision; only a long overflow does.
             if self.type.precision <= 18 and -(2**63) <= result < 2**63:
                 return decimal_of(result, self.type)
-            return decimal_or_none(result, self.type)
+            return _decimal_or_none(result, self.type)
         if root in _BITS:
             return wrap((0 if acc is None else acc) + sign * value, _BITS[root])
         with np.errstate(all="ignore"):
@@ -64,7 +64,7 @@ class Product(ScalarFunction):
         root = self.type.root
         if root is Root.DECIMAL:
             exact = unscaled(acc, self.type) * unscaled(value, self.type)
-            return decimal_or_none(round_half_up(exact, 10**self.type.scale), self.type)
+            return _decimal_or_none(_round_half_up(exact, 10**self.type.scale), self.type)
         if root in _BITS:
             return wrap(acc * value, _BITS[root])
         with np.errstate(all="ignore"):
@@ -86,13 +86,13 @@ class Product(ScalarFunction):
             quotient = abs(acc) // abs(value)
             return wrap(quotient if (acc < 0) == (value < 0) else -quotient, _BITS[root])
         numerator, divisor = unscaled(acc, self.type), unscaled(value, self.type)
-        if not terminates(numerator, divisor):
+        if not _terminates(numerator, divisor):
             raise InvalidInputError(
                 f"column {self.spec.column!r}: product cannot take {value} back from {acc}: the quotient never ends"
             )
         sign = -1 if (numerator < 0) != (divisor < 0) else 1
         exact = abs(numerator) * 10**self.type.scale
-        return decimal_or_none(sign * round_half_up(exact, abs(divisor)), self.type)
+        return _decimal_or_none(sign * _round_half_up(exact, abs(divisor)), self.type)
 
 
 def wrap(value: int, bits: int) -> int:
@@ -109,18 +109,18 @@ def unscaled(value: Decimal, t: DataType) -> int:
     return -int(number) if sign else int(number)
 
 
-def decimal_or_none(unscaled_value: int, t: DataType) -> Decimal | None:
+def _decimal_or_none(unscaled_value: int, t: DataType) -> Decimal | None:
     """Return the decimal, or null when it has more digits than the precision, as Java's Decimal.fromBigDecimal."""
     return None if abs(unscaled_value) >= 10**t.precision else decimal_of(unscaled_value, t)
 
 
-def round_half_up(numerator: int, divisor: int) -> int:
+def _round_half_up(numerator: int, divisor: int) -> int:
     """Round the quotient to the nearest integer, ties away from zero; `divisor` > 0."""
     quotient = (2 * abs(numerator) + divisor) // (2 * divisor)
     return -quotient if numerator < 0 else quotient
 
 
-def terminates(numerator: int, divisor: int) -> bool:
+def _terminates(numerator: int, divisor: int) -> bool:
     """Return True when the decimal expansion of the quotient ends."""
     rest = abs(divisor) // math.gcd(numerator, divisor)
     for prime in (2, 5):
