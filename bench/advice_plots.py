@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from lakeidx.key_index.advice.advise import Measures
+from lakeidx.key_index.advice.measures import Measures
 
 mpl.use("Agg")
 #: One color per type in every picture (safe for color-blind readers, by Okabe and Ito).

@@ -44,13 +44,14 @@ from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.key_index.advice.advise import Measures, Needs, advise, measure
+from lakeidx.key_index.advice.advise import advise, measure
+from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Costs, Machine, predict
 from lakeidx.key_index.bloom.footer import BloomFooterBuilder, footer_builder
 from lakeidx.key_index.locations import CommitInfo, KeyBatch
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.key_index.registry import make_key_index
+from lakeidx.key_index.registry import index_types, make_key_index
 from lakeidx.key_index.state.state_index import StateKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
@@ -367,13 +368,14 @@ def fit(outcomes: list[Outcome]) -> Costs:
     """Costs with the least squares of relative errors, none negative."""
     names = [f.name for f in dataclasses.fields(Costs) if not f.name.startswith("hbase")]
     zero = {f.name: 0.0 for f in dataclasses.fields(Costs)}
+    models = {t.name: t.work for t in index_types() if t.work is not None}
     rows, right = [], []
     for outcome in outcomes:
         for kind, seconds in outcome.seconds.items():
             parts = []
             for name in names:
                 costs = Costs(**{**zero, name: 1e-9})
-                parts.append(predict(kind, outcome.measures, ONE_CORE, fpp=FPP, costs=costs).seconds)
+                parts.append(predict(kind, models[kind], outcome.measures, ONE_CORE, fpp=FPP, costs=costs).seconds)
             rows.append(np.array(parts) / seconds)
             right.append(1.0)
     # The present costs pull a little, so that what the workloads do not tell apart stays where it was.

@@ -14,7 +14,8 @@ from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.api.verification import run_verification
 from lakeidx.batch.index_types import index_folder
 from lakeidx.errors import InvalidInputError
-from lakeidx.key_index.advice.advise import Advice, Needs
+from lakeidx.key_index.advice.advise import Advice
+from lakeidx.key_index.advice.measures import Needs
 from lakeidx.key_index.advice.model import Machine
 from lakeidx.maintenance.advise import SAMPLE, Workload, advise_table
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction

@@ -14,8 +14,10 @@ from lakeidx.cli.context import open_table, report_errors
 from lakeidx.cli.key_input import column_names, landing_types, read_key_rows
 from lakeidx.cli.output import ListFormat, print_json, print_list
 from lakeidx.errors import InvalidInputError
-from lakeidx.key_index.advice.advise import FPP, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS, Advice, Needs, sizing
+from lakeidx.key_index.advice.advise import Advice
+from lakeidx.key_index.advice.measures import Needs
 from lakeidx.key_index.advice.model import Machine, Prediction
+from lakeidx.key_index.advice.sizing import FPP, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS, sizing
 from lakeidx.landing.read import ENDINGS, is_landing_file
 from lakeidx.maintenance.advise import SourceRows, Workload, advise_files, key_columns
 from lakeidx.storage import open_store

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.key_index.advice import model, suitability
+from lakeidx.key_index.advice.measures import Needs
+from lakeidx.key_index.advice.model import WorkModel
+from lakeidx.key_index.advice.sizing import FPP, MAX_ENTRIES, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS
+from lakeidx.key_index.advice.suitability import in_own_partition
 from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.hash import HashKeyIndex
@@ -32,6 +38,11 @@ class IndexType:
     stays_in_process  one object for all batches of a process that work on the same table
     fills_buckets     a bucket takes new keys up to ``dynamic-bucket.target-row-num``; False when the key alone decides
     requires          option without which it cannot work, ``""`` for none
+    by_hash_index     finds known keys by the HASH index files, so that a table may go from one such type to another
+    placement         options that say where it finds the keys it has placed: they cannot change once there are some
+    work              what a batch costs with it, for `lakeidx advise`; None = it is not recommended
+    unsuited          why it is out of the question for what is needed, ``""`` when it is not
+    sized_by          options whose values `lakeidx advise` derives from the workload
     """
 
     name: str
@@ -42,6 +53,11 @@ class IndexType:
     stays_in_process: bool = False
     fills_buckets: bool = True
     requires: str = ""
+    by_hash_index: bool = False
+    placement: tuple[str, ...] = ()
+    work: WorkModel | None = None
+    unsuited: Callable[[Needs], str] = in_own_partition
+    sized_by: tuple[str, ...] = ()
 
 
 _TYPES: dict[str, IndexType] = {}
@@ -82,15 +98,33 @@ def _make_state(options: IndexOptions, *, in_memory: bool = False, share: Share 
     return StateKeyIndex(is_global=options.index_global_enabled, in_memory=in_memory, share=share)
 
 
-register(IndexType(name="hash", make=lambda options: HashKeyIndex(), fixed_buckets=True))
+_ROWS = (TARGET_ROWS,)
+_FILTERS = (TARGET_ROWS, NUM_ENTRIES, MAX_ENTRIES, FPP)
+_SCOPE = ("index.global.enabled", "index.partition.regex")
+
+register(
+    IndexType(
+        name="hash",
+        make=lambda options: HashKeyIndex(),
+        fixed_buckets=True,
+        by_hash_index=True,
+        work=model.hash_work,
+        sized_by=_ROWS,
+    )
+)
 register(
     IndexType(
         name="bucket",
-        make=lambda options: BucketKeyIndex(foreign=True),
+        make=lambda options: BucketKeyIndex(),
         limits="New keys are placed by hash, however full that bucket is; choose hoodie.bucket.index.num.buckets for the "
         "table's final size, as it only applies to new keys, or use the engine CONSISTENT_HASHING and resize.",
         fixed_buckets=True,
         fills_buckets=False,
+        by_hash_index=True,
+        placement=("hoodie.index.bucket.engine", "hoodie.bucket.index.hash.field"),
+        work=model.bucket_work,
+        unsuited=suitability.computed,
+        sized_by=(NUM_BUCKETS,),
     )
 )
 register(
@@ -98,6 +132,9 @@ register(
         name="bloom",
         make=lambda options: BloomKeyIndex(),
         limits="Slows down when filters are small for the files: each false positive reads a file's keys.",
+        by_hash_index=True,
+        work=model.bloom_work,
+        sized_by=_FILTERS,
     )
 )
 register(
@@ -106,6 +143,10 @@ register(
         make=lambda options: BloomKeyIndex(is_global=True, moves_keys=options.hoodie_bloom_index_update_partition_path),
         limits="As bloom; cost grows with the whole table. A batch that loses a commit race is planned again, whatever "
         "keys the winner had. Java's writers do not handle keys that change partition.",
+        placement=("hoodie.bloom.index.update.partition.path",),
+        work=partial(model.bloom_work, everywhere=True),
+        unsuited=suitability.in_all_partitions,
+        sized_by=_FILTERS,
     )
 )
 register(
@@ -113,6 +154,9 @@ register(
         name="simple",
         make=lambda options: SimpleKeyIndex(),
         limits="Reads all keys of the partitions a batch touches.",
+        by_hash_index=True,
+        work=model.simple_work,
+        sized_by=_ROWS,
     )
 )
 register(
@@ -123,6 +167,10 @@ register(
         ),
         limits="Reads all keys of the table for every batch. A batch that loses a commit race is planned again, whatever "
         "keys the winner had. Java's writers do not handle keys that change partition.",
+        placement=("hoodie.simple.index.update.partition.path",),
+        work=partial(model.simple_work, everywhere=True),
+        unsuited=suitability.in_all_partitions,
+        sized_by=_ROWS,
     )
 )
 register(
@@ -132,6 +180,10 @@ register(
         limits="Held in memory by each process, which rebuilds it; for tests, and tables whose keys fit in memory.",
         cross_partition=True,
         stays_in_process=True,
+        placement=_SCOPE,
+        work=model.in_memory_work,
+        unsuited=suitability.for_tests,
+        sized_by=_ROWS,
     )
 )
 register(
@@ -141,6 +193,15 @@ register(
         limits="Contains only keys that were written through it, or loaded into HBase once: when another writer moves a key to "
         "a new partition, its old row stays.",
         requires="hoodie.index.hbase.table",
+        placement=(
+            "index.hbase.rebalanced",
+            "hoodie.index.hbase.table",
+            "hoodie.index.hbase.bucket.number",
+            "hoodie.hbase.index.update.partition.path",
+        ),
+        work=model.hbase_work,
+        unsuited=suitability.on_a_server,
+        sized_by=_ROWS,
     )
 )
 register(
@@ -150,5 +211,9 @@ register(
         limits="Built from the whole table where no state or checkpoint is at hand. With index.state.ttl keys are forgotten, and "
         "may then be written a second time.",
         cross_partition=True,
+        placement=_SCOPE,
+        work=model.state_work,
+        unsuited=suitability.key_state,
+        sized_by=_ROWS,
     )
 )

@@ -18,6 +18,7 @@ from lakeidx.file_index import validate_file_index_options
 from lakeidx.format.schema.changes import evolve
 from lakeidx.format.schema.edits import Difference, SchemaEdits, schema_differences
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema
+from lakeidx.key_index.registry import find_type
 from lakeidx.landing.defaults import check_default
 from lakeidx.results import Result
 from lakeidx.storage.probe import ensure_safe
@@ -26,21 +27,6 @@ from lakeidx.table.handle import TableHandle
 log = logging.getLogger(__name__)
 
 _TRIES = 10
-#: Index types that find known keys by the HASH index files, so that a table may go from one of them to another.
-_INTERCHANGEABLE = frozenset({"hash", "bloom", "simple", "bucket"})
-#: Options that say where the index finds keys it has placed.
-_PLACEMENT = (
-    "index.global.enabled",
-    "index.partition.regex",
-    "index.hbase.rebalanced",
-    "hoodie.index.hbase.table",
-    "hoodie.index.hbase.bucket.number",
-    "hoodie.index.bucket.engine",
-    "hoodie.bucket.index.hash.field",
-    "hoodie.bloom.index.update.partition.path",
-    "hoodie.simple.index.update.partition.path",
-    "hoodie.hbase.index.update.partition.path",
-)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -151,7 +137,8 @@ def _check_staged(table: TableHandle, old: TableSchema, new: TableSchema) -> Non
 
 def _check_index_change(old: TableSchema, new: TableSchema) -> None:
     before, after = index_type(old), index_type(new)
-    if before != after and not {before, after} <= _INTERCHANGEABLE:
+    types = [find_type(index_options(schema)) for schema in (old, new)]
+    if before != after and not all(t.by_hash_index for t in types):
         raise InvalidInputError(
             f"option 'index.type' cannot change from {before} to {after} once the table has a snapshot: keys that are there "
             "would not be found and written a second time; write the rows into a new table"
@@ -159,7 +146,7 @@ def _check_index_change(old: TableSchema, new: TableSchema) -> None:
     if new.primary_keys and is_global(old) != is_global(new):
         raise InvalidInputError("whether a key lives in one partition cannot change once the table has a snapshot")
     was, now = index_options(old).raw, index_options(new).raw
-    for key in _PLACEMENT:
+    for key in dict.fromkeys(key for t in types for key in t.placement):
         if was.get(key) != now.get(key):
             raise InvalidInputError(
                 f"option '{key}' cannot change once the table has a snapshot: the index would no longer find existing keys"

@@ -44,6 +44,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.key_index.bloom.footer import footer_builder
+from lakeidx.key_index.bucket.bucket_index import has_rings
 from lakeidx.key_index.bucket.consistent_hashing import HashingMetadata, resize
 from lakeidx.key_index.bucket.rings import HashRings, Resize, plan_resizes
 from lakeidx.key_index.locations import CommitInfo
@@ -169,8 +170,7 @@ def run_ring_resize(
 
 def _check_has_rings(schema: TableSchema) -> None:
     """Raise InvalidInputError unless the table's buckets are those of rings."""
-    options = IndexOptions(schema.options)
-    if options.index_type != "bucket" or options.hoodie_index_bucket_engine != "CONSISTENT_HASHING":
+    if not has_rings(IndexOptions(schema.options)):
         raise InvalidInputError(
             "only tables with index.type = bucket and hoodie.index.bucket.engine = CONSISTENT_HASHING have rings to resize"
         )

@@ -9,8 +9,10 @@ files that are rewritten, is left out.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+
+from lakeidx.key_index.advice.measures import Measures
 
 # Bytes.
 _BATCH_KEY_MEMORY = 60
@@ -65,41 +67,6 @@ class Costs:
     hbase_put: float = 75e-6
 
 
-class Shape(Protocol):
-    """What of the measures the model reads; see `lakeidx.key_index.advice.advise.Measures`."""
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def files(self) -> int: ...
-    @property
-    def partitions(self) -> int: ...
-    @property
-    def batch_rows(self) -> int: ...
-    @property
-    def key_bytes(self) -> float: ...
-    @property
-    def text_keys(self) -> bool: ...
-    @property
-    def key_column_bytes(self) -> float: ...
-    @property
-    def spread(self) -> float: ...
-    @property
-    def touched_files(self) -> float: ...
-    @property
-    def touched_rows(self) -> float: ...
-    @property
-    def touched_partitions(self) -> float: ...
-    @property
-    def held_files(self) -> float: ...
-    @property
-    def update_share(self) -> float: ...
-    @property
-    def move_share(self) -> float: ...
-    @property
-    def largest_file_rows(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """Where tagging runs.
@@ -135,26 +102,8 @@ class Prediction:
     why_not: str = ""
 
 
-def predict(
-    kind: str, m: Shape, machine: Machine, *, fpp: float, why_not: str = "", costs: Costs | None = None
-) -> Prediction:
-    """Predict the cost of one type.
-
-    fpp     error rate the bloom filters are made for
-    costs   default: the fitted ones
-    """
-    work = _WORK[kind](m, fpp, costs or Costs())
-    requests = 2 * work.files + work.requests
-    # Requests of several threads wait side by side.
-    waiting = requests * machine.latency_ms / 1000 / max(1, machine.cores) + work.bytes / machine.bytes_per_s
-    seconds = (work.serial + work.parallel / max(1, machine.cores)) / machine.speed + waiting
-    return Prediction(
-        index_type=kind, files=work.files, bytes=work.bytes, memory=work.memory, seconds=seconds, why_not=why_not
-    )
-
-
 @dataclass(slots=True)
-class _Work:
+class Work:
     """CPU seconds on one core, what of them is done side by side, and what is read."""
 
     serial: float = 0.0
@@ -165,24 +114,55 @@ class _Work:
     requests: float = 0.0
 
 
-def _table(m: Shape, c: Costs) -> float:
+#: Work of a batch by its measures, the error rate of bloom filters, and the costs.
+WorkModel = Callable[[Measures, float, Costs], Work]
+
+
+def predict(
+    name: str,
+    work_of: WorkModel,
+    m: Measures,
+    machine: Machine,
+    *,
+    fpp: float,
+    why_not: str = "",
+    costs: Costs | None = None,
+) -> Prediction:
+    """Predict the cost of one type.
+
+    work_of  its model
+    fpp     error rate the bloom filters are made for
+    costs   default: the fitted ones
+    """
+    work = work_of(m, fpp, costs or Costs())
+    requests = 2 * work.files + work.requests
+    # Requests of several threads wait side by side.
+    waiting = requests * machine.latency_ms / 1000 / max(1, machine.cores) + work.bytes / machine.bytes_per_s
+    seconds = (work.serial + work.parallel / max(1, machine.cores)) / machine.speed + waiting
+    return Prediction(
+        index_type=name, files=work.files, bytes=work.bytes, memory=work.memory, seconds=seconds, why_not=why_not
+    )
+
+
+def _table(m: Measures, c: Costs) -> float:
     """Return the seconds to put the batch into its key table and take the answers out."""
     text = c.build_byte * m.key_bytes if m.text_keys else 0.0
     return c.call + m.batch_rows * (c.build_key + c.far * _depth(m) + text)
 
 
-def _depth(m: Shape) -> float:
+def _depth(m: Measures) -> float:
     """Return the doublings of the batch beyond the cache."""
     return max(0.0, math.log2(max(1, m.batch_rows) / _CACHED_KEYS))
 
 
-def _read_keys(rows: float, m: Shape, c: Costs) -> float:
+def _read_keys(rows: float, m: Measures, c: Costs) -> float:
     text = c.read_text if m.text_keys else 0.0
     return rows * (c.read_key + c.read_byte * m.key_column_bytes + text + c.far * _depth(m))
 
 
-def _hash(m: Shape, fpp: float, c: Costs) -> _Work:
-    return _Work(
+def hash_work(m: Measures, fpp: float, c: Costs) -> Work:
+    """Stream the HASH files of the touched partitions past a filter of the batch's hashes."""
+    return Work(
         # Hashes are numbers: the length of keys does not matter. The filter is smaller than the cache: no look into it is far.
         serial=c.call + m.batch_rows * c.hash_key,
         parallel=m.touched_rows * c.hash_value,
@@ -192,14 +172,16 @@ def _hash(m: Shape, fpp: float, c: Costs) -> _Work:
     )
 
 
-def _bucket(m: Shape, fpp: float, c: Costs) -> _Work:
-    return _Work(serial=c.call + m.batch_rows * c.bucket_key)
+def bucket_work(m: Measures, fpp: float, c: Costs) -> Work:
+    """Compute a bucket per key."""
+    return Work(serial=c.call + m.batch_rows * c.bucket_key)
 
 
-def _simple(m: Shape, fpp: float, c: Costs, *, everywhere: bool = False) -> _Work:
+def simple_work(m: Measures, fpp: float, c: Costs, *, everywhere: bool = False) -> Work:
+    """Read the keys of the touched partitions, or of all."""
     rows = m.rows if everywhere else m.touched_rows
     files = m.files if everywhere else m.files * m.touched_rows / max(1, m.rows)
-    return _Work(
+    return Work(
         serial=_table(m, c),
         parallel=_read_keys(rows, m, c) + files * c.open_file,
         files=files,
@@ -208,7 +190,8 @@ def _simple(m: Shape, fpp: float, c: Costs, *, everywhere: bool = False) -> _Wor
     )
 
 
-def _bloom(m: Shape, fpp: float, c: Costs, *, everywhere: bool = False) -> _Work:
+def bloom_work(m: Measures, fpp: float, c: Costs, *, everywhere: bool = False) -> Work:
+    """Ask the filters of files whose key range fits, and read the keys of those that answer."""
     share = m.spread
     own_files = m.files * m.touched_rows / max(1, m.rows)
     files_per_key = share * (m.files if everywhere else m.files / max(1, m.partitions))
@@ -221,7 +204,7 @@ def _bloom(m: Shape, fpp: float, c: Costs, *, everywhere: bool = False) -> _Work
     opened = min(probed, m.held_files + false_positives)
     rows = opened * m.rows / max(1, m.files)
     filter_bytes = probed * m.largest_file_rows * 1.25 * rounds / math.log(2) / 8 * 4 / 3
-    return _Work(
+    return Work(
         serial=_table(m, c),
         parallel=(
             pairs * c.pair
@@ -238,13 +221,14 @@ def _bloom(m: Shape, fpp: float, c: Costs, *, everywhere: bool = False) -> _Work
     )
 
 
-def _state(m: Shape, fpp: float, c: Costs) -> _Work:
+def state_work(m: Measures, fpp: float, c: Costs) -> Work:
+    """Look keys up in the pages of the state, and rewrite the pages that change."""
     entry = _STATE_ENTRY + m.key_bytes
     # A page has about 2,000 keys; a batch reads the pages its keys are on.
     pages = max(1.0, m.rows / 2048)
     changed = m.batch_rows * (1 - m.update_share + m.update_share * m.move_share)
     read, written = (_share_hit(pages, keys) * m.rows * entry for keys in (m.batch_rows, changed))
-    return _Work(
+    return Work(
         serial=c.call
         + m.batch_rows * c.state_key
         + read * (c.state_byte + c.state_miss * max(0.0, 1 - _STATE_CACHE / max(1.0, m.rows * entry)))
@@ -259,29 +243,18 @@ def _share_hit(pages: float, keys: float) -> float:
     return 1.0 if pages <= 1 else 1 - (1 - 1 / pages) ** keys
 
 
-def _in_memory(m: Shape, fpp: float, c: Costs) -> _Work:
-    work = _state(m, fpp, c)
+def in_memory_work(m: Measures, fpp: float, c: Costs) -> Work:
+    """Do the work of the state, all of it held in memory."""
+    work = state_work(m, fpp, c)
     work.memory += m.rows * (_STATE_ENTRY + m.key_bytes)
     return work
 
 
-def _hbase(m: Shape, fpp: float, c: Costs) -> _Work:
+def hbase_work(m: Measures, fpp: float, c: Costs) -> Work:
+    """Get every key and put those that are new, over Thrift."""
     new = m.batch_rows * (1 - m.update_share + m.update_share * m.move_share)
-    return _Work(
+    return Work(
         serial=m.batch_rows * c.hbase_key + new * (c.hbase_put + c.hbase_key),
         bytes=m.batch_rows * (m.key_bytes + 150),
         memory=m.batch_rows * 400,
     )
-
-
-_WORK = {
-    "hash": _hash,
-    "bucket": _bucket,
-    "simple": _simple,
-    "bloom": _bloom,
-    "global-simple": lambda m, fpp, c: _simple(m, fpp, c, everywhere=True),
-    "global-bloom": lambda m, fpp, c: _bloom(m, fpp, c, everywhere=True),
-    "state": _state,
-    "inmemory": _in_memory,
-    "hbase": _hbase,
-}

@@ -124,12 +124,6 @@ def test_simple_buckets(table: FakeTable) -> None:
     context = table.context(options)
     batch = table.batch(_rows(*keys))
     assert BucketKeyIndex().place_inserts(batch, context).tolist() == expected
-    assert BucketKeyIndex().tag(batch, context).bucket.tolist() == [-1] * 20
-    _write(table, "a", expected[0], keys[0])
-    found = BucketKeyIndex().tag(batch, context)
-    assert found.bucket.tolist() == [b if b == expected[0] else -1 for b in expected]
-    other = BucketKeyIndex().tag(table.batch(_rows(keys[0], partition="b")), context)
-    assert other.bucket.tolist() == [-1]
 
 
 def test_fields_that_decide_the_bucket(tmp_path: Path) -> None:
@@ -143,12 +137,6 @@ def test_fields_that_decide_the_bucket(tmp_path: Path) -> None:
     assert every.tolist() == [bucket_of(f"k0:{i},k1:{v}", ["k0", "k1"], 16) for _, (i, v) in rows]
     with pytest.raises(InvalidInputError, match="k9"):
         BucketKeyIndex().place_inserts(table.batch(rows), table.context({"hoodie.bucket.index.hash.field": "k9"}))
-
-
-def test_buckets_the_rule_never_gives(table: FakeTable) -> None:
-    _write(table, "a", 9, "x")
-    with pytest.raises(InvalidInputError, match="bucket 9"):
-        BucketKeyIndex().tag(table.batch(_rows("x")), table.context({"hoodie.bucket.index.num.buckets": "8"}))
 
 
 # -- bucket, ring ----------------------------------------------------------------------------------------------------

@@ -8,18 +8,10 @@ from pathlib import Path
 import pytest
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.key_index.advice.advise import (
-    FPP,
-    NUM_BUCKETS,
-    NUM_ENTRIES,
-    TARGET_ROWS,
-    Measures,
-    Needs,
-    advise,
-    measure,
-    sizing,
-)
+from lakeidx.key_index.advice.advise import advise, measure
+from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Machine
+from lakeidx.key_index.advice.sizing import FPP, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS, sizing
 from lakeidx.key_index.locations import KeyLocations
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
 from lakeidx.key_index.simple import SimpleKeyIndex
