@@ -19,8 +19,8 @@ from lakeidx.key_index.locations import CommitInfo, KeyLocations, LiveFile
 from lakeidx.key_index.state.checkpoint import decode_checkpoint
 from lakeidx.key_index.state.load import Share
 from lakeidx.key_index.state.state_index import StateKeyIndex
+from tests.unit.key_index.bloom.test_bloom_index import MAKERS, build, histories
 from tests.unit.key_index.fake_table import FakeTable, partition_bytes
-from tests.unit.key_index.test_file_taggers import MAKERS, build, histories
 
 
 def check(table: FakeTable, rows: list[Any], key_index: StateKeyIndex, options: dict[str, str]) -> KeyLocations:

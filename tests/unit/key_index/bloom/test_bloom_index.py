@@ -19,7 +19,7 @@ from lakeidx.key_index.port import KeyIndex
 from lakeidx.key_index.simple import SimpleKeyIndex
 from tests.unit.key_index.fake_table import FakeTable
 
-TAGGERS: dict[str, KeyIndex] = {
+KEY_INDEXES: dict[str, KeyIndex] = {
     "simple": SimpleKeyIndex(),
     "bloom": BloomKeyIndex(),
     "global-simple": SimpleKeyIndex(is_global=True),
@@ -124,7 +124,7 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("name", TAGGERS)
+@pytest.mark.parametrize("name", KEY_INDEXES)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=histories(),
@@ -134,7 +134,7 @@ MAKERS = {
 )
 def test_answers_equal_the_records(name: str, steps: Any, rows: Any, kind: str, variant: str) -> None:
     types, make_key = MAKERS[kind]
-    key_index = TAGGERS[name]
+    key_index = KEY_INDEXES[name]
     with tempfile.TemporaryDirectory() as folder:
         table = FakeTable(Path(folder) / "t", types)
         build(table, steps, make_key, moving=key_index.is_global)
@@ -150,17 +150,17 @@ def _keys(*keys: int) -> list[tuple[tuple[int], int]]:
     return [((k,), 0) for k in keys]
 
 
-@pytest.mark.parametrize("name", TAGGERS)
+@pytest.mark.parametrize("name", KEY_INDEXES)
 def test_an_empty_table_and_an_empty_batch(table: FakeTable, name: str) -> None:
-    check(table, [("a", (1,))], TAGGERS[name], {})
+    check(table, [("a", (1,))], KEY_INDEXES[name], {})
     table.write("a", 0, _keys(1))
-    check(table, [], TAGGERS[name], {})
+    check(table, [], KEY_INDEXES[name], {})
 
 
 @pytest.mark.parametrize("name", ["bloom", "global-bloom"])
 def test_files_of_other_writers_have_their_keys_read(table: FakeTable, name: str) -> None:
     table.write("a", 0, _keys(1, 2, 3))
-    found = check(table, [("a", (2,)), ("a", (9,))], TAGGERS[name], {"hoodie.bloom.index.prune.by.ranges": "false"})
+    found = check(table, [("a", (2,)), ("a", (9,))], KEY_INDEXES[name], {"hoodie.bloom.index.prune.by.ranges": "false"})
     assert (found.metrics.files_without_filter, found.metrics.files_read, found.metrics.files_probed) == (1, 1, 0)
     assert found.metrics.false_positives == 0
 
@@ -230,7 +230,7 @@ def test_a_key_in_two_buckets_is_counted(table: FakeTable) -> None:
     table.write("a", 1, _keys(1), options=BLOOM_OPTIONS)
     table.write("b", 1, _keys(1), options=BLOOM_OPTIONS)
     for name, expected in (("simple", 1), ("bloom", 1), ("global-simple", 1), ("global-bloom", 1)):
-        found = TAGGERS[name].tag(table.batch([("a", (1,))]), table.context(BLOOM_OPTIONS))
+        found = KEY_INDEXES[name].tag(table.batch([("a", (1,))]), table.context(BLOOM_OPTIONS))
         assert found.metrics.split_keys == expected
 
 
@@ -240,14 +240,14 @@ def test_moved_and_deleted_keys(table: FakeTable) -> None:
     table.write("b", 4, _keys(1))
     rows = [("a", (1,)), ("b", (1,)), ("c", (1,)), ("a", (2,)), ("b", (2,)), ("b", (3,))]
     for name in ("global-simple", "global-bloom"):
-        found = check(table, rows, TAGGERS[name], {})
+        found = check(table, rows, KEY_INDEXES[name], {})
         assert found.bucket.tolist() == [4, 4, 4, 0, -1, 0]
         # Where deletes are ignored by the merge engine, a deleted key still lives.
-        kept = TAGGERS[name].tag(table.batch([("b", (2,))]), table.context(BLOOM_OPTIONS, deletes_hide=False))
+        kept = KEY_INDEXES[name].tag(table.batch([("b", (2,))]), table.context(BLOOM_OPTIONS, deletes_hide=False))
         assert (table.name_of(kept.partitions[kept.partition[0]]), kept.bucket[0]) == ("a", 0)
 
 
-@pytest.mark.parametrize("name", TAGGERS)
+@pytest.mark.parametrize("name", KEY_INDEXES)
 def test_the_file_given_is_the_newest(table: FakeTable, name: str) -> None:
     """Written, compacted to level 5, written again: twice on level 0."""
     table.write("a", 0, _keys(1, 2, 3))
@@ -255,7 +255,7 @@ def test_the_file_given_is_the_newest(table: FakeTable, name: str) -> None:
     table.compact("a", 0)
     table.write("a", 0, _keys(2, 3))
     newest = table.write("a", 0, _keys(3))
-    found = check(table, [("a", (1,)), ("a", (2,)), ("a", (3,))], TAGGERS[name], {})
+    found = check(table, [("a", (1,)), ("a", (2,)), ("a", (3,))], KEY_INDEXES[name], {})
     assert [found.files[f].meta.level for f in found.file] == [5, 0, 0]
     assert found.files[found.file[2]] == newest
 

@@ -1,18 +1,14 @@
-"""hash and bucket key indexes, and the rings of consistent hashing."""
+"""Rings of consistent hashing: plans, resizes, and what of them counts."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.bucket_assignment.hash_map import HashMap
-from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputError
+from lakeidx.errors import CommitConflictError, CorruptFileError
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.bucket.consistent_hashing import (
     RING,
@@ -23,12 +19,9 @@ from lakeidx.key_index.bucket.consistent_hashing import (
     resize,
     ring_place,
 )
-from lakeidx.key_index.bucket.ids import bucket_of
 from lakeidx.key_index.bucket.rings import HashRings, Resize, bucket_of_node, plan_resizes
-from lakeidx.key_index.hash import HashKeyIndex
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.table.key_buckets import KeyBuckets
 from tests.unit.key_index.fake_table import FakeTable
 
 RING_OPTIONS = {
@@ -52,116 +45,9 @@ def _write(table: FakeTable, partition: str, bucket: int, *keys: str) -> None:
     table.write(partition, bucket, [((k,), 0) for k in keys])
 
 
-# -- hash ------------------------------------------------------------------------------------------------------------
-
-
-def test_hash_index_finds_known_keys(table: FakeTable) -> None:
-    _write(table, "a", 0, "x", "y")
-    _write(table, "a", 5, "z")
-    _write(table, "b", 2, "x")
-    rows = [*_rows("x", "z", "w", "x"), *_rows("x", "z", partition="b"), *_rows("x", partition="c")]
-    found = HashKeyIndex().tag(table.batch(rows), table.context())
-    assert found.bucket.tolist() == [0, 5, -1, 0, 2, -1, -1]
-    assert (found.metrics.keys, found.metrics.found, found.metrics.files) == (7, 4, 3)
-    assert found.file.tolist() == [-1] * 7
-    assert HashKeyIndex().tag(table.batch([]), table.context()).bucket.tolist() == []
-
-
-def test_keys_of_one_hash_share_a_bucket(table: FakeTable) -> None:
-    """What is known of a key is its hash: a batch whose key has a stored hash is sent to that bucket."""
-    _write(table, "a", 3, "x")
-    batch = dataclasses.replace(table.batch(_rows("other")), hashes=np.array([table.hash_of(("x",))], np.int32))
-    assert HashKeyIndex().tag(batch, table.context()).bucket.tolist() == [3]
-
-
-def test_a_hash_in_two_files_belongs_to_the_later_one(table: FakeTable) -> None:
-    _write(table, "a", 1, "x")
-    _write(table, "a", 4, "x", "y")
-    found = HashKeyIndex().tag(table.batch(_rows("x", "y")), table.context())
-    assert found.bucket.tolist() == [4, 4]
-    assert found.metrics.split_keys == 1
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-(2**31), 2**31 - 1)), max_size=30), st.data())
-def test_hash_index_equals_a_dictionary(held: list[tuple[str, int]], data: st.DataObject) -> None:
-    table = FakeTable(Path("/nowhere"))
-    asked = data.draw(
-        st.lists(
-            st.one_of(st.sampled_from(held or [("a", 0)]), st.tuples(st.sampled_from("ab"), st.integers(-9, 9))),
-            max_size=30,
-        )
-    )
-    model = {(p, h): i % 3 for i, (p, h) in enumerate(dict.fromkeys(held))}
-
-    class View:
-        def key_buckets(self, partition: bytes, hashes: Any, *, threads: int) -> KeyBuckets:
-            name = (
-                "a"
-                if partition == batch.partitions[0] and names[0] == "a"
-                else names[batch.partitions.index(partition)]
-            )
-            known = HashMap()
-            for b in range(3):
-                known.store(np.array([h for (p, h), at in model.items() if p == name and at == b], np.int32), b)
-            return KeyBuckets(known)
-
-    batch = table.batch([(p, (0,)) for p, _ in asked])
-    names = list(dict.fromkeys(p for p, _ in asked))
-    batch = dataclasses.replace(batch, hashes=np.array([h for _, h in asked], np.int32))
-    context = dataclasses.replace(table.context(), view=View())  # type: ignore[arg-type]
-    found = HashKeyIndex().tag(batch, context)
-    assert found.bucket.tolist() == [model.get(row, -1) for row in asked]
-
-
-# -- bucket, fixed number --------------------------------------------------------------------------------------------
-
-
-def test_simple_buckets(table: FakeTable) -> None:
-    options = {"hoodie.bucket.index.num.buckets": "8"}
-    keys = [f"key-{i}" for i in range(20)]
-    expected = [bucket_of(k, [], 8) for k in keys]
-    context = table.context(options)
-    batch = table.batch(_rows(*keys))
-    assert BucketKeyIndex().place_inserts(batch, context).tolist() == expected
-
-
-def test_fields_that_decide_the_bucket(tmp_path: Path) -> None:
-    table = FakeTable(tmp_path / "t", ("INT", "STRING"))
-    rows = [("a", (i, f"v{j}")) for i in range(4) for j in range(3)]
-    options = {"hoodie.bucket.index.num.buckets": "16", "hoodie.bucket.index.hash.field": "k1"}
-    placed = BucketKeyIndex().place_inserts(table.batch(rows), table.context(options))
-    assert placed.tolist() == [bucket_of(f"k0:{i},k1:{v}", ["k1"], 16) for _, (i, v) in rows]
-    assert len(set(placed.tolist())) == 3
-    every = BucketKeyIndex().place_inserts(table.batch(rows), table.context({"hoodie.bucket.index.num.buckets": "16"}))
-    assert every.tolist() == [bucket_of(f"k0:{i},k1:{v}", ["k0", "k1"], 16) for _, (i, v) in rows]
-    with pytest.raises(InvalidInputError, match="k9"):
-        BucketKeyIndex().place_inserts(table.batch(rows), table.context({"hoodie.bucket.index.hash.field": "k9"}))
-
-
-# -- bucket, ring ----------------------------------------------------------------------------------------------------
-
-
 def _plan(table: FakeTable, sizes: dict[int, int], **options: str) -> list[Resize]:
     context = table.context({**RING_OPTIONS, **options})
     return plan_resizes(HashRings(context).load("p=a"), sizes, context.options, target_bytes=100)
-
-
-def test_ring_buckets(table: FakeTable) -> None:
-    context = table.context(RING_OPTIONS)
-    ring = initial_metadata("p=a", 4)
-    keys = [f"key-{i}" for i in range(30)]
-    placed = BucketKeyIndex().place_inserts(table.batch(_rows(*keys)), context)
-    # Bucket i is node i of the derived ring.
-    assert placed.tolist() == [node_of(ring, ring_place(k, [])) for k in keys]
-    assert set(placed.tolist()) == {0, 1, 2, 3}
-    loaded = HashRings(context).load("p=a")
-    for number, (node, derived) in enumerate(zip(loaded.nodes, ring.nodes, strict=True)):
-        assert bucket_of_node(node) == number
-        assert node.value == derived.value
-        assert derived.file_id_prefix is not None
-        assert node.file_id_prefix is not None
-        assert node.file_id_prefix[8:] == derived.file_id_prefix[8:]
 
 
 def test_a_resize_counts_once_its_commit_is_there(table: FakeTable) -> None:
