@@ -123,7 +123,7 @@ def ask(table: TableHandle, everything: pa.Table, where: str, rounds: int, limit
     if explained.read != scan.counters or explained.rows_selected != found.num_rows:
         raise SystemExit(f"{where}: the explanation says {explained.read}, the run counted {scan.counters}")
     seconds, cpu = best(lambda: table.scan(where=where, columns=_SHOWN).to_arrow(), rounds)
-    holding = explained.read.files - explained.opened_for_nothing
+    holding = explained.read.files - explained.false_positives
     limit = "" if limit_ms is None else within(f"{limit_ms:.0f} ms", kept=seconds * 1000 <= limit_ms)
     return Figure(where, seconds, cpu, found.num_rows, explained.read.files, holding,
                   explained.read.row_groups_read, limit)  # fmt: skip
@@ -137,7 +137,7 @@ def opened(table: TableHandle, everything: pa.Table) -> Figure:
     for value in asked.tolist():
         figures = table.scan(where=f"l_partkey = {value}", columns=list(KEYS)).explain().metrics
         files += figures.read.files
-        holding += figures.read.files - figures.opened_for_nothing
+        holding += figures.read.files - figures.false_positives
         rows += figures.rows_selected
     if rows != pc.sum(pc.is_in(values, value_set=pa.array(asked))).as_py():
         raise SystemExit("bloom probes: other rows than a full scan gives")

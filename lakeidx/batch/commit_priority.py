@@ -1,8 +1,8 @@
 """Lets a batch that keeps losing commit races go first.
 
 Planning a batch again takes about as long as the batch itself, so a writer of small batches could beat one with a large batch
-for ever. A batch that lost a few times therefore puts ``_turn.json`` into the table's staging directory; other batches that
-touch one of its partitions wait before they publish, until it is gone.
+for ever. A batch that lost a few times therefore puts ``_commit_priority.json`` into the table's staging directory; other batches
+that touch one of its partitions wait before they publish, until it is gone.
 
 Only fairness rests on the file, never correctness: the commit checks for conflicts as always. A file that stays the same for
 the time it names belongs to a process that died; whoever waited for it takes it away. No clocks are compared.
@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.05
 
 
 class PriorityFile(Report):
-    """Content of ``_turn.json``.
+    """Content of ``_commit_priority.json``.
 
     partitions       hex of the partition bytes the batch writes to, and EVERY_PARTITION
     lost             races lost so far; grows with every try, so that waiting batches see it alive
@@ -61,7 +61,7 @@ class CommitPriority:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
-        self.path = f"{staging_root(paths)}/_turn.json"
+        self.path = f"{staging_root(paths)}/_commit_priority.json"
         self.batch_id = batch_id
         self._sleep = sleep
         self._clock = clock

@@ -268,9 +268,9 @@ class Model:
 
         snapshots, tags   what stays: nothing of theirs may go
         """
-        doomed = [(f.role, f.name) for f in plan.files]
-        assert len(set(doomed)) == len(doomed), "a file is named twice"
-        lost = self.reachable(snapshots, tags) & set(doomed)
+        unneeded = [(f.role, f.name) for f in plan.files]
+        assert len(set(unneeded)) == len(unneeded), "a file is named twice"
+        lost = self.reachable(snapshots, tags) & set(unneeded)
         assert not lost, lost
         phases = [list(p) for p in plan.phases]
         for phase in phases:

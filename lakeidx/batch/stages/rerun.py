@@ -1,6 +1,6 @@
 """What a batch id means when it comes again: resumed, done already, refused, or run again.
 
-A batch is its id, the table, its mode (upsert or overwrite) and the content of its landing files. Its reports are believed only
+A batch is its id, the table, its mode (upsert or overwrite) and the content of its landing files. Its reports count only
 while the table is the one they refer to, and its snapshot is in the table's history or has expired; after a rollback, or when
 the table was dropped and created again, the batch is run again. One that comes again with other content, or in another mode, is
 refused.

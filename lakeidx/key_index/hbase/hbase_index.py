@@ -122,10 +122,10 @@ class HBaseKeyIndex(KeyIndexDefaults):
         def put(chunk: Sequence[int]) -> None:
             keys = [rows[i] for i in chunk]
             newest = table.get(keys)
-            believed = self._read_committed(newest, table, context)
+            committed = self._read_committed(newest, table, context)
             # A try of this very commit has been here before: what it put is not put over the valid version again.
             wanted = [(rows[i], locations[i]) for i in chunk if not _same(newest.get(rows[i]), locations[i])]
-            table.put([(k, believed[k]) for k, _ in wanted if k in believed and believed[k] != newest[k]])
+            table.put([(k, committed[k]) for k, _ in wanted if k in committed and committed[k] != newest[k]])
             table.put(wanted)
 
         context.pool.map(put, _chunks(len(rows)))
@@ -158,7 +158,7 @@ class HBaseKeyIndex(KeyIndexDefaults):
             back: list[tuple[bytes, StoredLocation]] = []
             gone: list[bytes] = []
             for key, location in ours.items():
-                older = _older_believed(key, location, table, context)
+                older = _older_committed(key, location, table, context)
                 if older is None:
                     gone.append(key)
                 else:
@@ -209,7 +209,7 @@ class HBaseKeyIndex(KeyIndexDefaults):
             if location.commit_ts in good:
                 out[key] = location
                 continue
-            older = _older_believed(key, location, table, context)
+            older = _older_committed(key, location, table, context)
             if older is not None:
                 out[key] = older
         return out
@@ -253,7 +253,7 @@ def _same(a: StoredLocation | None, b: StoredLocation) -> bool:
     return a is not None and (a.commit_ts, a.file_id, a.partition) == (b.commit_ts, b.file_id, b.partition)
 
 
-def _older_believed(
+def _older_committed(
     key: bytes, location: StoredLocation, table: LocationTable, context: IndexContext
 ) -> StoredLocation | None:
     older = table.get_older(key, location.timestamp)

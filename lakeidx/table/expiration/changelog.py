@@ -29,8 +29,8 @@ from lakeidx.table.expiration.files_to_delete import (
     children_first,
     data_file_key,
     data_files_to_delete,
-    doomed_metadata,
     live_keys,
+    metadata_to_delete,
 )
 from lakeidx.table.expiration.plan import ExpireRange, Retention, tags_around
 from lakeidx.table.expiration.read import read_all_metadata, read_entries, read_metadata, used_files
@@ -171,7 +171,7 @@ def _plan(
         for entry in entries or ():
             if entry.kind is FileKind.ADD:
                 changelog += data_files_to_delete(entry, Role.CHANGELOG)
-    doomed: list[FileToDelete] = []
+    unneeded: list[FileToDelete] = []
     protected = [m.names() for m in (*around, oldest)]
     if any(names is None for names in protected):
         notes.append("metadata files: those of a snapshot or tag that stays cannot be read")
@@ -181,12 +181,12 @@ def _plan(
         at_end = read_metadata(metadata, end)
         kept |= {m.file_name for part in (at_end.base, at_end.delta, at_end.changelog) for m in part or ()}
         for m in expiring:
-            doomed += doomed_metadata(m, kept)
+            unneeded += metadata_to_delete(m, kept)
     return ExpirePlan(
         phases=(
             tuple(data),
             tuple(changelog),
-            *children_first(doomed),
+            *children_first(unneeded),
             *((FileToDelete(Role.LONG_LIVED_CHANGELOG, str(m.snapshot.id)),) for m in expiring),
         ),
         changelog_earliest_hint=end.id,

@@ -140,12 +140,12 @@ def data_files_to_delete(entry: ManifestEntry, role: Role = Role.DATA) -> list[F
     return [*extras, FileToDelete(role, f.file_name, f.file_size, *where)]
 
 
-def doomed_metadata(
+def metadata_to_delete(
     m: SnapshotMetadata, kept: set[str], *, lists: bool = True, changelog: bool = True
 ) -> list[FileToDelete]:
     """Return metadata files of one snapshot that are to be deleted, children before the lists that name them.
 
-    kept   names to keep; what is doomed here is added, so that no file is named twice
+    kept   names to keep; what is unneeded here is added, so that no file is named twice
     """
     out: list[FileToDelete] = []
 
@@ -177,7 +177,7 @@ def doomed_metadata(
 
 
 def children_first(files: Iterable[FileToDelete]) -> list[tuple[FileToDelete, ...]]:
-    """Split metadata into phases: listed files first, then the lists (in the order of `doomed_metadata`)."""
+    """Split metadata into phases: listed files first, then the lists (in the order of `metadata_to_delete`)."""
     lists: list[FileToDelete] = []
     rest: list[FileToDelete] = []
     for f in files:

@@ -40,8 +40,8 @@ from lakeidx.table.expiration.files_to_delete import (
     children_first,
     data_file_key,
     data_files_to_delete,
-    doomed_metadata,
     live_keys,
+    metadata_to_delete,
 )
 
 INT_MAX = (1 << 31) - 1
@@ -205,7 +205,7 @@ def plan_expire(inputs: ExpireInputs, *, retention: Retention, tag_ids: Sequence
     else:
         kept = {name for names in protected for name in names or ()}
         for m in inputs.expiring:
-            metadata += doomed_metadata(
+            metadata += metadata_to_delete(
                 m,
                 kept,
                 lists=not retention.changelogs_live_longer or retention.has_changelog_producer,
@@ -229,7 +229,7 @@ def plan_expire(inputs: ExpireInputs, *, retention: Retention, tag_ids: Sequence
 def _expired_data(
     inputs: ExpireInputs, retention: Retention, tag_ids: Sequence[int], notes: list[str]
 ) -> list[FileToDelete]:
-    doomed: dict[DataFileKey, ManifestEntry] = {}
+    unneeded: dict[DataFileKey, ManifestEntry] = {}
     added_again = live_keys(e for e in inputs.later if e.kind is FileKind.ADD)
     for snapshot_id in range(inputs.range.begin + 1, inputs.range.end + 1):
         entries = inputs.deltas.get(snapshot_id, ())
@@ -244,7 +244,7 @@ def _expired_data(
         for entry in entries:
             key = data_file_key(entry)
             if entry.kind is FileKind.ADD:
-                doomed.pop(key, None)
+                unneeded.pop(key, None)
         re_added = live_keys(e for e in entries if e.kind is FileKind.ADD)
         for entry in entries:
             key = data_file_key(entry)
@@ -253,5 +253,5 @@ def _expired_data(
             if retention.changelogs_live_longer and not retention.has_changelog_producer and not entry.file.file_source:
                 # Without a producer the flushed files are the changelog, which lives longer.
                 continue
-            doomed[key] = entry
-    return [f for key, entry in doomed.items() if key not in added_again for f in data_files_to_delete(entry)]
+            unneeded[key] = entry
+    return [f for key, entry in unneeded.items() if key not in added_again for f in data_files_to_delete(entry)]

@@ -23,7 +23,7 @@ from lakeidx.table.expiration.files_to_delete import (
     children_first,
     data_file_key,
     data_files_to_delete,
-    doomed_metadata,
+    metadata_to_delete,
 )
 
 
@@ -83,7 +83,7 @@ def plan_delete_tag(
         notes.append(f"metadata files of tag {name}: those of a neighbour cannot be read")
     else:
         # Changelogs are not a tag's: they went, or go, with their snapshot.
-        metadata = doomed_metadata(inputs.tag, {x for n in names for x in n or ()}, changelog=False)
+        metadata = metadata_to_delete(inputs.tag, {x for n in names for x in n or ()}, changelog=False)
     return ExpirePlan(phases=(tag_file, tuple(data), *children_first(metadata)), notes=tuple(notes))
 
 
@@ -128,17 +128,17 @@ def plan_rollback(inputs: RollbackInputs) -> ExpirePlan:
             f"cannot roll back to snapshot {target_id}: its metadata or those of a tag cannot be read"
         )
     kept = {x for n in names for x in n or ()}
-    doomed: dict[DataFileKey, list[FileToDelete]] = {}
+    unneeded: dict[DataFileKey, list[FileToDelete]] = {}
     for entry in inputs.entries:
         key = data_file_key(entry)
         if key not in inputs.used:
-            doomed[key] = data_files_to_delete(entry)
+            unneeded[key] = data_files_to_delete(entry)
     for entry in inputs.changelog_entries:
         if entry.kind is FileKind.ADD:
-            doomed.setdefault(data_file_key(entry), data_files_to_delete(entry, Role.CHANGELOG))
+            unneeded.setdefault(data_file_key(entry), data_files_to_delete(entry, Role.CHANGELOG))
     metadata: list[FileToDelete] = []
     for m in (*inputs.dropped, *inputs.dropped_tags.values()):
-        metadata += doomed_metadata(m, kept)
+        metadata += metadata_to_delete(m, kept)
     later_changelogs = sorted((i for i in inputs.changelogs if i > target_id), reverse=True)
     earlier_changelogs = [i for i in inputs.changelogs if i <= target_id]
     changelog_hint = None
@@ -155,7 +155,7 @@ def plan_rollback(inputs: RollbackInputs) -> ExpirePlan:
             *((FileToDelete(Role.SNAPSHOT, str(i)),) for i in newest_first),
             tuple(FileToDelete(Role.LONG_LIVED_CHANGELOG, str(i)) for i in later_changelogs),
             *((FileToDelete(Role.TAG, name),) for name in tags),
-            tuple(f for files in doomed.values() for f in files),
+            tuple(f for files in unneeded.values() for f in files),
             *children_first(metadata),
         ),
     )

@@ -61,7 +61,7 @@ class ScanMetrics:
     read              of the data files that were opened
     planned_files     files that came to reading, and their bytes
     opened_bytes      bytes of the files that were opened (not all of them are read)
-    opened_for_nothing   files that were opened and gave no selected row; of files that are merged together all or none
+    false_positives   files that were opened and gave no selected row; of files that are merged together all or none
     index_seconds     time to read and ask file indexes
     index_bytes       bytes read for them (side files only: embedded ones come with the manifest)
     index_failures    file indexes that could not be used; their files were read whole
@@ -75,7 +75,7 @@ class ScanMetrics:
     planned_files: int = 0
     planned_bytes: int = 0
     opened_bytes: int = 0
-    opened_for_nothing: int = 0
+    false_positives: int = 0
     index_seconds: float = 0.0
     index_bytes: int = 0
     index_failures: int = 0
@@ -94,7 +94,7 @@ class ScanMetrics:
         self.planned_files += other.planned_files
         self.planned_bytes += other.planned_bytes
         self.opened_bytes += other.opened_bytes
-        self.opened_for_nothing += other.opened_for_nothing
+        self.false_positives += other.false_positives
         self.index_seconds += other.index_seconds
         self.index_bytes += other.index_bytes
         self.index_failures += other.index_failures
@@ -128,7 +128,7 @@ class ScanMetrics:
                 self.planned_bytes,
                 self.opened_bytes,
                 self.index_seconds,
-                self.opened_for_nothing,
+                self.false_positives,
             )
         )
         out.append(

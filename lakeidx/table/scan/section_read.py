@@ -97,7 +97,7 @@ class SectionReader:
             selected += rows.num_rows
             yield rows
         if not selected:
-            self.metrics.opened_for_nothing += sum(len(run) for run in section)
+            self.metrics.false_positives += sum(len(run) for run in section)
 
     def _placed(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield the tables of a merge; an error that names no file names the bucket's directory."""
@@ -139,7 +139,7 @@ class SectionReader:
             if early:
                 self.metrics.rows_merged = merged + self.metrics.read.rows_given
             if not selected:
-                self.metrics.opened_for_nothing += 1
+                self.metrics.false_positives += 1
                 for index_type, column in answer.asked:
                     self.metrics.tally(index_type, column).false_positives += 1
 

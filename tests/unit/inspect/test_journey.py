@@ -132,7 +132,7 @@ def test_cut_files_are_refused_by_name_and_byte(tmp_path: Path) -> None:
     assert all(refused.values())
 
 
-@pytest.mark.parametrize("name", ["_turn.json", "x/y.json", "_index/commits/i", "b/notes"])
+@pytest.mark.parametrize("name", ["_commit_priority.json", "x/y.json", "_index/commits/i", "b/notes"])
 def test_a_stranger_beside_a_table_is_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / "wh/_lakeidx/d/t" / name
     path.parent.mkdir(parents=True)

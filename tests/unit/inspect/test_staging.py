@@ -32,7 +32,7 @@ def test_each_kind_by_where_it_lies(tmp_path: Path) -> None:
     pointer = json.dumps(asdict(CurrentBatch("b7", "table"))).encode()
     state = object_name("000012.sst", b"page")
     kinds = {
-        "_turn.json": (json.dumps(turn).encode(), "commit priority", ("lost", 2)),
+        "_commit_priority.json": (json.dumps(turn).encode(), "commit priority", ("lost", 2)),
         "_index/consistent-hashing/p=1/00000000000000.hashing_meta": (ring, "consistent hashing ring", ("num_buckets", 2)),
         "_index/consistent-hashing/p=1/20260101.commit": (b"", "commit marker of a ring", ("instant", "20260101")),
         "_index/commits/user-1": (b"12", "commit marker", ("snapshotId", 12)),
@@ -48,7 +48,7 @@ def test_each_kind_by_where_it_lies(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data"),
     [
-        ("_turn.json", b'{"kind": "turn"}'),
+        ("_commit_priority.json", b'{"kind": "turn"}'),
         ("b/ingest.json", b'{"stage": "ingest", "rows": 1}'),
         ("_partitions/x", b'{"batch": 1}'),
         ("_index/commits/user-1", b"twelve"),
