@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-import jobs.bucket_assignment
-import jobs.commit
-import jobs.ingest
+import lakeidx.jobs.bucket_assignment
+import lakeidx.jobs.commit
+import lakeidx.jobs.ingest
 from dagster_project.home import prepare_home
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
@@ -157,9 +157,9 @@ def test_spark_submit_runs_a_stage_job(spark_cluster: SparkCluster, tmp_path: Pa
         return found
 
     # The stage that shuffles; the others need Spark for large landing files only.
-    assert jobs.ingest.main([*common, "--engine", "local", *landing]) == 0
-    assert jobs.bucket_assignment.main([*common, "--engine", "local"]) == 0
+    assert lakeidx.jobs.ingest.main([*common, "--engine", "local", *landing]) == 0
+    assert lakeidx.jobs.bucket_assignment.main([*common, "--engine", "local"]) == 0
     written = submit("index_write")
-    assert jobs.commit.main([*common, "--engine", "local"]) == 0
+    assert lakeidx.jobs.commit.main([*common, "--engine", "local"]) == 0
     assert written["rows_written"] == 90
     assert here.content() == EXPECTED

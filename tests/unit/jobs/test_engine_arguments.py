@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs import compaction, file_index_rebuild, ingest, lookup_store
-from jobs.engine_arguments import add_engine_arguments, make_runner, run_job, table_parser
+from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner, run_job, table_parser
 from lakeidx.errors import InvalidInputError, LakeIdxError, RejectedRowsError, UnavailableError
 from lakeidx.testing.small_tables import content, make_table, upsert
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from jobs.engine_arguments import run_job
-from jobs.stage_arguments import make_batch, open_table, stage_parser
+from lakeidx.jobs.engine_arguments import run_job
+from lakeidx.jobs.stage_arguments import make_batch, open_table, stage_parser
 from lakeidx.batch.artifacts import BucketAssignmentReport
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from jobs.engine_arguments import add_engine_arguments, make_runner
+from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.upsert import make_context
 from lakeidx.maintenance.wanted_schema import ensure_table
