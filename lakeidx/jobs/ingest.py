@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 
-from lakeidx.jobs.engine_arguments import run_job
-from lakeidx.jobs.stage_arguments import make_batch, open_table, stage_parser
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.upsert import ingest_files
+from lakeidx.jobs.engine_arguments import run_job
+from lakeidx.jobs.stage_arguments import make_batch, open_table, stage_parser
 from lakeidx.landing.reject_limit import RejectLimit
 
 

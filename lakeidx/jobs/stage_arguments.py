@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.upsert import make_context
+from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle

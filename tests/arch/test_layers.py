@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PACKAGES = ("lakeidx", "jobs", "dagster_project")
+PACKAGES = ("lakeidx", "dagster_project")
 
 #: Line of each package; a module imports from its own line or lines above.
 LAYERS = {
@@ -24,13 +24,13 @@ LAYERS = {
     "lakeidx.batch": 8,
     "lakeidx.maintenance": 9, "lakeidx.pipeline_file": 9, "lakeidx.inspect": 9,
     "lakeidx.spark": 10, "lakeidx.cli": 10, "lakeidx.api": 10, "lakeidx.duckdb": 10, "lakeidx.polars": 10,
-    "jobs": 11, "dagster_project": 12,
+    "lakeidx.jobs": 11, "dagster_project": 12,
     "lakeidx.testing": 13,
 }  # fmt: skip
 
 #: Libraries that only some packages may import.
 KEPT_TO = {
-    "pyspark": ("lakeidx.spark", "jobs"),
+    "pyspark": ("lakeidx.spark", "lakeidx.jobs"),
     "fsspec": ("lakeidx.storage",),
     "s3fs": ("lakeidx.storage",),
     "dagster": ("dagster_project",),
@@ -39,7 +39,7 @@ KEPT_TO = {
 }
 
 #: Packages that others may not import, though their layer is lower: (importing package, what stays out of it).
-KEPT_OUT = (("jobs", "lakeidx.cli"), ("jobs", "dagster_project"))
+KEPT_OUT = (("lakeidx.jobs", "lakeidx.cli"), ("lakeidx.jobs", "dagster_project"))
 
 
 def modules() -> Iterator[tuple[str, Path]]:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: One import a line, as the formatter leaves them; also inside functions.
 IMPORT = re.compile(r"^ *(?:import|from) (\w+)(?:\.[\w.]+)?(?: as \w+| import .*)?$", re.MULTILINE)
-OWN = {"lakeidx", "jobs", "dagster_project"}
+OWN = {"lakeidx", "dagster_project"}
 #: Distributions whose module has another name.
 MODULES = {"pyyaml": "yaml", "great-expectations": "great_expectations", "zlib-ng": "zlib_ng"}
 #: Used through another library or a command, never imported by lakeidx itself.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import compaction as job
+from lakeidx.jobs import compaction as job
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle

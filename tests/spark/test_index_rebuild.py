@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from jobs import file_index_rebuild as job
 from lakeidx.api import Table
 from lakeidx.cli.main import app
 from lakeidx.file_index.container import decode_container
+from lakeidx.jobs import file_index_rebuild as job
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.spark.runner import SparkRunner

@@ -13,8 +13,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import lookup_store as job
 from lakeidx.api import Table
+from lakeidx.jobs import lookup_store as job
 from lakeidx.lookup.listing import LookupPlaces, read_listing
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.lookup_store import run_lookup_store

@@ -31,7 +31,7 @@ def java_options(version: str) -> dict[str, tuple[str, str]]:
 def attributes_read() -> frozenset[str]:
     """Names read as an attribute anywhere in the product but in the declarations themselves."""
     found = set()
-    for package in ("lakeidx", "dagster_project", "jobs"):
+    for package in ("lakeidx", "dagster_project"):
         for file in (ROOT / package).rglob("*.py"):
             if "testing" in file.parts:
                 continue
