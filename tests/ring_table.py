@@ -109,6 +109,7 @@ class RingTable:
                 changes=TableChanges(append=tuple(entries), append_index=tuple(index)),
                 base_snapshot_id=snapshot.id if snapshot else None,
                 assigned_on=live,
+                by_partition=True,
             ),
         )
         for p, k, v in rows:

@@ -124,6 +124,7 @@ class BucketAssignmentReport(Report):
                      the partition of their key (`lakeidx.batch.moved_rows`); None when none does
     moved, dropped   deletes that moves add to the batch; rows that are left out
     global_index     keys were looked for in all partitions
+    by_partition     a key's bucket depends on all buckets of its partition (taken for true of reports of older releases)
     located_paths    what an index that keeps something outside the table had answered, one file per part
     overwrite        the batch's mode: ``upsert``, or what it replaces (``partitions``, ``table``); "" in older reports
     """
@@ -146,6 +147,7 @@ class BucketAssignmentReport(Report):
     moved: int = 0
     dropped: int = 0
     global_index: bool = False
+    by_partition: bool = True
     located_paths: tuple[str, ...] = ()
     overwrite: str = ""
     seconds: float

@@ -146,6 +146,10 @@ class KeyIndex(Protocol):
         """Return True when `update_locations` is to be called although it has no external state."""
         ...
 
+    def splits_buckets(self, options: IndexOptions) -> bool:
+        """Return True when its upkeep gives keys another bucket: a batch is then placed on the partition as a whole."""
+        ...
+
     def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
         """Count the keys per (partition, bucket) after `tag`; None when it does not know."""
         ...
@@ -186,6 +190,10 @@ class KeyIndexDefaults:
 
     def follows_commits(self, options: IndexOptions) -> bool:
         """Return False: nothing outside the table follows commits."""
+        return False
+
+    def splits_buckets(self, options: IndexOptions) -> bool:
+        """Return False: a key stays in its bucket."""
         return False
 
     def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:

@@ -64,6 +64,7 @@ def place_by_key_index(
         moves=Moves(batch, plan),
         located=(batch, located) if key_index.has_external_state else None,
         is_global=key_index.is_global and bool(schema.partition_keys),
+        by_partition=key_index.splits_buckets(tagging.options),
     )
 
 

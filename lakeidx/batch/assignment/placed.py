@@ -82,13 +82,14 @@ class Moves:
 class Placed:
     """Places of all rows of a batch.
 
-    parts        per staged part
-    counts       rows by what they do
-    new_hashes   hashes that each bucket got and did not have; None: not counted, the index file has to be examined
-    metrics      what finding the keys took
-    moves        of index types that find keys; None where every row goes to its own partition
-    located      what an index type with state outside the table had answered, and the batch it answered for
-    is_global    keys were looked for in all partitions
+    parts          per staged part
+    counts         rows by what they do
+    new_hashes     hashes that each bucket got and did not have; None: not counted, the index file has to be examined
+    metrics        what finding the keys took
+    moves          of index types that find keys; None where every row goes to its own partition
+    located        what an index type with state outside the table had answered, and the batch it answered for
+    is_global      keys were looked for in all partitions
+    by_partition   a key's bucket depends on all buckets of its partition
     """
 
     parts: Sequence[PartPlaces]
@@ -98,3 +99,4 @@ class Placed:
     moves: Moves | None = None
     located: tuple[KeyedBatch, KeyLocations] | None = None
     is_global: bool = False
+    by_partition: bool = False

@@ -70,6 +70,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         moved=0 if moves is None else len(moves.plan.delete_row),
         dropped=0 if moves is None else int((~moves.plan.keep).sum()),
         global_index=placed.is_global,
+        by_partition=placed.by_partition,
         overwrite=context.overwrite or UPSERT,
         located_paths=() if placed.located is None else write_located(context.store, directory, *placed.located),
         seconds=time.monotonic() - started,

@@ -67,6 +67,7 @@ def build_request(
         changes=changes,
         base_snapshot_id=first_base,
         assigned_on=assigned_on,
+        by_partition=assign.by_partition,
         alone_since=(assign.base_snapshot_id or 0) if assign.global_index and overwrite is None else None,
         overwrite=overwrite,
         tried_before=tried_before,

@@ -35,6 +35,10 @@ class BucketKeyIndex(KeyIndexDefaults):
     is_global: bool = False
     moves_keys: bool = False
 
+    def splits_buckets(self, options: IndexOptions) -> bool:
+        """Return True for rings, which are resized."""
+        return options.hoodie_index_bucket_engine != "SIMPLE"
+
     def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
         """Locate the hashes of the batch in the HASH index."""
         return HashKeyIndex().tag(batch, context)

@@ -51,8 +51,13 @@ class TableChanges:
 
     def partitions(self) -> set[bytes]:
         """Return the partitions any entry refers to."""
-        data = {e.partition for e in (*self.append, *self.compact, *self.append_changelog, *self.compact_changelog)}
-        return data | {e.partition for e in (*self.append_index, *self.compact_index)}
+        return {partition for partition, _ in self.buckets()}
+
+    def buckets(self) -> set[tuple[bytes, int]]:
+        """Return the (partition, bucket) places any entry refers to."""
+        data = (*self.append, *self.compact, *self.append_changelog, *self.compact_changelog)
+        index = (*self.append_index, *self.compact_index)
+        return {(e.partition, e.bucket) for e in data} | {(e.partition, e.bucket) for e in index}
 
 
 _DATA_PARTS = ("append", "append_changelog", "compact", "compact_changelog")
@@ -142,6 +147,7 @@ class CommitRequest:
     base_snapshot_id                 snapshot the batch was planned on; None when the table was empty
     assigned_on                      partition -> bucket -> HASH index file name that the buckets were assigned on;
                                      None when no assignment was made (fixed buckets, compaction)
+    by_partition                     a key's bucket depends on all buckets of its partition, so any change of its index counts
     alone_since                      snapshot after which no one else may have written rows: what the batch says about a
                                      key holds over all partitions; None when it does not
     check_sequences                  refuse when a touched bucket got rows at or above this batch's sequence numbers
@@ -158,6 +164,7 @@ class CommitRequest:
     commit_identifier: int = _BATCH_IDENTIFIER
     base_snapshot_id: int | None = None
     assigned_on: Mapping[bytes, Mapping[int, str]] | None = None
+    by_partition: bool = False
     alone_since: int | None = None
     check_sequences: bool = True
     overwrite: Overwrite | None = None

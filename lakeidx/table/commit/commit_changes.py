@@ -15,7 +15,7 @@ if not, it takes the dead snapshot away and tries again.
 *What the store must do.* Put-if-absent must let exactly one of many racing clients win (`lakeidx.storage.probe`). A Java writer
 that commits by rename to an object store does not take part in that agreement; see docs/concurrency.md.
 
-source   org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2 (protocol); put-if-absent, rules 4 and 5 of
+source   org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2 (protocol); put-if-absent, rules 4, 5 and 10 of
          `lakeidx.table.commit.conflicts` and the look after the put are lakeidx's own
 """
 
@@ -40,6 +40,7 @@ from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite
 from lakeidx.table.commit.conflicts import (
     bucket_count_conflicts,
+    changed_buckets,
     exact_file_conflicts,
     file_conflicts,
     index_conflicts,
@@ -51,6 +52,7 @@ from lakeidx.table.commit.conflicts import (
     writer_conflicts,
 )
 from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed, missing_files
+from lakeidx.table.commit.hash_conflicts import AddedHashes
 from lakeidx.table.commit.manifest_merge import merge_manifests
 from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
 from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
@@ -147,6 +149,7 @@ class _Attempt:
         self.sleep = sleep
         self.tries = 0
         self.found_before = False
+        self.added = AddedHashes(metadata, schema, delta.index)
         self.writer = ManifestWriter(metadata.store, metadata.paths, schema, NewFileNames())
 
     def run(self) -> int:
@@ -236,8 +239,13 @@ class _Attempt:
     def _batch_conflicts(self, view: SnapshotView, data: Sequence[ManifestEntry]) -> list[str]:
         findings: list[str] = []
         if self.request.assigned_on is not None:
-            live = {p: {b: e.file_name for b, e in buckets.items()} for p, buckets in view.hash_index().items()}
-            findings += index_conflicts(self.request.assigned_on, live)
+            index = view.hash_index()
+            names = {p: {b: e.file_name for b, e in buckets.items()} for p, buckets in index.items()}
+            changed = changed_buckets(self.request.assigned_on, names)
+            touched = None if self.request.by_partition else self.request.changes.buckets()
+            findings += index_conflicts(changed, touched)
+            # A bucket that the batch touches would be a finding by now, so the changed ones are all of others.
+            findings += [] if findings else self.added.conflicts(changed, index)
         if self.request.check_sequences and self.schema.primary_keys:
             findings += sequence_conflicts(view.max_sequence_numbers(), data)
         return findings

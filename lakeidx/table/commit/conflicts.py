@@ -2,13 +2,13 @@
 
 Each rule gives a list of findings in words; an empty list means that the commit may continue.
 
-source   org.apache.paimon.operation.commit.ConflictDetection (rules 1-3), release 1.4.2; rules 4 to 9 are lakeidx's own:
+source   org.apache.paimon.operation.commit.ConflictDetection (rules 1-3), release 1.4.2; rules 4 to 10 are lakeidx's own:
          Paimon lets two writers of a dynamic-bucket table both win.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -108,20 +108,36 @@ def level_overlaps(
     return findings[:LIMIT]
 
 
-def index_conflicts(
+def changed_buckets(
     assigned_on: Mapping[bytes, Mapping[int, str]], live: Mapping[bytes, Mapping[int, str]]
-) -> list[str]:
-    """Check rule 4: the HASH index files a batch was assigned on are still the live ones of its partitions.
+) -> dict[bytes, set[int]]:
+    """Find the buckets whose HASH index file is not the one a batch was assigned on, by partition.
 
     Both map partition -> bucket -> index file name.
     """
-    findings = []
+    found = {}
     for partition, before in assigned_on.items():
         now = live.get(partition, {})
-        if dict(before) != dict(now):
-            changed = sorted({b for b in {*before, *now} if before.get(b) != now.get(b)})
+        changed = {b for b in {*before, *now} if before.get(b) != now.get(b)}
+        if changed:
+            found[partition] = changed
+    return found
+
+
+def index_conflicts(
+    changed: Mapping[bytes, Collection[int]], touched: Collection[tuple[bytes, int]] | None
+) -> list[str]:
+    """Check rule 4: the HASH index files of the buckets a batch touches are those it was assigned on.
+
+    changed   what `changed_buckets` found
+    touched   buckets the batch writes to; None: a key's bucket depends on all buckets of its partition
+    """
+    findings = []
+    for partition, buckets in changed.items():
+        mine = sorted(b for b in buckets if touched is None or (partition, b) in touched)
+        if mine:
             findings.append(
-                f"the hash index changed since the batch was assigned (buckets {', '.join(map(str, changed[:8]))})"
+                f"the hash index changed since the batch was assigned (buckets {', '.join(map(str, mine[:8]))})"
             )
     return findings[:LIMIT]
 
