@@ -24,23 +24,28 @@ source   org.apache.paimon.manifest.IndexManifestEntry, IndexManifestEntrySerial
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.containers.avro import (
+    BLOCK_BYTES,
     INFLATE_ERRORS,
     Record,
     RecordSchema,
+    codec_name,
+    codec_of,
     decode_records,
     encode_container,
     open_blocks,
     packed_blocks,
 )
+from lakeidx.codec.containers.avro_copy import RecordCopier
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
     Path,
@@ -53,7 +58,7 @@ from lakeidx.codec.containers.avro_unknown import (
 from lakeidx.codec.containers.avro_walk import ABSENT, compiled, gather
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.file_names import plain_name
-from lakeidx.format.manifest import NAMESPACE, FileKind
+from lakeidx.format.manifest import NAMESPACE, FileKind, same_records
 
 _INDEX_MANIFEST_VERSION = 1
 HASH_INDEX = "HASH"
@@ -194,6 +199,65 @@ def decode_index_manifest(
         return [e for e in read if partitions is None or e.partition in partitions]
     except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise CorruptFileError(f"an entry is not an index manifest entry: {e!r}", path=path) from e
+
+
+def update_index_manifest(
+    data: bytes,
+    places: Collection[tuple[bytes, int]],
+    combine: Callable[[list[IndexEntry]], Sequence[IndexEntry]],
+    *,
+    codec: str = "zstandard",
+    level: int = 1,
+    path: str | None = None,
+) -> bytes | None:
+    """Write an index manifest that differs in some places, with all other records copied as bytes, block by block where it can be.
+
+    places    (partition, bucket) of entries that change
+    combine   gives the entries of these places, made of those that are there now
+    returns   None for a file that cannot be copied from: of another codec, or with fields this release does not know or write
+    errors    CorruptFileError; what `combine` raises
+    """
+    writer, blocks = packed_blocks(data, path)
+    walk = compiled(writer, ((("_PARTITION",), "bytes"), (("_BUCKET",), "value")))
+    if codec_of(data, path) != codec_name(codec) or not same_records(writer, _INDEX_MANIFEST_SCHEMA):
+        return None
+    copier = RecordCopier(_INDEX_MANIFEST_SCHEMA.text, codec=codec, level=level)
+    taken: list[bytes] = []
+    for block in blocks:
+        try:
+            raw = block.unpack(block.packed)
+        except INFLATE_ERRORS:
+            return None
+        slots = walk.records(raw, block.count) if block.count <= len(raw) else None
+        if slots is None:
+            return None
+        change = _in_places(raw, slots[walk.first[("_PARTITION",)] :], places)
+        # Small blocks are made anew, or each commit would leave one.
+        if not change.any() and len(raw) >= BLOCK_BYTES // 2:
+            copier.add_block(block)
+            continue
+        for (start, end), changes in zip(slots[:2].T.tolist(), change.tolist(), strict=True):
+            if changes:
+                taken.append(raw[start:end])
+            else:
+                copier.add(raw[start:end])
+    entries = combine([_from_record(r, path, {}) for r in decode_records(writer, taken, path)])
+    if any(unknown for _, unknown in _unknown_in(entries)):
+        return None
+    for block in packed_blocks(encode_index_manifest(entries, codec=codec, level=level))[1]:
+        copier.add_block(block)
+    return copier.finish()
+
+
+def _in_places(
+    raw: bytes, slots: npt.NDArray[np.int64], places: Collection[tuple[bytes, int]]
+) -> npt.NDArray[np.bool_]:
+    """Tell which records are of some places; `slots`: where the partition is, its length, the bucket."""
+    partitions = sorted({p for p, _ in places})
+    number = {p: i for i, p in enumerate(partitions)}
+    codes = pc.index_in(gather(raw, slots[0], slots[1]), value_set=pa.array(partitions, pa.binary())).fill_null(-1)
+    wanted = np.array([number[p] << 32 | b & 0xFFFFFFFF for p, b in places], np.int64)
+    return np.isin(np.asarray(codes).astype(np.int64) << 32 | slots[2] & 0xFFFFFFFF, wanted)
 
 
 def _records_of(data: bytes, path: str | None, partitions: Collection[bytes]) -> list[bytes] | None:

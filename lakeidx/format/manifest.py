@@ -159,9 +159,9 @@ def entries_of_records(writer: bytes, records: Sequence[bytes], path: str | None
 
 
 @functools.lru_cache(maxsize=64)
-def same_records(writer: bytes) -> bool:
-    """Return True when records of a writer's schema are, byte for byte, those of `MANIFEST_SCHEMA`."""
-    return bool(_unnamed(plain_record(writer)) == _unnamed(plain_record(MANIFEST_SCHEMA.text.encode())))
+def same_records(writer: bytes, schema: RecordSchema = MANIFEST_SCHEMA) -> bool:
+    """Return True when records of a writer's schema are, byte for byte, those of a schema of ours."""
+    return bool(_unnamed(plain_record(writer)) == _unnamed(plain_record(schema.text.encode())))
 
 
 def _unnamed(node: Any) -> Any:

@@ -102,9 +102,13 @@ def encode_container(
 
 def file_head(schema: str, codec: str, sync: bytes) -> bytes:
     """Return what stands before the blocks of a file."""
-    codec = "zstandard" if codec == "zstd" else codec
-    texts = ("avro.schema", schema, "avro.codec", codec)
+    texts = ("avro.schema", schema, "avro.codec", codec_name(codec))
     return b"".join((MAGIC, b"\x04", *map(_encode_string, texts), b"\x00", sync))
+
+
+def codec_name(codec: str) -> str:
+    """Return how a file's header names a codec."""
+    return "zstandard" if codec == "zstd" else codec
 
 
 def decode_container(data: bytes, path: str | None = None) -> list[Record]:
@@ -168,6 +172,14 @@ def packed_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator
     text, sync, codec = _read_head(cursor)
     unpack = _inflate_of(codec, cursor)
     return text, (PackedBlock(count, packed, unpack) for count, packed, _ in _packed(cursor, sync))
+
+
+def codec_of(data: bytes, path: str | None = None) -> str:
+    """Return the codec that a file's header names.
+
+    errors   CorruptFileError
+    """
+    return _read_head(Cursor(data, path))[2].decode("utf-8", "replace")
 
 
 def decode_records(writer: bytes, records: Sequence[bytes], path: str | None = None) -> list[Record]:

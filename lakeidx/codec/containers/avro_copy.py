@@ -1,10 +1,10 @@
-"""Writes Avro files of records that are encoded already, as long as they may get: for files that are rolled at a size."""
+"""Writes Avro files of records or blocks that are encoded already: for files that are rolled at a size, or changed in part."""
 
 from __future__ import annotations
 
 import secrets
 
-from lakeidx.codec.containers.avro import BLOCK_BYTES, SYNC_SIZE, compressor, encode_long, file_head
+from lakeidx.codec.containers.avro import BLOCK_BYTES, SYNC_SIZE, PackedBlock, compressor, encode_long, file_head
 
 
 class RecordCopier:
@@ -32,6 +32,10 @@ class RecordCopier:
         self._close_block()
         return True
 
+    def add_block(self, block: PackedBlock) -> None:
+        """Add a block as it stands in another file of the same codec; records that wait for theirs come behind it."""
+        self._put_block(block.count, block.packed)
+
     def finish(self) -> bytes:
         """Return the file."""
         if self._pending:
@@ -39,8 +43,10 @@ class RecordCopier:
         return b"".join(self._out)
 
     def _close_block(self) -> None:
-        body = self._compress(b"".join(self._pending))
-        parts = (encode_long(len(self._pending)), encode_long(len(body)), body, self._sync)
+        self._put_block(len(self._pending), self._compress(b"".join(self._pending)))
+        self._pending, self._pending_bytes = [], 0
+
+    def _put_block(self, count: int, body: bytes) -> None:
+        parts = (encode_long(count), encode_long(len(body)), body, self._sync)
         self._out += parts
         self.size += sum(map(len, parts))
-        self._pending, self._pending_bytes = [], 0

@@ -278,9 +278,12 @@ class _Attempt:
         changelog_list = writer.manifest_list(writer.manifests(self.delta.changelog)) if self.delta.changelog else None
         index_manifest = None if latest is None else latest.index_manifest
         if index:
-            old = self.metadata.index_manifest(index_manifest)
-            combined = combine_index(old, index, self.schema.bucket_mode)
-            index_manifest = writer.index_manifest(combined)
+            index_manifest = writer.index_manifest(
+                index_manifest,
+                {(e.partition, e.bucket) for e in index},
+                lambda old: combine_index(old, index, self.schema.bucket_mode),
+                self.metadata.index_manifest,
+            )
         delta_rows = sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in data)
         watermarks = [w for w in (self.request.watermark, latest.watermark if latest else None) if w is not None]
         return Snapshot(

@@ -5,7 +5,7 @@ source   org.apache.paimon.manifest.ManifestFile, ManifestList, IndexManifestFil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from lakeidx.codec.containers.avro_copy import RecordCopier
 from lakeidx.codec.rows.binary_row import decode_row, encode_row, split_arity, with_arity
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.data_file import SimpleStats
-from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest
+from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest, update_index_manifest
 from lakeidx.format.manifest import MANIFEST_SCHEMA, FileKind, ManifestEntry, same_records
 from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
 from lakeidx.format.paths import NewFileNames, TablePaths
@@ -60,10 +60,30 @@ class ManifestWriter:
         self._put(self.paths.manifest(name), data)
         return name, len(data)
 
-    def index_manifest(self, entries: Sequence[IndexEntry]) -> str:
-        """Write a complete index manifest; gives its name."""
+    def index_manifest(
+        self,
+        before: str | None,
+        places: Collection[tuple[bytes, int]],
+        combine: Callable[[Sequence[IndexEntry]], Sequence[IndexEntry]],
+        read: Callable[[str | None], Sequence[IndexEntry]],
+    ) -> str:
+        """Write a complete index manifest; gives its name.
+
+        before    the one it follows
+        places    (partition, bucket) of the entries that differ; records of others are copied as they stand
+        combine   gives the entries, or at least those of `places`, of those there are now
+        read      reads an index manifest
+        """
+        data = None
+        if before is not None:
+            path = self.paths.manifest(before)
+            data = update_index_manifest(
+                self.store.get(path), places, combine, codec=self._codec, level=self._level, path=path
+            )
+        if data is None:
+            data = encode_index_manifest(combine(read(before)), codec=self._codec, level=self._level)
         name = self.names.index_manifest()
-        self._put(self.paths.manifest(name), encode_index_manifest(list(entries), codec=self._codec, level=self._level))
+        self._put(self.paths.manifest(name), data)
         return name
 
     def forget(self) -> None:
