@@ -28,7 +28,7 @@ from rich.table import Table
 from bench import metadata_table as made
 from lakeidx.codec.rows.binary_row import decode_row
 from lakeidx.compaction.pick import PickReason
-from lakeidx.maintenance.compaction import plan_buckets
+from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle

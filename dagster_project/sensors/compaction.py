@@ -8,9 +8,9 @@ import dagster as dg
 from dagster_project.failures import skip_or_raise
 from dagster_project.names import table_id
 from dagster_project.resources import TableResource
+from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.maintenance.compaction import plan_buckets
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.view import load_view
 

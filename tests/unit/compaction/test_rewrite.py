@@ -16,12 +16,13 @@ import pytest
 
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.compaction.bucket import BucketCompaction
+from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import compact_bucket
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.format.data_file import FileSource
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.manifest import FileKind
-from lakeidx.maintenance.compaction import plan_buckets, run_compaction
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner

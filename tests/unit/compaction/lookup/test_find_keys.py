@@ -14,7 +14,8 @@ from lakeidx.compaction import bucket
 from lakeidx.compaction.bucket import BucketReader
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.lookup.find_keys import find_keys_above
-from lakeidx.maintenance.compaction import plan_buckets, run_compaction
+from lakeidx.compaction.plan_buckets import plan_buckets
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner

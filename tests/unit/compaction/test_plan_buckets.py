@@ -10,10 +10,10 @@ import pytest
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.plan import plan_compaction
+from lakeidx.compaction.plan_buckets import due_buckets
 from lakeidx.format.data_file import EMPTY_ROW, DataFileMeta, SimpleStats
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
-from lakeidx.maintenance.compaction import due_buckets
 from lakeidx.table.entry_decoder import entries_of
 
 SPEC = {"fields": [{"name": "k", "type": "INT"}], "primaryKeys": ["k"], "partitionKeys": []}
