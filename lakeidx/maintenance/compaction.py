@@ -1,4 +1,6 @@
-"""Stage `compaction`: plans every bucket, compacts those that need it side by side, and commits a COMPACT snapshot.
+"""Stage `compaction`: plans every bucket, compacts those that need it side by side, and commits COMPACT snapshots, group by group.
+
+A bucket that cannot be compacted is left out and named at the end. A driver that dies loses the group it was in.
 
 When another writer compacted or overwrote a bucket in the meantime, that bucket is planned again; what was made of the others is
 kept.
@@ -6,9 +8,11 @@ kept.
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -17,7 +21,7 @@ from lakeidx.batch.index_hooks import on_compaction
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import check_can_compact, compact_bucket
-from lakeidx.errors import CommitConflictError
+from lakeidx.errors import CommitConflictError, InternalError, LakeIdxError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, merge_changes
@@ -27,13 +31,29 @@ from lakeidx.table.commit.earlier_commit import missing_files
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import HASH_INDEX, SnapshotView, load_view
+from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
 from lakeidx.tasks.runner import Runner
 
 COMPACT_USER, FULL_COMPACT_USER = "lakeidx-compact", "lakeidx-compact-full"
 """How the commit users of compactions begin; those of full compactions of the whole table."""
+#: Buckets, and bytes to rewrite, that are committed together: what is lost with a driver that dies.
+GROUP_BUCKETS, GROUP_BYTES = 1000, 64 << 30
 _MAX_ROUNDS = 10
+#: Failed buckets that an error names.
+_NAMED = 5
+_log = logging.getLogger(__name__)
 _NOTHING = "nothing to compact: no bucket has num-sorted-run.compaction-trigger sorted runs or more; full compacts all"
+
+
+Done = tuple[BucketCompaction, CompactedBucket]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedBucket:
+    """A bucket that could not be compacted, and why."""
+
+    directory: str
+    error: LakeIdxError
 
 
 class CompactionReport(Result, BaseModel):
@@ -88,39 +108,136 @@ def run_compaction(
     shrink       drop the hashes of deleted keys from the hash index (full compactions of dynamic-bucket tables);
                  None = as the table option ``lakeidx.hash-index.shrink`` says
     dry_run      only plan
-    errors       CommitConflictError when other writers were faster again and again; UnsupportedError, CorruptFileError
+    errors       of the kind of the first bucket's that could not be compacted, naming it, when all others are committed;
+                 CommitConflictError when other writers were faster again and again; UnsupportedError, CorruptFileError
     """
     started = time.monotonic()
     now_ms = int(time.time() * 1000)
-
-    def plan(only: Collection[tuple[bytes, int]] | None) -> list[BucketCompaction]:
-        return plan_buckets(
-            metadata, schema, view, full=full, only=only, shrink=_shrinks(schema, shrink, full=full), now_ms=now_ms
-        )
-
     schema, view = _newest(metadata, partitions)
-    work = plan(None)
+    shrinks = _shrinks(schema, shrink, full=full)
+    work = plan_buckets(metadata, schema, view, full=full, shrink=shrinks, now_ms=now_ms)
     if dry_run or not work:
         return _report((), work, [], 0, started, dry_run=dry_run)
-    kept = list(zip(work, runner.map(compact_bucket, work, label="compaction"), strict=True))
-    user = f"{FULL_COMPACT_USER if full and partitions is None else COMPACT_USER}-{uuid.uuid4()}"
-    for attempt in range(1, _MAX_ROUNDS + 1):
-        request = _request(user, kept, view, schema)
-        try:
-            result = commit_changes(metadata, request, sleep=sleep)
-            on_compaction(metadata, schema, result.snapshot_ids, request.changes)
-            make_automatic_tags(metadata, schema)
-            return _report(result.snapshot_ids, [w for w, _ in kept], [d for _, d in kept], attempt, started)
-        except CommitConflictError:
-            if attempt == _MAX_ROUNDS:
-                raise
-        schema, view = _newest(metadata, partitions)
-        kept, stale = _sort_out(kept, view, schema)
-        again = plan(stale)
-        kept += list(zip(again, runner.map(compact_bucket, again, label="compaction"), strict=True))
-        if not kept:
-            return _report((), [], [], attempt, started)
-    raise AssertionError("unreachable")
+    run = _Run(metadata, runner, full, shrink, now_ms, sleep, schema, view)
+    groups = list(_groups(work))
+    for number, group in enumerate(groups, 1):
+        run.compact(group, whole=full and partitions is None and number == len(groups))
+        if run.failed and not run.done:
+            break
+    run.raise_failed(len(work))
+    return _report(tuple(run.ids), [w for w, _ in run.done], [d for _, d in run.done], run.rounds, started)
+
+
+def _groups(work: Sequence[BucketCompaction]) -> Iterator[list[BucketCompaction]]:
+    """Cut work into what is committed together."""
+    group: list[BucketCompaction] = []
+    size = 0
+    for bucket in work:
+        if group and (len(group) >= GROUP_BUCKETS or size + bucket.task.rewrite_bytes > GROUP_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(bucket)
+        size += bucket.task.rewrite_bytes
+    yield group
+
+
+@dataclass(slots=True)
+class _Run:
+    """One compaction of a table, group by group.
+
+    schema, view   as the group at work was planned on
+    ids, done      snapshots, and what they hold
+    failed         buckets that could not be compacted
+    rounds         the largest number of commits that a group tried
+    """
+
+    metadata: TableMetadata
+    runner: Runner
+    full: bool
+    shrink: bool | None
+    now_ms: int
+    sleep: Callable[[float], None]
+    schema: TableSchema
+    view: SnapshotView
+    ids: list[int] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+    failed: list[FailedBucket] = field(default_factory=list)
+    rounds: int = 0
+
+    def compact(self, work: Sequence[BucketCompaction], *, whole: bool) -> None:
+        """Compact a group and commit it; a bucket that another writer changed meanwhile is planned again.
+
+        whole   with it the table is compacted fully, unless a bucket failed
+        """
+        kept = self._compacted(work)
+        # Groups have names of their own, or one would be taken for another that is in the table.
+        user = f"{FULL_COMPACT_USER if whole and not self.failed else COMPACT_USER}-{uuid.uuid4()}"
+        for attempt in range(1, _MAX_ROUNDS + 1):
+            if not kept:
+                return
+            self.rounds = max(self.rounds, attempt)
+            request = _request(user, kept, self.view, self.schema)
+            try:
+                result = commit_changes(self.metadata, request, sleep=self.sleep)
+            except CommitConflictError:
+                if attempt == _MAX_ROUNDS:
+                    raise
+                kept = self._again(kept)
+                continue
+            self.ids += result.snapshot_ids
+            self.done += kept
+            on_compaction(self.metadata, self.schema, result.snapshot_ids, request.changes)
+            make_automatic_tags(self.metadata, self.schema)
+            return
+
+    def _compacted(self, work: Sequence[BucketCompaction]) -> list[Done]:
+        made = self.runner.map(_try_bucket, work, label="compaction")
+        kept = []
+        for bucket, result in zip(work, made, strict=True):
+            if isinstance(result, FailedBucket):
+                _log.error("%s was not compacted: %s", result.directory, result.error)
+                self.failed.append(result)
+            else:
+                kept.append((bucket, result))
+        return kept
+
+    def _again(self, kept: Sequence[Done]) -> list[Done]:
+        self.schema, self.view = _newest(self.metadata, {w.partition for w, _ in kept})
+        good, stale = _sort_out(kept, self.view, self.schema)
+        again = plan_buckets(
+            self.metadata,
+            self.schema,
+            self.view,
+            full=self.full,
+            only=stale,
+            shrink=_shrinks(self.schema, self.shrink, full=self.full),
+            now_ms=self.now_ms,
+        )
+        return good + self._compacted(again)
+
+    def raise_failed(self, planned: int) -> None:
+        """Raise an error that names the buckets that could not be compacted, if there are any; the first one's kind."""
+        if not self.failed:
+            return
+        first = self.failed[0].error
+        named = "; ".join(f"{f.directory}: {f.error}" for f in self.failed[:_NAMED])
+        rest = f"; and {len(self.failed) - _NAMED} more" if len(self.failed) > _NAMED else ""
+        raise type(first)(
+            f"{len(self.failed)} of {planned} buckets were not compacted, {len(self.done)} were committed: {named}{rest}"
+        ) from first
+
+
+def _try_bucket(work: BucketCompaction) -> CompactedBucket | FailedBucket:
+    """Compact a bucket (runs in a task); whatever goes wrong in it is its own affair, and the others' work is kept."""
+    try:
+        return compact_bucket(work)
+    except LakeIdxError as error:
+        found = error
+    except Exception as error:
+        _log.exception("bucket %d was not compacted", work.bucket)
+        found = InternalError(f"{type(error).__name__}: {error}")
+    values = decode_partition_dict(work.partition, work.schema)
+    return FailedBucket(work.metadata.paths.bucket_dir(values, work.bucket), found)
 
 
 def _newest(metadata: TableMetadata, partitions: Collection[bytes] | None) -> tuple[TableSchema, SnapshotView]:
@@ -136,9 +253,6 @@ def _shrinks(schema: TableSchema, asked: bool | None, *, full: bool) -> bool:
     if not full or schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
         return False
     return schema.table_options.lakeidx_hash_index_shrink if asked is None else asked
-
-
-Done = tuple[BucketCompaction, CompactedBucket]
 
 
 def _needs_same_files(work: BucketCompaction, done: CompactedBucket) -> bool:
@@ -161,6 +275,8 @@ def _request(user: str, kept: Sequence[Done], view: SnapshotView, schema: TableS
         exact_files=exact,
         vectors={(w.partition, w.bucket, name): vector for w, _ in kept for name, vector in w.vectors.items()},
         schema_id=schema.id,
+        # Nobody else has the name.
+        tried_before=False,
     )
 
 

@@ -13,14 +13,15 @@ import pytest
 from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import CommitKind
-from lakeidx.maintenance.compaction import CompactionReport, run_compaction
+from lakeidx.maintenance import compaction
+from lakeidx.maintenance.compaction import FULL_COMPACT_USER, CompactionReport, run_compaction
 from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.view import load_view
+from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.reachable import files_on_disk, reachable
@@ -291,24 +292,106 @@ def data_files(table: TableHandle) -> list[Path]:
     return sorted(Path(table.uri).rglob("data-*.parquet"))
 
 
-def test_a_missing_data_file_is_named_and_nothing_committed(tmp_path: Path) -> None:
+def levels_of(table: TableHandle) -> dict[str, list[int]]:
+    """Levels of the live files by directory of their bucket."""
+    out: dict[str, list[int]] = {}
+    fresh = TableHandle.open(table.uri)
+    for entry in load_view(fresh.metadata, fresh.snapshot).entries:
+        path = Path(data_file_path(fresh.metadata, entry))
+        out.setdefault(str(path.parent), []).append(entry.file.level)
+    return {k: sorted(v) for k, v in out.items()}
+
+
+def test_a_missing_data_file_costs_only_its_bucket_and_is_named(tmp_path: Path) -> None:
     table, _ = filled(tmp_path)
     victim = data_files(table)[0]
     victim.unlink()
+    with pytest.raises(
+        NotFoundError, match=f"1 of 2 buckets were not compacted, 1 were committed: .*{victim.name}"
+    ) as e:
+        compact(table, full=True)
+    assert str(victim.parent) in str(e.value)
+    assert sorted(levels_of(table).values()) == [[0, 0], [5]]
+    assert levels_of(table)[str(victim.parent)] == [0, 0]
+
+
+def test_a_damaged_data_file_costs_only_its_bucket_and_is_named(tmp_path: Path) -> None:
+    table, model = filled(tmp_path)
+    victim = data_files(table)[0]
+    whole = victim.read_bytes()
+    os.truncate(victim, victim.stat().st_size // 2)
+    with pytest.raises(CorruptFileError, match=victim.name):
+        compact(table, full=True)
+    assert levels_of(table)[str(victim.parent)] == [0, 0]
+    (made,) = set(table.metadata.snapshot_ids()) - {1, 2}
+    # A compaction that left a bucket out is no full one.
+    assert not table.metadata.snapshot(made).commit_user.startswith(FULL_COMPACT_USER)
+    victim.write_bytes(whole)
+    assert compact(table, full=True).buckets == 1
+    assert content(TableHandle.open(table.uri)) == model
+
+
+def test_where_every_bucket_fails_nothing_is_committed(tmp_path: Path) -> None:
+    table, _ = filled(tmp_path)
+    for victim in data_files(table):
+        victim.unlink()
     before = files_on_disk(table)
-    with pytest.raises(NotFoundError, match=victim.name):
+    with pytest.raises(NotFoundError, match="2 of 2 buckets were not compacted, 0 were committed"):
         compact(table, full=True)
     assert table.metadata.snapshot_ids() == [1, 2]
     assert {f for f in files_on_disk(table) if "bucket-" not in f} == {f for f in before if "bucket-" not in f}
 
 
-def test_a_damaged_data_file_is_named_and_nothing_committed(tmp_path: Path) -> None:
-    table, _ = filled(tmp_path)
-    victim = data_files(table)[0]
-    os.truncate(victim, victim.stat().st_size // 2)
-    with pytest.raises(CorruptFileError, match=victim.name):
-        compact(table, full=True)
-    assert table.metadata.snapshot_ids() == [1, 2]
+# ---- groups ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_groups_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "GROUP_BUCKETS", 2)
+
+
+def five_partitions(folder: Path) -> tuple[TableHandle, dict[tuple[int, int], str | None]]:
+    table = make_table(folder, options=OPTIONS)
+    for value in ("a", "b"):
+        upsert(table, [(p, 0, value) for p in range(5)])
+    return table, {(p, 0): "b" for p in range(5)}
+
+
+@pytest.mark.usefixtures("in_groups_of_two")
+def test_buckets_are_committed_in_groups_and_only_the_last_commit_is_a_full_compaction(tmp_path: Path) -> None:
+    table, model = five_partitions(tmp_path)
+    report = compact(table, full=True)
+    assert (report.snapshot_ids, report.buckets, report.rounds) == ((3, 4, 5), 5, 1)
+    made = [table.metadata.snapshot(i) for i in report.snapshot_ids]
+    assert [s.commit_kind for s in made] == [CommitKind.COMPACT] * 3
+    assert [s.commit_user.startswith(FULL_COMPACT_USER) for s in made] == [False, False, True]
+    assert levels(TableHandle.open(table.uri)) == [5] * 5
+    assert content(TableHandle.open(table.uri)) == model
+
+
+@pytest.mark.usefixtures("in_groups_of_two")
+def test_a_driver_that_dies_loses_the_group_it_was_in(tmp_path: Path) -> None:
+    table, model = five_partitions(tmp_path)
+    dying, store = faulty(table)
+    store.fail("put_if_absent", "snapshot-4", error=KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        compact(dying, full=True)
+    assert levels(TableHandle.open(table.uri)) == [0] * 6 + [5] * 2
+    report = compact(TableHandle.open(table.uri), full=True)
+    assert (report.buckets, len(report.snapshot_ids)) == (3, 2)
+    assert content(TableHandle.open(table.uri)) == model
+
+
+@pytest.mark.usefixtures("in_groups_of_two")
+def test_a_bucket_of_a_later_group_that_got_rows_meanwhile_is_planned_again(tmp_path: Path) -> None:
+    table, model = five_partitions(tmp_path)
+    racing, store = faulty(table)
+    store.fail(
+        "put_if_absent", "snapshot-3", when="before",
+        act=lambda *_: upsert(TableHandle.open(table.uri), [(p, 0, "later") for p in range(5)], overwrite="partitions"),
+    )  # fmt: skip
+    compact(racing, full=True)
+    assert content(TableHandle.open(table.uri)) == dict.fromkeys(model, "later")
 
 
 def test_files_that_overlap_in_one_level_are_named(tmp_path: Path) -> None:
