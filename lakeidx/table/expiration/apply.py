@@ -14,6 +14,7 @@ from lakeidx.storage.base import ObjectStore, parent_of
 from lakeidx.table.expiration.files_to_delete import ExpirePlan, FileToDelete, Role
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
+from lakeidx.tasks.in_parallel import in_parallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +46,33 @@ def _path_of(file: FileToDelete, paths: TablePaths, schema: TableSchema) -> str:
 
 
 def measure(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> list[DeletedFile]:
-    """List the files of a plan that exist now, with their sizes, in order.
+    """List the files of a plan with their sizes, in order.
 
-    cost   one listing per directory (a request per file where a directory loses only one)
+    A size that the metadata say is believed, so that no bucket's directory is listed; such a file may be gone already, when an
+    earlier run was cut off. Files without one are looked up, and left out when they are missing.
+    cost   one listing per directory of files without a size (a request per file where a directory loses only one)
     """
-    located = [(f.role, _path_of(f, metadata.paths, schema)) for f in plan.files]
-    sizes = _sizes(metadata.store, [path for _, path in located])
-    return [DeletedFile(role, path, sizes[path]) for role, path in located if path in sizes]
+    located = [(f, _path_of(f, metadata.paths, schema)) for f in plan.files]
+    sizes = {path: f.size for f, path in located if f.size is not None}
+    sizes |= _sizes(metadata.store, [path for _, path in located if path not in sizes])
+    return [DeletedFile(f.role, path, sizes[path]) for f, path in located if path in sizes]
 
 
 def _sizes(store: ObjectStore, paths: Iterable[str]) -> dict[str, int]:
     by_dir: dict[str, list[str]] = defaultdict(list)
     for path in paths:
         by_dir[parent_of(path)].append(path)
-    found: dict[str, int] = {}
-    for directory, wanted in by_dir.items():
+
+    def look(directory: str) -> dict[str, int]:
+        wanted = by_dir[directory]
         if len(wanted) == 1:
             info = store.info(wanted[0])
-            found |= {} if info is None else {wanted[0]: info.size}
-            continue
+            return {} if info is None else {wanted[0]: info.size}
         # Listings may spell paths in their own way; names inside one directory are unique.
         there = {f.name: f.size for f in store.list(directory) if not f.is_dir}
-        for path in wanted:
-            name = path.rpartition("/")[2]
-            if name in there:
-                found[path] = there[name]
-    return found
+        return {path: there[name] for path in wanted if (name := path.rpartition("/")[2]) in there}
+
+    return {path: size for found in in_parallel(look, list(by_dir)) for path, size in found.items()}
 
 
 def apply_plan(

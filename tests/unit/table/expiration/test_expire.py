@@ -20,6 +20,7 @@ from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.cut_off_store import StopsAfter
+from lakeidx.testing.metered_store import MeteredStore
 from lakeidx.testing.reachable import files_on_disk, reachable, reopened
 from lakeidx.testing.small_tables import content, make_table, upsert
 
@@ -67,6 +68,21 @@ def test_the_newest_state_stays_and_everything_else_goes(tmp_path: Path) -> None
     assert expire(table).files == ()
     upsert(table, [(1, 2, "again")])
     assert content(table) == before | {(1, 2): "again"}
+
+
+def test_no_bucket_s_directory_is_listed(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    for value in "abc":
+        upsert(table, [(p, k, value) for p in range(25) for k in range(2)], overwrite="partitions")
+    counted = TableHandle.open(table.uri)
+    store = MeteredStore(counted.metadata.store)
+    counted.metadata.store = store
+    report = expire_table(counted.metadata, counted.schema, now_ms=FAR_AHEAD_MS, retention=NEWEST_ONLY)
+    assert report.count_by_role["data"] == report.count_by_role["index"] == 50
+    counts = {v: c.requests for v, c in store.counts.items()}
+    assert counts["list"] <= 10, counts
+    assert counts.get("info", 0) + counts.get("size", 0) <= 2, counts
+    assert files_on_disk(table) == reachable(table)
 
 
 def test_the_options_of_the_table_decide(tmp_path: Path) -> None:
