@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from lakeidx.codec.containers.sealed_json import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths, split_table_uri
-from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.base import FileInfo, ObjectStore
 
 STAGING_DIR = "_lakeidx"
 _COMMITTING = "committing"
@@ -325,6 +326,44 @@ def check_batch_id(batch_id: str) -> None:
         raise InvalidInputError(
             f"batch id {batch_id!r}: use 1 to 150 letters, digits and . _ = @ + - , beginning with a letter or digit"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StagedBatch:
+    """What a listing shows of one batch.
+
+    files   by path below the batch's directory
+    """
+
+    batch_id: str
+    files: Mapping[str, FileInfo]
+
+    @property
+    def run(self) -> int:
+        """Which run of the batch counts, from 1."""
+        run = 1
+        while f"superseded-{run}.json" in self.files:
+            run += 1
+        return run
+
+    def has(self, model: type[BaseModel]) -> bool:
+        """Return True when the run that counts has the report of a stage's first attempt."""
+        folder = "" if self.run == 1 else f"run-{self.run}/"
+        return f"{folder}{_stage(model)}.json" in self.files
+
+
+def list_staged(store: ObjectStore, paths: TablePaths) -> list[StagedBatch]:
+    """List all batches that have a staging directory, by id.
+
+    cost   one listing of all of them: a request per thousand files
+    """
+    root = staging_root(paths)
+    found: dict[str, dict[str, FileInfo]] = {}
+    for file in store.walk(root):
+        batch_id, _, name = file.path[len(root) + 1 :].partition("/")
+        if name and _BATCH_ID.match(batch_id):
+            found.setdefault(batch_id, {})[name] = file
+    return [StagedBatch(batch_id, files) for batch_id, files in sorted(found.items())]
 
 
 def batch_ids(store: ObjectStore, paths: TablePaths) -> Sequence[str]:

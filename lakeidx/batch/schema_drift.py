@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakeidx.batch.artifacts import BatchFiles, CommitReport, IngestReport, batch_ids
+from lakeidx.batch.artifacts import CommitReport, IngestReport, list_staged
 from lakeidx.batch.index_types import index_type
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS
@@ -35,12 +35,7 @@ def drift_reason(staged: TableSchema, now: TableSchema) -> str:
 
 def staged_batches(store: ObjectStore, paths: TablePaths) -> list[str]:
     """Return the ids of the batches that are staged and not committed yet."""
-    found = []
-    for batch_id in batch_ids(store, paths):
-        files = BatchFiles(store, paths, batch_id)
-        if files.read(IngestReport) is not None and files.read(CommitReport) is None:
-            found.append(batch_id)
-    return found
+    return [b.batch_id for b in list_staged(store, paths) if b.has(IngestReport) and not b.has(CommitReport)]
 
 
 def _tightened(staged: TableSchema, now: TableSchema) -> Iterator[str]:

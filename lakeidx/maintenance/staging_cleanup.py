@@ -13,7 +13,7 @@ from lakeidx.batch.artifacts import (
     CommitReport,
     IndexWriteReport,
     IngestReport,
-    batch_ids,
+    list_staged,
 )
 from lakeidx.batch.stages.commit import commit_user
 from lakeidx.errors import NotFoundError
@@ -61,21 +61,22 @@ def clean_staging(
     A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
     changes were committed after all (the writer died before the report), it gets its report and ends like a finished one;
     else everything goes, and the same id may be run again.
+    cost   one listing of everything staged; files are read only of batches without a commit report
     """
     finished: list[str] = []
     abandoned: list[str] = []
     gone: list[FileInfo] = []
-    for batch_id in batch_ids(metadata.store, metadata.paths):
-        files = BatchFiles(metadata.store, metadata.paths, batch_id)
-        found = list(metadata.store.walk(files.directory))
-        newest = max((f.mtime_ms for f in found), default=0)
-        bulky = [f for f in found if not _is_note(f, files)]
-        if files.read(CommitReport) is not None:
-            if bulky and now_ms - newest > finished_age_ms:
-                finished.append(batch_id)
+    for staged in list_staged(metadata.store, metadata.paths):
+        age = now_ms - max(f.mtime_ms for f in staged.files.values())
+        found = list(staged.files.values())
+        bulky = [f for name, f in staged.files.items() if not _is_note(name, staged.run)]
+        if staged.has(CommitReport):
+            if bulky and age > finished_age_ms:
+                finished.append(staged.batch_id)
                 gone += bulky
-        elif found and now_ms - newest > abandoned_age_ms:
-            abandoned.append(batch_id)
+        elif age > abandoned_age_ms:
+            abandoned.append(staged.batch_id)
+            files = BatchFiles(metadata.store, metadata.paths, staged.batch_id)
             committed = _committed(metadata, files)
             if committed is not None and not dry_run:
                 files.close(committed)
@@ -85,13 +86,12 @@ def clean_staging(
     return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone))
 
 
-def _is_note(file: FileInfo, files: BatchFiles) -> bool:
+def _is_note(name: str, run: int) -> bool:
     """Return True for the reports of the run that counts, and the notes about those that do not."""
-    below = file.path[file.path.rindex(f"/{files.batch_id}/") + len(files.batch_id) + 2 :]
-    folder, _, _ = below.rpartition("/")
+    folder, _, _ = name.rpartition("/")
     if folder == "":
-        return files.run == 1 or file.name.startswith("superseded-")
-    return folder == f"run-{files.run}"
+        return run == 1 or name.startswith("superseded-")
+    return folder == f"run-{run}"
 
 
 def _committed(metadata: TableMetadata, files: BatchFiles) -> CommitReport | None:
@@ -136,10 +136,10 @@ def staged_files(metadata: TableMetadata) -> Protected:
     names: set[str] = set()
     writing: list[int] = []
     committing: list[int] = []
-    for batch_id in batch_ids(metadata.store, metadata.paths):
-        files = BatchFiles(metadata.store, metadata.paths, batch_id)
-        if files.read(IngestReport) is None or files.read(CommitReport) is not None:
+    for staged in list_staged(metadata.store, metadata.paths):
+        if not staged.has(IngestReport) or staged.has(CommitReport):
             continue
+        files = BatchFiles(metadata.store, metadata.paths, staged.batch_id)
         attempt = files.latest_attempt()
         if files.read(BucketAssignmentReport, attempt=attempt) is None:
             continue

@@ -19,6 +19,7 @@ from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, st
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.metered_store import MeteredStore
 from lakeidx.testing.reachable import files_on_disk, reachable
 from lakeidx.testing.small_tables import content, make_table, rows, upsert
 
@@ -177,3 +178,25 @@ def test_an_abandoned_batch_that_was_committed_is_not_committed_twice(tmp_path: 
     assert TableHandle.open(table.uri).metadata.snapshot_ids() == [1]
     assert files.read(CommitReport) is not None
     assert list(batch_ids(table.store, table.paths)) == ["b"]
+
+
+def test_batches_that_are_done_cost_a_place_in_one_listing(tmp_path: Path) -> None:
+    made = make_table(tmp_path)
+    for i in range(12):
+        upsert(made, [(1, i, "a")])
+    staged(made, "open")
+    table = TableHandle.open(made.uri)
+    store = MeteredStore(table.metadata.store)
+    table.metadata.store = store
+    report = clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS)
+    assert len(report.finished) == 12
+    assert {v: c.requests for v, c in store.counts.items()} == {"walk": 1, "delete": len(report.files)}
+    store.reset()
+    assert clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS).files == ()
+    assert {v: c.requests for v, c in store.counts.items() if v != "delete"} == {"walk": 1}
+    store.reset()
+    assert staged_files(table.metadata).names
+    # The one batch that is open: its reports, and whether there is a second attempt.
+    counts = {v: c.requests for v, c in store.counts.items()}
+    assert counts.pop("walk") == 1
+    assert sum(counts.values()) <= 8, counts
