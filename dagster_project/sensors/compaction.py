@@ -8,11 +8,11 @@ import dagster as dg
 from dagster_project.failures import skip_or_raise
 from dagster_project.names import table_id
 from dagster_project.resources import TableResource
-from lakeidx.compaction.plan_buckets import plan_buckets
+from lakeidx.compaction.plan_buckets import plan_due
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.table.view import load_view
+from lakeidx.table.metadata import TableMetadata
 
 INTERVAL_SECONDS = 60
 
@@ -20,7 +20,8 @@ INTERVAL_SECONDS = 60
 def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinition:
     """Build a sensor that plans the compaction of every new snapshot and starts a run when there is something to do.
 
-    Its cursor is the snapshot it evaluated last; the run key is that snapshot, so one state is compacted once.
+    Its cursor is the snapshot it evaluated last; the run key is that snapshot, so one state is compacted once. While nothing is
+    due it looks only at buckets that were written since; the first look after something was due is at all of them.
     """
 
     @dg.sensor(
@@ -39,13 +40,17 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
         try:
             snapshot = table.snapshot
             state = "" if snapshot is None else state_of(snapshot)
-            if snapshot is None or state == context.cursor:
+            looked, _, found = (context.cursor or "").partition(" ")
+            if snapshot is None or state == looked:
                 return dg.SensorResult(skip_reason="no snapshot since the last look")
-            work = plan_buckets(table.metadata, table.schema, load_view(table.metadata, snapshot), full=False)
+            nothing_due = f"nothing due under schema {table.schema.id}"
+            clean = _snapshot_of(table.metadata, looked) if found == nothing_due else None
+            work = plan_due(table.metadata, table.schema, snapshot, clean=clean)
         except LakeIdxError as error:
             return skip_or_raise(error, "the table cannot be read")
         if not work:
-            return dg.SensorResult(skip_reason=f"snapshot {snapshot.id} needs no compaction", cursor=state)
+            reason = f"snapshot {snapshot.id} needs no compaction"
+            return dg.SensorResult(skip_reason=reason, cursor=f"{state} {nothing_due}")
         tags = {"lakeidx/table": pipeline.table, "lakeidx/buckets_to_compact": str(len(work))}
         request = dg.RunRequest(run_key=f"compaction-of-snapshot-{state}", tags=tags)
         return dg.SensorResult(run_requests=[request], cursor=state)
@@ -56,3 +61,13 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
 def state_of(snapshot: Snapshot) -> str:
     """Name a state of the table by snapshot id and identity: after a rollback ids are used again."""
     return f"{snapshot.id}-{hashlib.sha256(snapshot.identity.encode()).hexdigest()[:8]}"
+
+
+def _snapshot_of(metadata: TableMetadata, state: str) -> Snapshot | None:
+    """Return the snapshot that `state_of` has named; None when it has expired or was rolled back."""
+    number = state.partition("-")[0]
+    try:
+        found = metadata.snapshot(int(number))
+    except (NotFoundError, ValueError):
+        return None
+    return found if state_of(found) == state else None

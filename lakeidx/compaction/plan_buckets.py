@@ -15,15 +15,18 @@ from lakeidx.compaction.pick import PickReason
 from lakeidx.compaction.plan import CompactionTask, plan_compaction
 from lakeidx.compaction.record_expiry import RecordExpiry, record_expiry
 from lakeidx.compaction.rewrite import check_can_compact
+from lakeidx.errors import NotFoundError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.feature_gate import check_index_types
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.entries import Entries
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import HASH_INDEX, SnapshotView
+from lakeidx.table.view import HASH_INDEX, SnapshotView, load_view
+from lakeidx.tasks.in_parallel import in_parallel
 
 
 def plan_buckets(
@@ -97,6 +100,43 @@ def _files_by_place(
         places.setdefault((entry.partition, entry.bucket), []).append(entry.file)
         total[entry.partition, entry.bucket] = entry.total_buckets
     return places, total
+
+
+def plan_due(
+    metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot, *, clean: Snapshot | None = None
+) -> list[BucketCompaction]:
+    """Plan the compactions that a snapshot asks for.
+
+    clean   an earlier snapshot of the same history in which nothing was due: only buckets that were written since are looked
+            at, and what they hold. None: all are
+    cost    with `clean` the delta manifests since then, and the manifests' records of the partitions they touch
+    """
+    places = None if clean is None or _time_decides(schema) else _places_since(metadata, clean, snapshot)
+    if places is not None and not places:
+        return []
+    partitions = None if places is None else {partition for partition, _ in places}
+    view = load_view(metadata, snapshot, partitions=partitions)
+    return plan_buckets(metadata, schema, view, full=False, only=places)
+
+
+def _places_since(metadata: TableMetadata, clean: Snapshot, snapshot: Snapshot) -> set[tuple[bytes, int]] | None:
+    """Find the (partition, bucket) places of files that came or went after a snapshot; None where a snapshot has expired."""
+
+    def written(number: int) -> list[tuple[bytes, int]]:
+        found = metadata.snapshot(number)
+        metas = metadata.manifest_list(found.delta_manifest_list, found.delta_manifest_list_size)
+        return metadata.manifests(metas).places()[1]
+
+    try:
+        return {p for places in in_parallel(written, range(clean.id + 1, snapshot.id + 1)) for p in places}
+    except NotFoundError:
+        return None
+
+
+def _time_decides(schema: TableSchema) -> bool:
+    """Return True when a bucket can become due without a write."""
+    pick = compaction_options(schema).pick
+    return pick.full_interval_ms is not None or record_expiry(schema, 0) is not None
 
 
 def due_buckets(entries: Entries, options: CompactionOptions) -> Entries:

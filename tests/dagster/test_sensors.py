@@ -78,3 +78,8 @@ def test_the_compaction_sensor_runs_when_sorted_runs_pile_up(tmp_path: Path) -> 
     after = tick(d, name, found.cursor)
     assert not after.run_requests
     assert "needs no compaction" in str(after.skip_reason)
+    # From there on it looks at what was written since.
+    for batch in ("f", "g", "h", "i"):
+        d.land(f"{batch}.parquet", [(1, k, batch) for k in range(5)])
+        d.run(f"{batch}.parquet")
+    assert tick(d, name, after.cursor).run_requests
