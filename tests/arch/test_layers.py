@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PACKAGES = ("lakeidx", "dagster_project")
+from tests.arch.sources import MODULES, ROOT, parsed
 
 #: Line of each package; a module imports from its own line or lines above.
 LAYERS = {
@@ -42,50 +41,24 @@ KEPT_TO = {
 KEPT_OUT = (("lakeidx.jobs", "lakeidx.cli"), ("lakeidx.jobs", "dagster_project"))
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    for package in PACKAGES:
-        for file in sorted((ROOT / package).rglob("*.py")):
-            parts = file.relative_to(ROOT).with_suffix("").parts
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
-
-
-MODULES = dict(modules())
-
-
-@cache
-def parsed(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
-
-
 @cache
 def imports(file: Path) -> tuple[tuple[str, bool], ...]:
     """(imported module, whether inside a function) of every import that runs."""
-    return tuple(_imports(file))
+    return tuple(_imports(parsed(file), inside=False))
 
 
-def _imports(file: Path) -> Iterator[tuple[str, bool]]:
-    """(imported module, whether inside a function) of every import that runs."""
-    tree = parsed(file)
-    for parent in ast.walk(tree):
-        for node in ast.iter_child_nodes(parent):
-            node.parent = parent  # type: ignore[attr-defined]
-    for node in ast.walk(tree):
-        if not isinstance(node, (ast.Import, ast.ImportFrom)):
-            continue
-        inside = False
-        at: ast.AST | None = node
-        typing_only = False
-        while at is not None:
-            inside = inside or isinstance(at, (ast.FunctionDef, ast.AsyncFunctionDef))
-            typing_only = typing_only or (isinstance(at, ast.If) and "TYPE_CHECKING" in ast.unparse(at.test))
-            at = getattr(at, "parent", None)
-        if typing_only:
-            continue
+def _imports(parent: ast.AST, *, inside: bool) -> Iterator[tuple[str, bool]]:
+    for node in ast.iter_child_nodes(parent):
         if isinstance(node, ast.Import):
             yield from ((alias.name, inside) for alias in node.names)
-        elif node.module:
-            assert node.level == 0, f"{file}: relative imports are not used here"
-            yield node.module, inside
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports are not used here"
+            if node.module:
+                yield node.module, inside
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        elif isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+            yield from _imports(node, inside=inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 def layer_of(module: str) -> int | None:

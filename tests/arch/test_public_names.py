@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.arch.test_layers import MODULES, ROOT, parsed
+from tests.arch.sources import MODULES, ROOT, nodes, parsed
 
 #: Public names that only tests use, with what for; the test that uses each is looked for.
 FOR_TESTS = {
@@ -62,14 +62,13 @@ def _has_a_base_from_elsewhere(node: ast.ClassDef) -> bool:
 
 @cache
 def _classes() -> frozenset[str]:
-    trees = [parsed(file) for file in MODULES.values()]
-    return frozenset(n.name for t in trees for n in ast.walk(t) if isinstance(n, ast.ClassDef))
+    return frozenset(n.name for file in MODULES.values() for n in nodes(file) if isinstance(n, ast.ClassDef))
 
 
-def named(tree: ast.Module) -> Counter[str]:
+def named(code: Iterable[ast.AST]) -> Counter[str]:
     """How often code names what: as a name, an attribute, an import, a keyword or a text (of `getattr` and lazy imports)."""
     out: Counter[str] = Counter()
-    for node in ast.walk(tree):
+    for node in code:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
             out[node.id] += 1
         elif isinstance(node, ast.Attribute):
@@ -85,19 +84,21 @@ def named(tree: ast.Module) -> Counter[str]:
 
 @cache
 def _named_in(file: Path) -> Counter[str]:
-    return named(parsed(file))
+    return named(nodes(file))
 
 
-def _named_by(files: Iterable[Path]) -> Counter[str]:
-    out: Counter[str] = Counter()
-    for file in files:
-        out.update(_named_in(file))
-    return out
+def _naming(files: Iterable[Path], words: Iterable[str]) -> Iterator[Path]:
+    """Files that have one of some words at all: only they are worth parsing."""
+    any_of = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+    yield from (f for f in files if any_of.search(f.read_text(encoding="utf-8")))
 
 
 @cache
 def _used() -> Counter[str]:
-    return _named_by(MODULES.values())
+    out: Counter[str] = Counter()
+    for file in MODULES.values():
+        out.update(_named_in(file))
+    return out
 
 
 @cache
@@ -106,13 +107,14 @@ def _described() -> frozenset[str]:
     return frozenset(word for page in pages for word in re.findall(r"\w+", page.read_text(encoding="utf-8")))
 
 
-def _dead() -> set[str]:
+@cache
+def _dead() -> frozenset[str]:
     """Public names that the product defines and never names, and that no page describes."""
     # The test kit is for tests.
     own = {module: file for module, file in MODULES.items() if not module.startswith("lakeidx.testing")}
     found = {(module, name) for module, file in own.items() for name in public(parsed(file))}
     last = {(module, name): name.rsplit(".", 1)[-1] for module, name in found}
-    return {f"{m}:{n}" for (m, n), word in last.items() if not _used()[word] and word not in _described()}
+    return frozenset(f"{m}:{n}" for (m, n), word in last.items() if not _used()[word] and word not in _described())
 
 
 def test_every_public_name_is_used_described_or_there_for_tests() -> None:
@@ -121,33 +123,26 @@ def test_every_public_name_is_used_described_or_there_for_tests() -> None:
 
 def test_names_that_are_there_for_tests_are_used_by_them_and_by_nobody_else() -> None:
     assert not sorted({*FOR_TESTS, *FOR_OTHERS} - _dead()), "used or gone by now: take it out of the lists"
-    words = _named_by(sorted((ROOT / "tests").rglob("test_*.py")))
-    assert not [n for n in FOR_TESTS if not words[n.rpartition(":")[2].rsplit(".", 1)[-1]]]
-
-
-def _elsewhere() -> dict[str, set[Path]]:
-    """The files that name a word: of the product, the tests, the benchmarks and the pages."""
-    out: dict[str, set[Path]] = {}
-    code = [*MODULES.values(), *(f for d in ("tests", "bench", "docs") for f in (ROOT / d).rglob("*.py"))]
-    for file in code:
-        for word in _named_in(file):
-            out.setdefault(word, set()).add(file)
-    for word in _described():
-        out.setdefault(word, set()).add(ROOT / "README.md")
-    return out
+    wanted = {n: n.rpartition(":")[2].rsplit(".", 1)[-1] for n in FOR_TESTS}
+    words = {w for f in _naming((ROOT / "tests").rglob("test_*.py"), wanted.values()) for w in _named_in(f)}
+    assert not [n for n, word in wanted.items() if word not in words]
 
 
 def test_what_only_its_own_module_uses_is_private() -> None:
     """Functions and constants; a class may be public because a public function takes or returns it."""
-    where = _elsewhere()
-    found = []
+    where: dict[str, set[Path]] = {}
+    for file in MODULES.values():
+        for word in _named_in(file):
+            where.setdefault(word, set()).add(file)
+    alone: dict[str, str] = {}
     for module, file in MODULES.items():
-        tree = parsed(file)
-        nodes = [n for n in tree.body if not isinstance(n, ast.ClassDef)]
-        names = [n for node in nodes for n in _names(node) if not n.startswith("_")]
-        alone = [n for n in names if (n.islower() or (n.isupper() and len(n) > 1)) and where.get(n, set()) <= {file}]
-        found += [f"{module}:{n}" for n in alone]
-    assert not sorted(set(found) - set(FOR_OTHERS))
+        stood = [n for n in parsed(file).body if not isinstance(n, ast.ClassDef)]
+        names = [n for node in stood for n in _names(node) if not n.startswith("_")]
+        names = [n for n in names if (n.islower() or (n.isupper() and len(n) > 1)) and where.get(n, set()) <= {file}]
+        alone |= {f"{module}:{n}": n for n in names if n not in _described()}
+    others = (f for d in ("tests", "bench", "docs") for f in (ROOT / d).rglob("*.py"))
+    words = {w for f in _naming(others, alone.values()) for w in _named_in(f)} if alone else set()
+    assert not sorted({n for n, word in alone.items() if word not in words} - set(FOR_OTHERS))
 
 
 def test_the_rule_sees_what_it_is_about() -> None:
@@ -155,5 +150,5 @@ def test_the_rule_sees_what_it_is_about() -> None:
         "X = 1\ndef f(): pass\nclass A:\n    def g(self): pass\nclass B(io.RawIOBase):\n    def h(self): pass"
     )
     assert list(public(tree)) == ["X", "f", "A", "A.g", "B"]
-    assert not named(tree)["g"]
-    assert named(ast.parse("a.g()"))["g"] == 1
+    assert not named(ast.walk(tree))["g"]
+    assert named(ast.walk(ast.parse("a.g()")))["g"] == 1

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
-from tests.arch.test_layers import MODULES, PACKAGES, ROOT, parsed
+from tests.arch.sources import MODULES, PACKAGES, ROOT, nodes, parsed
 
 MAX_MODULES = 15
 MAX_LINES = 400
 MAX_FUNCTION_LINES = 60
-
-
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    yield from (n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
 def test_modules_are_small() -> None:
@@ -27,7 +22,8 @@ def test_functions_are_small() -> None:
     sizes = {
         f"{name}:{f.name}": (f.end_lineno or f.lineno) - f.lineno + 1
         for name, file in MODULES.items()
-        for f in functions(parsed(file))
+        for f in nodes(file)
+        if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
     assert not {name: size for name, size in sizes.items() if size > MAX_FUNCTION_LINES}
 

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.arch.sources import MODULES, ROOT, nodes
+
 KIT = ROOT / "lakeidx" / "testing"
 
 
 def _imported(file: Path) -> Iterator[str]:
     """Every module that a file names in an import, those inside functions and for type checkers, too."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -26,12 +27,11 @@ def _within(module: str, package: str) -> bool:
 
 def test_the_product_never_imports_the_test_kit() -> None:
     wrong = []
-    for package in ("lakeidx", "dagster_project"):
-        for file in sorted((ROOT / package).rglob("*.py")):
-            if KIT in file.parents:
-                continue
-            named = [m for m in _imported(file) if any(_within(m, p) for p in ("lakeidx.testing", "tests", "bench"))]
-            wrong += [f"{file.relative_to(ROOT)} imports {m}" for m in named]
+    for file in MODULES.values():
+        if KIT in file.parents:
+            continue
+        named = [m for m in _imported(file) if any(_within(m, p) for p in ("lakeidx.testing", "tests", "bench"))]
+        wrong += [f"{file.relative_to(ROOT)} imports {m}" for m in named]
     assert not wrong
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from collections.abc import Iterable
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.arch.sources import MODULES, ROOT, nodes
+
 #: Runs what the bytes say, or may. Spark's tasks send each other pickled items through Spark; nothing else does.
 _MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "jsonpickle"}
 _ALLOWED = {"lakeidx/spark/runner.py", "lakeidx/testing/store_contract.py"}
 _CALLS = {"eval", "exec", "read_pickle", "unsafe_load", "full_load", "load_all"}
-_FILES = sorted(f for top in ("lakeidx", "dagster_project", "jobs", "examples") for f in (ROOT / top).rglob("*.py"))
 
 
-def _imported(tree: ast.AST) -> set[str]:
+def _imported(code: Iterable[ast.AST]) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in code:
         if isinstance(node, ast.Import):
             names |= {part for alias in node.names for part in alias.name.split(".")}
         elif isinstance(node, ast.ImportFrom):
@@ -25,8 +25,8 @@ def _imported(tree: ast.AST) -> set[str]:
     return names
 
 
-def _called(tree: ast.AST) -> set[str]:
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+def _called(code: Iterable[ast.AST]) -> set[str]:
+    calls = [node for node in code if isinstance(node, ast.Call)]
     names = {c.func.id for c in calls if isinstance(c.func, ast.Name)}
     names |= {c.func.attr for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr not in ("eval", "exec")}
     pickles = any(k.arg == "allow_pickle" for c in calls for k in c.keywords)
@@ -35,20 +35,19 @@ def _called(tree: ast.AST) -> set[str]:
 
 def test_the_rule_sees_what_it_is_about() -> None:
     """The one place that unpickles is found when it is not allowed."""
-    tree = ast.parse((ROOT / "lakeidx/spark/runner.py").read_text())
-    assert _imported(tree) & _MODULES == {"pickle", "cloudpickle"}
-    assert _called(ast.parse("np.load(x, allow_pickle=True); eval('1')")) >= {"allow_pickle", "eval"}
+    assert _imported(nodes(ROOT / "lakeidx/spark/runner.py")) & _MODULES == {"pickle", "cloudpickle"}
+    assert _called(ast.walk(ast.parse("np.load(x, allow_pickle=True); eval('1')"))) >= {"allow_pickle", "eval"}
 
 
 @pytest.mark.parametrize("banned", ["modules", "calls"])
 def test_nothing_is_unpickled(banned: str) -> None:
     """Modules that unpickle are imported where Spark's own messages are read, and nowhere else."""
     found = {}
-    for file in _FILES:
+    for file in MODULES.values():
         name = str(file.relative_to(ROOT))
-        tree = ast.parse(file.read_text())
-        hits = (_imported(tree) & _MODULES if name not in _ALLOWED else set()) if banned == "modules" else (
-            _called(tree) & (_CALLS | {"allow_pickle"})
+        code = nodes(file)
+        hits = (_imported(code) & _MODULES if name not in _ALLOWED else set()) if banned == "modules" else (
+            _called(code) & (_CALLS | {"allow_pickle"})
         )  # fmt: skip
         if hits:
             found[name] = sorted(hits)

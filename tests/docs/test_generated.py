@@ -12,7 +12,8 @@ import pytest
 from docs.generate.__main__ import stale
 from docs.generate.layers import README, import_edges, layer_texts, own_imports, reduced, rows
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
-from tests.arch.test_layers import LAYERS, MODULES, imports
+from tests.arch.sources import MODULES
+from tests.arch.test_layers import LAYERS, imports
 
 ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,0 +1,34 @@
+"""The source files of the product, each parsed and walked once for all rules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGES = ("lakeidx", "dagster_project")
+
+
+def _modules() -> Iterator[tuple[str, Path]]:
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            parts = file.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+#: Dotted name -> file.
+MODULES = dict(_modules())
+
+
+@cache
+def parsed(file: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes(file: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file's syntax tree; what stands further out comes first."""
+    return tuple(ast.walk(parsed(file)))
