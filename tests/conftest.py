@@ -15,6 +15,9 @@ settings.load_profile("lakeidx")
 # Before any test imports them: their asserts show what differed.
 pytest.register_assert_rewrite("lakeidx.testing")
 
+# No test cuts the power. What is flushed, and when, `tests/unit/storage/test_local.py` sees.
+os.fsync = lambda fd: None
+
 GOLDEN = Path(os.environ.get("LAKEIDX_GOLDEN", Path(__file__).parent / "golden"))
 
 

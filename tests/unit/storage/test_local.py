@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 import pytest
@@ -48,6 +49,19 @@ def test_a_failed_put_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.undo()
     assert store.get(path) == b"old"
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_what_is_put_is_flushed_with_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file first, then the name it has got; data files are flushed by themselves, for their snapshot is put later."""
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append("directory" if S_ISDIR(os.fstat(fd).st_mode) else "file"))
+    for sync in (True, False):
+        store = LocalStore(sync=sync)
+        store.put(f"{tmp_path}/put-{sync}", b"1")
+        assert store.put_if_absent(f"{tmp_path}/absent-{sync}", b"1")
+        with store.open_output(f"{tmp_path}/output-{sync}") as out:
+            out.write(b"x")
+    assert flushed == ["file", "directory", "file", "directory", "file"]
 
 
 def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
