@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -112,6 +113,9 @@ def running() -> Iterator[Script]:
         for name in ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
             patch.delenv(name, raising=False)
         patch.setattr(s3, "RETRY_WAIT", tenacity.wait_none())
+        # s3fs sleeps after a try that failed, though it has only the one.
+        sleep = asyncio.sleep
+        patch.setattr(asyncio, "sleep", lambda _: sleep(0))
         yield script
     server.shutdown()
     thread.join()
