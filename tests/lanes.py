@@ -64,9 +64,9 @@ class Outcome:
 def lanes() -> list[Lane]:
     """All lanes, in the order they run; every test belongs to at least one."""
     light = " and ".join(f"not {m}" for m in _HEAVY)
-    side_by_side = ("-n", "2", "--dist", "loadfile")
+    side_by_side = ("-n", "2", "--dist", "worksteal")
     # The fast lane takes a tenth of the examples of each property beside a module.
-    apart = ("--ignore=tests/golden_tests", "--ignore=tests/property")
+    apart = tuple(f"--ignore={f}" for f in ("tests/golden_tests", "tests/property", *_heavy_folders()))
     out = [
         Lane("fast", light, (*side_by_side, *apart), (("LAKEIDX_EXAMPLES_SCALE", "0.1"),)),
         Lane("golden", light, (*side_by_side, "tests/golden_tests")),
@@ -83,6 +83,15 @@ def _files_with(mark: str) -> list[str]:
     named = re.compile(rf"\bmark\.{mark}\b")
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     return [str(f.relative_to(ROOT)) for f in files if named.search(f.read_text(encoding="utf-8"))]
+
+
+def _heavy_folders() -> list[str]:
+    """Folders where each file marks all its tests as heavy: to import them (Dagster, pyspark) costs the fast lane seconds."""
+    marked = re.compile(rf"^pytestmark = .*\bmark\.(?:{'|'.join(_HEAVY)})\b", re.MULTILINE)
+    heavy: dict[Path, bool] = {}
+    for f in (ROOT / "tests").rglob("test_*.py"):
+        heavy[f.parent] = heavy.get(f.parent, True) and bool(marked.search(f.read_text(encoding="utf-8")))
+    return sorted(str(folder.relative_to(ROOT)) for folder, all_heavy in heavy.items() if all_heavy)
 
 
 def run(lane: Lane, *, aside: bool = False) -> Outcome:
