@@ -36,7 +36,7 @@ def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetS
         description=pipeline.description or f"The table {pipeline.table}.",
         metadata=table_metadata(pipeline),
         automation_condition=dg.AutomationCondition.eager(),
-        _freshness_policy=_freshness_policy(pipeline),
+        freshness_policy=_freshness_policy(pipeline),
         skippable=True,
         **shared,
     )
