@@ -25,7 +25,8 @@ from lakeidx.file_index.container import encode_container
 from lakeidx.file_index.evaluate import evaluate_container
 from lakeidx.file_index.kinds.types import FileIndexResult, Verdict
 from lakeidx.file_index.registry import file_index_of
-from lakeidx.predicate import evaluate, parse_where
+from lakeidx.predicate import evaluate
+from lakeidx.predicate.parse import parse_where
 from lakeidx.types import Field, parse_type
 
 

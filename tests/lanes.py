@@ -103,6 +103,8 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-m", lane.marks, "--junitxml", str(report), *lane.arguments]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", **dict(lane.environment)}
+        # Tests start hundreds of processes: each would compile all modules again.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         if aside:
             # A file, not a pipe: a server that outlives its test would hold a pipe open.
             said = Path(folder) / "output.txt"

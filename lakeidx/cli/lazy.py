@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import UserDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 import typer
@@ -82,5 +85,42 @@ def build(name: str, entry: Command | Group) -> Any:
     if isinstance(entry, Group):
         return LazyGroup(entry, name=name, rich_markup_mode=None)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name)(getattr(import_module(f"lakeidx.cli.{entry.module}"), entry.function))
+    function = getattr(import_module(f"lakeidx.cli.{entry.module}"), entry.function)
+    _start_light()
+    alone.command(name)(function)
     return typer.main.get_command(alone)
+
+
+def _start_light() -> None:
+    """Let Arrow and Numba decide now that pandas and scipy's linear algebra are not there: no command needs them.
+
+    Arrow imports pandas for the first array of a process, Numba scipy.linalg for its first kernel; together they take longer
+    than a small batch. Both can be imported afterwards; Arrow then converts to pandas as ever.
+    """
+    with _absent("pandas", "scipy.linalg"):
+        if "pyarrow" in sys.modules:
+            sys.modules["pyarrow"].array([0])
+        if "numba" in sys.modules:
+            import_module("numba.np.arraymath")
+
+
+class _Absent(MetaPathFinder):
+    """Says that modules are not there."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        """Raise ModuleNotFoundError for the names; leave all others to the finders that follow."""
+        if fullname in self._names:
+            raise ModuleNotFoundError(f"{fullname} is left out", name=fullname)
+
+
+@contextmanager
+def _absent(*names: str) -> Iterator[None]:
+    finder = _Absent(*names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)

@@ -12,7 +12,6 @@ from lakeidx.predicate.literal import cast_literal as cast_literal
 from lakeidx.predicate.mask import evaluate as evaluate
 from lakeidx.predicate.mask import filter_table as filter_table
 from lakeidx.predicate.mask import to_arrow_expression as to_arrow_expression
-from lakeidx.predicate.parse import parse_where as parse_where
 from lakeidx.predicate.prune import ColumnStats as ColumnStats
 from lakeidx.predicate.prune import all_null_stats as all_null_stats
 from lakeidx.predicate.prune import may_match_stats as may_match_stats

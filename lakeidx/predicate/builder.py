@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.predicate.parse import like_predicate
+from lakeidx.predicate.like import like_predicate
 from lakeidx.predicate.tree import Compare, In, IsNull, Match, MatchKind, Op, Predicate, between, map_reference
 
 

@@ -7,8 +7,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlglot.tokens import Tokenizer
-
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate.bind import reference_type
 from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Or, Predicate
@@ -63,6 +61,9 @@ def _type_of(leaf: Leaf, by_name: Mapping[str, Field]) -> DataType | None:
 
 
 def _quote(name: str) -> str:
+    # sqlglot takes a fifth of a second to import: only names that are shown need it.
+    from sqlglot.tokens import Tokenizer
+
     plain = name.isascii() and name.isidentifier() and name.upper() not in Tokenizer.KEYWORDS
     return name if plain else "`" + name.replace("`", "``") + "`"
 

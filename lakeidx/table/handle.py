@@ -12,7 +12,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_schema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.predicate import TRUE, Predicate, bind, parse_where
+from lakeidx.predicate import TRUE, Predicate, bind
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata, time_travel
@@ -129,6 +129,9 @@ def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:
     if where is None:
         return TRUE
     if isinstance(where, str):
+        # sqlglot takes a fifth of a second to import: only text needs it.
+        from lakeidx.predicate.parse import parse_where
+
         return parse_where(where, schema.fields)
     return bind(where, schema.fields)
 

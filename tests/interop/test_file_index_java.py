@@ -21,7 +21,8 @@ from lakeidx.file_index.write import INDEX_SUFFIX, DataFileIndexWriter
 from lakeidx.format.manifest import decode_manifest, encode_manifest
 from lakeidx.format.schema.schema_file import decode_schema
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.predicate import Predicate, filter_table, parse_where
+from lakeidx.predicate import Predicate, filter_table
+from lakeidx.predicate.parse import parse_where
 from lakeidx.types import to_arrow_schema
 from tests.conftest import GOLDEN
 from tests.java_tools import witness

@@ -28,11 +28,11 @@ from lakeidx.predicate import (
     format_predicate,
     may_match_many,
     may_match_stats,
-    parse_where,
     project,
     split_and,
     to_arrow_expression,
 )
+from lakeidx.predicate.parse import parse_where
 from lakeidx.types import Field, parse_type, to_arrow
 
 NAMES = ("i", "s", "x", "dec", "d", "b", "ts", "m")

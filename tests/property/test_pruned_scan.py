@@ -21,7 +21,8 @@ from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
 from lakeidx.data.parquet import row_groups as read_parquet
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.predicate import filter_table, parse_where
+from lakeidx.predicate import filter_table
+from lakeidx.predicate.parse import parse_where
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.plan import PlanOptions
 from lakeidx.tasks.runner import LocalRunner

@@ -17,8 +17,9 @@ import lakeidx.cli
 from lakeidx.cli.context import report_errors
 from lakeidx.cli.lazy import Command, Group
 from lakeidx.cli.main import COMMANDS, app
+from lakeidx.testing.small_tables import make_table
 
-HEAVY = ("pyarrow", "numba", "numpy", "sqlglot", "rich", "lakeidx.api")
+HEAVY = ("pyarrow", "numba", "numpy", "sqlglot", "rich", "lakeidx.api", "pandas", "scipy.linalg")
 
 
 def entries(commands: Mapping[str, Command | Group], prefix: str = "") -> Iterator[tuple[str, Command]]:
@@ -111,3 +112,15 @@ def test_a_group_alone_shows_its_help(words: list[str]) -> None:
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 2
     assert "Commands:" in result.output
+
+
+@pytest.mark.slow
+def test_a_batch_and_a_scan_import_neither_pandas_nor_linear_algebra(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    landing = tmp_path / "b.csv"
+    landing.write_text("p,k,v\n1,1,a\n1,2,b\n", encoding="utf-8")
+    for arguments in (f"upsert {table.uri} {landing}", f"scan {table.uri}"):
+        printed, heavy = imported_by(arguments)
+        assert printed
+        assert not heavy & {"pandas", "scipy.linalg", "sqlglot"}
+        assert heavy >= {"pyarrow", "numba"}

@@ -21,7 +21,8 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, U
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.predicate import bind, col, filter_table, parse_where
+from lakeidx.predicate import bind, col, filter_table
+from lakeidx.predicate.parse import parse_where
 from lakeidx.types import Field, parse_type
 from tests.unit.data.tables import STORE, kv_rows_of, kv_table, plain_table, rows_of, table_schema
 

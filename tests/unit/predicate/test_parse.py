@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.predicate import FALSE, TRUE, And, Compare, In, IsNull, Match, MatchKind, Op, Or, parse_where
+from lakeidx.predicate import FALSE, TRUE, And, Compare, In, IsNull, Match, MatchKind, Op, Or
+from lakeidx.predicate.parse import parse_where
 from lakeidx.types import Field, parse_type
 
 TYPES: dict[str, Any] = {

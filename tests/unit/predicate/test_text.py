@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeidx.predicate import FALSE, Predicate, col, format_predicate, parse_where
+from lakeidx.predicate import FALSE, Predicate, col, format_predicate
+from lakeidx.predicate.parse import parse_where
 from lakeidx.types import Field, parse_type
 
 FIELDS = [

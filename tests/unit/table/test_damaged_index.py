@@ -12,7 +12,7 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.file_index.container import decode_container, encode_container
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.predicate import parse_where
+from lakeidx.predicate.parse import parse_where
 from lakeidx.table.scan.file_indexes import FileIndexTest
 from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.tasks.runner import LocalRunner

@@ -26,7 +26,7 @@ from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
-from lakeidx.predicate import parse_where
+from lakeidx.predicate.parse import parse_where
 from tests.unit.data.tables import STORE, kv_table, table_schema
 
 SCHEMA = table_schema(

@@ -12,7 +12,8 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.predicate import TRUE, parse_where
+from lakeidx.predicate import TRUE
+from lakeidx.predicate.parse import parse_where
 from lakeidx.table.scan import incremental_diff
 from lakeidx.table.scan.changes import scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode

@@ -11,7 +11,8 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.predicate import TRUE, filter_table, parse_where
+from lakeidx.predicate import TRUE, filter_table
+from lakeidx.predicate.parse import parse_where
 from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
 from lakeidx.table.scan.incremental_diff import plan_diff, read_diff
 from lakeidx.tasks.runner import LocalRunner
