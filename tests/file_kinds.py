@@ -418,7 +418,7 @@ KINDS: Mapping[str, FileKind] = {
     "manifest list": FileKind(lambda f: _in_table(f, "manifest-list-*-0")),
     "manifest list of changes": FileKind(lambda f: _in_table(f, "manifest-list-*-1")),
     "manifest": FileKind(lambda f: _in_table(f, "manifest-????????-*-0")),
-    "index manifest": FileKind(lambda f: _hashes(f, "index-manifest-*"), _AVRO),
+    "index manifest": FileKind(lambda f: _hashes(f, "index-manifest-*")),
     "hash index": FileKind(lambda f: _hashes(f, "index/index-*"), "hashes of four bytes, and nothing else"),
     "tag": FileKind(_tag, _TEXT),
     "consumer": FileKind(_consumer, _TEXT),

@@ -112,6 +112,10 @@ class Cursor:
         start = self._take(n)
         return self._data[start : start + n]
 
+    def rest(self) -> memoryview:
+        """Return the bytes not read yet, without a copy; the position stays."""
+        return self._data[self.pos :]
+
     def java_utf(self) -> str:
         """Read a string as ``java.io.DataOutput.writeUTF`` writes it: u16 big-endian byte count, then modified UTF-8."""
         start = self.pos

@@ -1,4 +1,7 @@
-"""A manifest list cut at a block, or another one in its place, read as a table with fewer rows: Avro cannot tell."""
+"""Files of manifests cut at a block, or another one in their place, read as a table with fewer rows: Avro cannot tell.
+
+What lakeidx writes has a checksum; of what others wrote the sizes are compared, and for index manifests what must be in them.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ import pytest
 
 from lakeidx.codec.containers.avro import MAGIC, SYNC_SIZE
 from lakeidx.errors import CorruptFileError
+from lakeidx.format.index_manifest import encode_index_manifest
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import decode_partition_dict
 from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.avro_checksum import as_others_write
 
 
 @pytest.fixture
@@ -58,6 +64,33 @@ def test_a_manifest_cut_after_its_header(table: TableHandle) -> None:
     (meta,) = table.metadata.data_manifests(newest(table))
     change(table.paths.manifest(meta.file_name), without_blocks)
     check_damaged(table, r"the file has \d+ bytes, not \d+ as the file that names it says")
+
+
+def test_an_index_manifest_cut_after_its_header(table: TableHandle) -> None:
+    """Nothing says how long it is; keys would be taken for new ones, and deleted rows would come back."""
+    name = newest(table).index_manifest
+    assert name is not None
+    change(table.paths.manifest(name), without_blocks)
+    with pytest.raises(CorruptFileError, match=r"the header's checksum does not match: .* cut at \d+ bytes"):
+        upsert(TableHandle.open(table.uri), [(1, 1, "twice")])
+
+
+def test_a_cut_index_manifest_of_another_writer(table: TableHandle) -> None:
+    """A batch is refused where keys are missing from it, and leaves no snapshot; other partitions go on."""
+    upsert(table, [(2, 7, "other")])
+    name = newest(table).index_manifest
+    assert name is not None
+    entries = [
+        e for e in table.metadata.index_manifest(name) if decode_partition_dict(e.partition, table.schema)["p"] == 2
+    ]
+    change(table.paths.manifest(name), lambda _: as_others_write(encode_index_manifest(entries)))
+    again = TableHandle.open(table.uri)
+    with pytest.raises(CorruptFileError, match=r"bucket 0 of partition \{'p': 1\} has rows and no hash index"):
+        upsert(again, [(1, 1, "twice")])
+    assert newest(again).id == 2
+    upsert(again, [(2, 7, "new")])
+    upsert(again, [(1, 5, "all")], overwrite="partitions")
+    assert content(again) == {(1, 5): "all", (2, 7): "new"}
 
 
 def test_a_snapshot_under_another_name(table: TableHandle) -> None:

@@ -11,10 +11,12 @@ from lakeidx.batch.artifacts import Target
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed
 from lakeidx.batch.moved_rows import write_moves
 from lakeidx.batch.target_files import write_targets
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.view import SnapshotView
+from lakeidx.table.view import SnapshotView, decode_partition_dict
 
 #: Distinct codes within so many numbers are counted in a table instead of sorted.
 _TABLE = 1 << 20
@@ -45,6 +47,23 @@ def number_targets(parts: Sequence[PartPlaces]) -> NumberedTargets:
             mapping[j] = number
         out.append(mapping[inverse])
     return numbers, counts, out
+
+
+def check_indexed(paths: TablePaths, view: SnapshotView) -> None:
+    """Refuse buckets that have rows and no HASH index: their keys would be taken for new ones and come twice.
+
+    Every writer keeps an index file for each bucket; Avro does not show that a block of an index manifest was cut off.
+    errors   CorruptFileError
+    """
+    index = view.hash_index()
+    for partition, bucket in view.entries.places()[1]:
+        if bucket not in index.get(partition, {}):
+            name = None if view.snapshot is None else view.snapshot.index_manifest
+            raise CorruptFileError(
+                f"bucket {bucket} of partition {decode_partition_dict(partition, view.schema)} has rows and no hash index, so "
+                "their keys cannot be found: restore the index manifest, roll back, or overwrite the partition",
+                path=paths.index_dir if name is None else paths.manifest(name),
+            )
 
 
 def describe_targets(

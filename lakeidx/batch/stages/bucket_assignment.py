@@ -18,7 +18,13 @@ from lakeidx.batch.artifacts import UPSERT, BucketAssignmentReport, IngestReport
 from lakeidx.batch.assignment.keyed_batch import write_located
 from lakeidx.batch.assignment.placed import Placed
 from lakeidx.batch.assignment.placing import place_batch
-from lakeidx.batch.assignment.targets import NumberedTargets, describe_targets, number_targets, write_places
+from lakeidx.batch.assignment.targets import (
+    NumberedTargets,
+    check_indexed,
+    describe_targets,
+    number_targets,
+    write_places,
+)
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import check_index_type, index_type
 from lakeidx.batch.stages.rerun import check_mode
@@ -36,7 +42,8 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
     """Assign all rows of a batch; a finished stage gives its report again.
 
     attempt   1, or a higher number to assign again after a commit conflict
-    errors    InvalidInputError when the batch was assigned in another mode (upsert, overwrite)
+    errors    InvalidInputError when the batch was assigned in another mode (upsert, overwrite); CorruptFileError when a bucket's
+              HASH index is not there
     """
     done = context.files.read(BucketAssignmentReport, attempt=attempt)
     if done is not None:
@@ -95,7 +102,14 @@ def _place(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> 
             placed = place_batch(context, ingest, schema, latest)
             numbered = number_targets(placed.parts)
             touched = {partition for partition, _ in numbered[0]}
-            return _Plan(placed, latest, load_view(context.metadata, latest, partitions=touched), numbered)
+            view = load_view(context.metadata, latest, partitions=touched)
+            if (
+                placed.new_hashes is not None
+                and context.overwrite is None
+                and schema.bucket_mode is BucketMode.HASH_DYNAMIC
+            ):
+                check_indexed(context.paths, view)
+            return _Plan(placed, latest, view, numbered)
         except CommitConflictError:
             if not left:
                 raise

@@ -9,9 +9,13 @@ varies   map of metadata (long count, then string key + bytes value each, closed
 then     blocks: long record count, long byte length, the (compressed) records, the sync marker again
 =======  =============================================================================================
 
-Longs are zigzag varints; there is no checksum beyond the sync markers. Records are decoded by fastavro, a whole block per call
-(a block is an Avro array without its count and end mark); by the *writer's* schema, so that callers pick fields by name, take
-``None`` for those that are missing and keep those they do not know (`lakeidx.codec.containers.avro_unknown`).
+Longs are zigzag varints. Avro itself has no checksum, and a file that is cut at a block is a whole one to it: files that lakeidx
+writes hold one in their metadata, under ``lakeidx.crc32``, eight hexadecimal digits over the schema, the codec, the sync marker and
+all blocks. Other programs pass over it; a file without it is read as it is.
+
+Records are decoded by fastavro, a whole block per call (a block is an Avro array without its count and end mark); by the
+*writer's* schema, so that callers pick fields by name, take ``None`` for those that are missing and keep those they do not know
+(`lakeidx.codec.containers.avro_unknown`).
 
 source   Avro 1.11 specification; org.apache.paimon.format.avro.AvroFileFormat, release 1.4.2
 """
@@ -25,7 +29,7 @@ import json
 import secrets
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -39,6 +43,7 @@ from lakeidx.errors import InvalidInputError, UnsupportedError
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
+_SCHEMA, _CODEC, _CHECKSUM = "avro.schema", "avro.codec", "lakeidx.crc32"
 # The Java writer closes a block once this many uncompressed bytes are in it.
 BLOCK_BYTES = 64_000
 # No honest block comes near; a damaged length must not make the reader allocate without bound.
@@ -84,8 +89,7 @@ def encode_container(
     """
     marker = secrets.token_bytes(SYNC_SIZE) if sync is None else sync
     compress = compressor(codec, level)
-    out = [file_head(schema.text, codec, marker)]
-    start, step = 0, 64
+    out, start, step = list[bytes](), 0, 64
     while start < len(items):
         chunk = [to_record(item) for item in items[start : start + step]]
         buffer = io.BytesIO()
@@ -97,13 +101,22 @@ def encode_container(
         out += [count, encode_long(len(body)), body, marker]
         start += step
         step = max(1, BLOCK_BYTES * len(chunk) // len(raw))
-    return b"".join(out)
+    return b"".join((file_head(schema.text, codec, marker, out), *out))
 
 
-def file_head(schema: str, codec: str, sync: bytes) -> bytes:
-    """Return what stands before the blocks of a file."""
-    texts = ("avro.schema", schema, "avro.codec", codec_name(codec))
-    return b"".join((MAGIC, b"\x04", *map(_encode_string, texts), b"\x00", sync))
+def file_head(schema: str, codec: str, sync: bytes, blocks: Sequence[bytes]) -> bytes:
+    """Return what stands before the blocks of a file; its length does not depend on them."""
+    name = codec_name(codec)
+    checksum = _checksum((schema.encode(), name.encode(), sync, *blocks))
+    texts = (_SCHEMA, schema, _CODEC, name, _CHECKSUM, checksum)
+    return b"".join((MAGIC, encode_long(len(texts) // 2), *map(_encode_string, texts), b"\x00", sync))
+
+
+def _checksum(parts: Iterable[bytes | memoryview]) -> str:
+    found = 0
+    for part in parts:
+        found = zlib.crc32(part, found)
+    return f"{found:08x}"
 
 
 def codec_name(codec: str) -> str:
@@ -146,7 +159,10 @@ def _read_head(cursor: Cursor) -> tuple[bytes, bytes, bytes]:
         raise cursor.error(f"not an Avro file: expected {MAGIC!r}, found {found!r}", at=0)
     meta = _read_meta(cursor)
     sync = cursor.bytes(SYNC_SIZE)
-    return meta.get("avro.schema", b""), sync, meta.get("avro.codec", b"null")
+    schema, codec, wanted = meta.get(_SCHEMA, b""), meta.get(_CODEC, b"null"), meta.get(_CHECKSUM)
+    if wanted is not None and _checksum((schema, codec, sync, cursor.rest())).encode() != wanted:
+        raise cursor.error(f"the header's checksum does not match: the file was changed, or cut at {len(cursor)} bytes")
+    return schema, sync, codec
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ class RecordCopier:
     def __init__(self, schema: str, *, codec: str, level: int) -> None:
         self._compress = compressor(codec, level)
         self._sync = secrets.token_bytes(SYNC_SIZE)
-        self._out = [file_head(schema, codec, self._sync)]
+        self._schema, self._codec = schema, codec
+        self._blocks: list[bytes] = []
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self.size = len(self._out[0])
+        self.size = len(self._head())
 
     def add(self, record: bytes) -> bool:
         """Add a record; True when it closed a block, so that `size` has changed."""
@@ -40,7 +41,10 @@ class RecordCopier:
         """Return the file."""
         if self._pending:
             self._close_block()
-        return b"".join(self._out)
+        return b"".join((self._head(), *self._blocks))
+
+    def _head(self) -> bytes:
+        return file_head(self._schema, self._codec, self._sync, self._blocks)
 
     def _close_block(self) -> None:
         self._put_block(len(self._pending), self._compress(b"".join(self._pending)))
@@ -48,5 +52,5 @@ class RecordCopier:
 
     def _put_block(self, count: int, body: bytes) -> None:
         parts = (encode_long(count), encode_long(len(body)), body, self._sync)
-        self._out += parts
+        self._blocks += parts
         self.size += sum(map(len, parts))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.containers.avro import RecordSchema, decode_container, encode_container, header_schema
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
+from tests.avro_checksum import as_others_write
 
 SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -88,7 +89,7 @@ def rows_of(n: int) -> list[dict[str, Any]]:
 
 def test_zstd_frames_without_content_size() -> None:
     """Java's stream writer leaves the size out, and may write several frames."""
-    data = write(rows_of(3), PARSED, codec="null", sync=b"s" * 16)
+    data = as_others_write(write(rows_of(3), PARSED, codec="null", sync=b"s" * 16))
     head, tail = data.split(b"\x14avro.codec\x08null\x00" + b"s" * 16)
     body = tail[:-16]
     count, rest = body[:1], body[1:]
@@ -115,9 +116,11 @@ def test_blocks_are_about_as_large_as_java_s() -> None:
 def test_header() -> None:
     data = write([], PARSED, sync=bytes(16))
     text = json.dumps(SCHEMA, separators=(",", ":")).encode()
-    assert data.startswith(b"Obj\x01\x04\x16avro.schema")
+    assert data.startswith(b"Obj\x01\x06\x16avro.schema")
     assert text in data
-    assert data.endswith(b"\x14avro.codec\x12zstandard\x00" + bytes(16))
+    checksum = f"{zlib.crc32(text + b'zstandard' + bytes(16)):08x}".encode()
+    assert data.endswith(b"\x14avro.codec\x12zstandard\x1alakeidx.crc32\x10" + checksum + b"\x00" + bytes(16))
+    assert as_others_write(data).endswith(b"\x14avro.codec\x12zstandard\x00" + bytes(16))
     assert header_schema(data) == SCHEMA
     assert write([], PARSED) != write([], PARSED)  # the sync marker is random
 
@@ -125,7 +128,7 @@ def test_header() -> None:
 def test_unknown_codecs() -> None:
     with pytest.raises(InvalidInputError, match="brotli"):
         write([], PARSED, codec="brotli")
-    data = write([], PARSED, codec="null")
+    data = as_others_write(write([], PARSED, codec="null"))
     with pytest.raises(UnsupportedError, match="bzip2"):
         decode_container(data.replace(b"\x08null", b"\x0abzip2"))
     with pytest.raises(CorruptFileError, match="nulx"):
@@ -166,7 +169,7 @@ def test_deep_schemas_do_not_overflow() -> None:
 
 
 def test_a_block_count_that_lies() -> None:
-    data = write(rows_of(2), PARSED, codec="null", sync=b"s" * 16)
+    data = as_others_write(write(rows_of(2), PARSED, codec="null", sync=b"s" * 16))
     at = data.index(b"s" * 16) + 16
     for count in (b"\x02", b"\x06", b"\x01", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"):
         with pytest.raises(CorruptFileError):
@@ -175,13 +178,8 @@ def test_a_block_count_that_lies() -> None:
 
 @pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
 def test_cut_anywhere(codec: str) -> None:
-    rows = rows_of(3)
-    data = write(rows, PARSED, codec=codec)
-    whole_blocks = len(write([], PARSED, codec=codec))
+    data = write(rows_of(3), PARSED, codec=codec)
     for cut in range(len(data)):
-        if cut == whole_blocks:
-            assert decode_container(data[:cut]) == []  # a file without blocks is a file
-            continue
         with pytest.raises(CorruptFileError) as caught:
             decode_container(data[:cut], "f")
         assert caught.value.path == "f"
@@ -189,24 +187,42 @@ def test_cut_anywhere(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
-def test_flip_anywhere(codec: str) -> None:
-    data = write(rows_of(3), PARSED, codec=codec)
+def test_files_of_others_cut_anywhere(codec: str) -> None:
+    data = as_others_write(write(rows_of(3), PARSED, codec=codec))
+    whole_blocks = len(as_others_write(write([], PARSED, codec=codec)))
+    for cut in range(len(data)):
+        if cut == whole_blocks:
+            assert decode_container(data[:cut]) == []  # a file without blocks is a file
+            continue
+        with pytest.raises(CorruptFileError):
+            decode_container(data[:cut], "f")
+
+
+@pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
+@pytest.mark.parametrize("ours", [True, False])
+def test_flip_anywhere(codec: str, ours: bool) -> None:
+    """In a file with a checksum no other rows come out."""
+    rows = rows_of(3)
+    data = write(rows, PARSED, codec=codec)
+    data = data if ours else as_others_write(data)
     errors = 0
     for at in range(len(data)):
         for mask in (0x01, 0x80, 0xFF):
             damaged = bytearray(data)
             damaged[at] ^= mask
             try:
-                decode_container(bytes(damaged), "f")
+                found = decode_container(bytes(damaged), "f")
             except CorruptFileError:
                 errors += 1
+            else:
+                assert found == rows or not ours, f"byte {at} ^ {mask:#x}"
     assert errors > len(data)
 
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.binary(max_size=300))
 def test_any_bytes(data: bytes) -> None:
-    for prefix in (b"", b"Obj\x01", write([], PARSED, codec="null")):
+    for prefix in (b"", b"Obj\x01", as_others_write(write([], PARSED, codec="null"))):
         try:
             decode_container(prefix + data)
         except CorruptFileError:
@@ -214,7 +230,7 @@ def test_any_bytes(data: bytes) -> None:
 
 
 def test_snappy_checks_its_crc() -> None:
-    data = bytearray(write(rows_of(1), PARSED, codec="snappy", sync=b"s" * 16))
+    data = bytearray(as_others_write(write(rows_of(1), PARSED, codec="snappy", sync=b"s" * 16)))
     assert zlib.crc32(b"") == 0
     data[-17] ^= 1
     with pytest.raises(CorruptFileError, match="CRC-32"):
