@@ -1,6 +1,7 @@
 """What a batch leaves behind stage by stage: typed reports, and the files they name.
 
-A batch lives in ``<warehouse>/_lakeidx/<db>/<table>/<batch id>/``. A stage writes its files into a directory of its own with a
+A batch lives in ``<warehouse>/_lakeidx/<db>/<table>/<batch id>/``, one on a branch in ``…/<table>/_branch-<name>/<batch id>/``: an
+id counts once on each branch. A stage writes its files into a directory of its own with a
 random name and closes with ``<stage>.json``, put if absent: of two runs of one stage one wins, and everybody continues with the
 winner's report. Files of a run that lost, or died, are never named by a report and are cleaned with the batch.
 """
@@ -10,17 +11,19 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lakeidx.codec.containers.sealed_json import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lakeidx.format.paths import TablePaths, split_table_uri
+from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_uri
 from lakeidx.storage.base import FileInfo, ObjectStore
 
 STAGING_DIR = "_lakeidx"
+#: Begins no batch id.
+_BRANCH = "_branch-"
 _COMMITTING = "committing"
 #: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
 UPSERT = "upsert"
@@ -314,10 +317,12 @@ def _stage(model: type[BaseModel]) -> str:
 
 
 def staging_root(paths: TablePaths) -> str:
-    """Return the directory where a table's batches are staged: beside the databases, so that no engine lists it as table data."""
+    """Return the directory where a branch's batches are staged: beside the databases, so that no engine lists it as table data."""
     location = split_table_uri(paths.root)
     middle = location.database if location.database is not None else "default"
-    return f"{location.warehouse.rstrip('/')}/{STAGING_DIR}/{middle}/{location.table}"
+    table = f"{location.warehouse.rstrip('/')}/{STAGING_DIR}/{middle}/{location.table}"
+    # The last part of its directory, branch-<name>, was checked to be a name.
+    return table if paths.branch == MAIN_BRANCH else f"{table}/_{paths.branch_root.rpartition('/')[2]}"
 
 
 def check_batch_id(batch_id: str) -> None:
@@ -332,9 +337,11 @@ def check_batch_id(batch_id: str) -> None:
 class StagedBatch:
     """What a listing shows of one batch.
 
+    paths   of its branch
     files   by path below the batch's directory
     """
 
+    paths: TablePaths
     batch_id: str
     files: Mapping[str, FileInfo]
 
@@ -353,19 +360,25 @@ class StagedBatch:
 
 
 def list_staged(store: ObjectStore, paths: TablePaths) -> list[StagedBatch]:
-    """List all batches that have a staging directory, by id.
+    """List all batches of a table and its branches that have a staging directory, by branch and id.
 
     cost   one listing of all of them: a request per thousand files
     """
-    root = staging_root(paths)
-    found: dict[str, dict[str, FileInfo]] = {}
+    root = staging_root(replace(paths, branch=MAIN_BRANCH))
+    found: dict[tuple[str, str], dict[str, FileInfo]] = {}
     for file in store.walk(root):
         batch_id, _, name = file.path[len(root) + 1 :].partition("/")
+        branch = ""
+        if batch_id.startswith(_BRANCH):
+            branch, (batch_id, _, name) = batch_id.removeprefix(_BRANCH), name.partition("/")
         if name and _BATCH_ID.match(batch_id):
-            found.setdefault(batch_id, {})[name] = file
-    return [StagedBatch(batch_id, files) for batch_id, files in sorted(found.items())]
+            found.setdefault((branch, batch_id), {})[name] = file
+    return [
+        StagedBatch(replace(paths, branch=branch or MAIN_BRANCH), batch_id, files)
+        for (branch, batch_id), files in sorted(found.items())
+    ]
 
 
 def batch_ids(store: ObjectStore, paths: TablePaths) -> Sequence[str]:
-    """Return the ids of all batches that still have a staging directory."""
+    """Return the ids of all batches of a branch that still have a staging directory."""
     return sorted(f.name for f in store.list(staging_root(paths)) if f.is_dir and _BATCH_ID.match(f.name))

@@ -152,7 +152,7 @@ def open_key_index(schema: TableSchema, paths: TablePaths) -> Iterator[KeyIndex]
 
 def _remembered(options: IndexOptions, paths: TablePaths) -> KeyIndex:
     of_index = (options.index_type, options.index_global_enabled, options.index_partition_regex)
-    name = "\n".join([paths.root, *map(str, of_index)])
+    name = "\n".join([paths.branch_root, *map(str, of_index)])
     found = _in_memory.pop(name, None) or make_key_index(options)
     _in_memory[name] = found
     while len(_in_memory) > _MEMORY_TABLES:

@@ -35,7 +35,8 @@ def drift_reason(staged: TableSchema, now: TableSchema) -> str:
 
 def staged_batches(store: ObjectStore, paths: TablePaths) -> list[str]:
     """Return the ids of the batches that are staged and not committed yet."""
-    return [b.batch_id for b in list_staged(store, paths) if b.has(IngestReport) and not b.has(CommitReport)]
+    mine = (b for b in list_staged(store, paths) if b.paths.branch == paths.branch)
+    return [b.batch_id for b in mine if b.has(IngestReport) and not b.has(CommitReport)]
 
 
 def _tightened(staged: TableSchema, now: TableSchema) -> Iterator[str]:

@@ -76,12 +76,12 @@ class SnapshotTable:
 
     @property
     def table_id(self) -> str:
-        """Path of the table, and hash of its first schema (which holds when it was made)."""
+        """Path of the table or branch, and hash of its first schema (which holds when it was made)."""
         if self._table_id is None:
             first = min(self._metadata.schema_ids())
             path = self._metadata.paths.schema(first)
             digest = hashlib.sha256(self._metadata.store.get(path)).hexdigest()
-            self._table_id = f"{self._metadata.paths.root} {digest}"
+            self._table_id = f"{self._metadata.paths.branch_root} {digest}"
         return self._table_id
 
     @property

@@ -56,7 +56,7 @@ def clean_staging(
     abandoned_age_ms: int = _ABANDONED_AGE_MS,
     dry_run: bool = False,
 ) -> StagingReport:
-    """Remove staged rows of finished batches, and everything of abandoned ones.
+    """Remove staged rows of finished batches, and everything of abandoned ones, on all branches.
 
     A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
     changes were committed after all (the writer died before the report), it gets its report and ends like a finished one;
@@ -76,8 +76,8 @@ def clean_staging(
                 gone += bulky
         elif age > abandoned_age_ms:
             abandoned.append(staged.batch_id)
-            files = BatchFiles(metadata.store, metadata.paths, staged.batch_id)
-            committed = _committed(metadata, files)
+            files = BatchFiles(metadata.store, staged.paths, staged.batch_id)
+            committed = _committed(TableMetadata(metadata.store, staged.paths), files)
             if committed is not None and not dry_run:
                 files.close(committed)
             gone += found if committed is None else bulky
@@ -106,7 +106,7 @@ def _committed(metadata: TableMetadata, files: BatchFiles) -> CommitReport | Non
     except NotFoundError:
         return None
     request = CommitRequest(
-        commit_user=commit_user(metadata.paths.root, files.batch_id, files.run),
+        commit_user=commit_user(metadata.paths, files.batch_id, files.run),
         changes=changes,
         base_snapshot_id=assign.base_snapshot_id,
         tried_before=files.was_committing(attempt),
@@ -127,7 +127,7 @@ def _committed(metadata: TableMetadata, files: BatchFiles) -> CommitReport | Non
 
 
 def staged_files(metadata: TableMetadata) -> Protected:
-    """Return the files that batches have written or are writing, and may still commit.
+    """Return the files that batches of the table and its branches have written or are writing, and may still commit.
 
     A batch whose write has finished names its files, and may be putting the manifests of its commit. While one is writing,
     its files are unknown: then every file is safe that is as new as the batch's bucket assignment. `clean_staging` gives up
@@ -139,7 +139,7 @@ def staged_files(metadata: TableMetadata) -> Protected:
     for staged in list_staged(metadata.store, metadata.paths):
         if not staged.has(IngestReport) or staged.has(CommitReport):
             continue
-        files = BatchFiles(metadata.store, metadata.paths, staged.batch_id)
+        files = BatchFiles(metadata.store, staged.paths, staged.batch_id)
         attempt = files.latest_attempt()
         if files.read(BucketAssignmentReport, attempt=attempt) is None:
             continue

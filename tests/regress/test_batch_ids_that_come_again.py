@@ -18,17 +18,20 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import STALE_WRITE_MS
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import stage_table
-from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
+from lakeidx.batch.upsert import commit_batch, make_context, upsert_files, upsert_table
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.paths import TablePaths
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.rollback import roll_back_table
-from lakeidx.maintenance.staging_cleanup import clean_staging
+from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
+from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.shared_table.foreign import make_branch
 from lakeidx.testing.small_tables import SPEC, content, make_table, rows, upsert
 
 
@@ -50,6 +53,45 @@ def load(table: TableHandle, batch_id: str, *files: str) -> tuple[bool, tuple[in
     context = make_context(TableHandle.open(table.uri).metadata, batch_id)
     result = upsert_files(context, list(files))
     return result.already, result.commit.snapshot_ids
+
+
+def on_branch(table: TableHandle) -> TableHandle:
+    """A branch of the table as it is now."""
+    create_tag(table.metadata, "start")
+    make_branch(Path(table.uri), "x", "start")
+    return TableHandle(table.store, TablePaths.of(table.uri, table.schema, branch="x"))
+
+
+def test_an_id_counts_once_on_each_branch(table: TableHandle) -> None:
+    """A batch on a branch took the staged rows of the same id on the table itself for its own, and did nothing."""
+    branch = on_branch(table)
+    for name, place in (("branch", branch), ("main", table), ("branch", branch), ("main", table)):
+        upsert(place, [(1, 1, name)], batch_id="day")
+    assert content(table) == {(1, 0): "first", (1, 1): "main"}
+    assert content(branch) == {(1, 0): "first", (1, 1): "branch"}
+    assert (newest_id(table), newest_id(branch)) == (2, 2)
+    assert upsert(branch, [(1, 1, "branch")], batch_id="day").already
+    with pytest.raises(InvalidInputError, match="was ingested with other content"):
+        upsert(branch, [(1, 1, "main")], batch_id="day")
+
+
+def newest_id(table: TableHandle) -> int | None:
+    return table.metadata.latest_snapshot_id()
+
+
+def test_cleaning_the_table_knows_batches_that_wait_on_a_branch(table: TableHandle) -> None:
+    """Their files are safe from the cleaner, and those that were given up go with the table's."""
+    branch = on_branch(table)
+    context = make_context(branch.metadata, "day", runner=LocalRunner(1))
+    stage_table(context.files, branch.schema, rows([(1, 1, "branch")]), table_id=branch.metadata.table_id)
+    run_bucket_assignment(context, 1)
+    run_index_write(context, 1)
+    later = int(time.time() * 1000) + 86_400_000
+    assert clean_orphans(table.metadata, now_ms=later, older_than_ms=0, dry_run=False).files == ()
+    commit_batch(context)
+    assert content(branch) == {(1, 0): "first", (1, 1): "branch"}
+    assert "day" in clean_staging(table.metadata, now_ms=later).finished
+    assert upsert(branch, [(1, 1, "branch")], batch_id="day").already
 
 
 @pytest.mark.parametrize("by_lakeidx", [True, False], ids=["lakeidx rolls back", "another program does"])

@@ -17,6 +17,7 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_hooks import IndexHooks
 from lakeidx.batch.schema_drift import drift_reason
 from lakeidx.errors import CommitConflictError
+from lakeidx.format.paths import TablePaths
 from lakeidx.table.commit.changes import CommitRequest, Overwrite, TableChanges, decode_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed, missing_files
@@ -34,10 +35,10 @@ log = logging.getLogger(__name__)
 _NAMESPACE = uuid.UUID("5f0f1c5e-8c53-5d0e-9a53-6c616b656964")
 
 
-def commit_user(table_uri: str, batch_id: str, run: int = 1) -> str:
-    """Make the commit user of a batch: the same for every try, different for every batch and table."""
+def commit_user(paths: TablePaths, batch_id: str, run: int = 1) -> str:
+    """Make the commit user of a batch: the same for every try, different for every batch, table and branch."""
     again = "" if run == 1 else f"#{run}"
-    return f"lakeidx-{uuid.uuid5(_NAMESPACE, f'{table_uri}#{batch_id}{again}')}"
+    return f"lakeidx-{uuid.uuid5(_NAMESPACE, f'{paths.branch_root}#{batch_id}{again}')}"
 
 
 def build_request(
@@ -63,7 +64,7 @@ def build_request(
     if assign.assigned_on is not None and overwrite is None:
         assigned_on = {bytes.fromhex(p): buckets for p, buckets in assign.assigned_on.items()}
     return CommitRequest(
-        commit_user=commit_user(context.paths.root, context.files.batch_id, context.files.run),
+        commit_user=commit_user(context.paths, context.files.batch_id, context.files.run),
         changes=changes,
         base_snapshot_id=first_base,
         assigned_on=assigned_on,
