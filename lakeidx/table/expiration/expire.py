@@ -171,7 +171,9 @@ def _expire_snapshots(
     if chosen is None:
         return ExpireReport(dry_run=dry_run)
     if chosen.is_empty:
-        if not dry_run and not metadata.store.exists(metadata.paths.earliest):
+        hint = metadata.earliest_hint()
+        # One beyond the newest snapshot is of a history that a fast-forwarded branch has replaced.
+        if not dry_run and (hint is None or hint > max(times)):
             metadata.store.put(metadata.paths.earliest, encode_hint(chosen.begin))
         return ExpireReport(dry_run=dry_run, earliest=chosen.begin)
     if tags is None:

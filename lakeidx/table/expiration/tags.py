@@ -69,8 +69,10 @@ def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms:
     if not metadata.store.put_if_absent(path, encode_tag(tag)):
         return None
     # An expiry that began before the tag was put does not know of it; it names what goes in EARLIEST before it begins, and
-    # looks for new tags after that.
-    if not metadata.has_snapshot(snapshot.id) or (metadata.earliest_hint() or 0) > snapshot.id:
+    # looks for new tags after that. A hint that names no snapshot is of a history that a fast-forwarded branch has replaced.
+    earliest = metadata.earliest_hint() or 0
+    expiring = earliest > snapshot.id and metadata.has_snapshot(earliest)
+    if expiring or not metadata.has_snapshot(snapshot.id):
         metadata.store.delete(path)
         raise NotFoundError(f"snapshot {snapshot.id} expired while it was tagged; tag a newer one", path=path)
     return tag
