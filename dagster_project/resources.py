@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage import ObjectStore, open_store
@@ -46,7 +47,12 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     master: str | None = Field(default=None, description="local[*], spark://host:7077, ...")
     remote: str | None = Field(default=None, description="Spark Connect address, sc://host:15002")
     parallelism: int | None = Field(default=None, description="slots of the cluster, when Spark cannot tell")
-    spark_config: dict[str, str] = Field(default_factory=dict, description="further settings, dotted keys")
+    spark_config: dict[str, str] = Field(
+        default_factory=dict, description="further settings, dotted keys; shown in the UI"
+    )
+    spark_config_json: str | None = Field(
+        default=None, description="further settings as a JSON object; may hold secrets"
+    )
 
     def runner(self) -> Runner:
         """Return the runner of this configuration; Spark starts with its first task."""
@@ -59,7 +65,12 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         from lakeidx.spark.runner import SparkRunner
         from lakeidx.spark.session import get_session
 
-        session = get_session(master=self.master, remote=self.remote, config=self.spark_config)
+        try:
+            config = {**json.loads(self.spark_config_json or "{}"), **self.spark_config}
+        except (ValueError, TypeError):
+            # Settings may be secrets: neither the text nor the parser's quotation of it is shown.
+            raise InvalidInputError("the Spark settings (LAKEIDX_SPARK_CONFIG) are not a JSON object") from None
+        session = get_session(master=self.master, remote=self.remote, config=config)
         return SparkRunner(session, parallelism=self.parallelism)
 
 
@@ -88,6 +99,11 @@ _STORE_VARIABLES = {
 }
 
 
+def _reference(environment: Mapping[str, str], variable: str) -> Any:
+    """Refer to a variable that is set: Dagster shows its name, and looks it up when a run begins."""
+    return dg.EnvVar(variable) if environment.get(variable) else None
+
+
 def resources_from_environment(
     environment: Mapping[str, str] = os.environ, *, spark: SparkResource | None = None
 ) -> dict[str, Any]:
@@ -103,17 +119,15 @@ def resources_from_environment(
     LAKEIDX_SPARK_CONFIG         further settings as a JSON object
     ===========================  ==============================================================
     """
-    secrets: dict[str, Any] = {
-        field: dg.EnvVar(variable) for field, variable in _STORE_VARIABLES.items() if environment.get(variable)
-    }
+    secrets = {field: _reference(environment, variable) for field, variable in _STORE_VARIABLES.items()}
     timeout = environment.get("LAKEIDX_S3_READ_TIMEOUT")
-    store = StoreResource(**secrets, read_timeout=float(timeout) if timeout else None)
+    store = StoreResource(**{k: v for k, v in secrets.items() if v}, read_timeout=float(timeout) if timeout else None)
     slots = environment.get("LAKEIDX_SPARK_PARALLELISM")
     spark = spark or SparkResource(
         engine=environment.get("LAKEIDX_ENGINE", "spark"),
         master=environment.get("LAKEIDX_SPARK_MASTER") or None,
-        remote=environment.get("LAKEIDX_SPARK_REMOTE") or None,
+        remote=_reference(environment, "LAKEIDX_SPARK_REMOTE"),
         parallelism=int(slots) if slots else None,
-        spark_config=json.loads(environment.get("LAKEIDX_SPARK_CONFIG") or "{}"),
+        spark_config_json=_reference(environment, "LAKEIDX_SPARK_CONFIG"),
     )
     return {"store": store, "spark": spark, "tables": TableResource(store=store)}

@@ -1,0 +1,131 @@
+"""Secrets of the process, and where people look: pages, run events, logs, staged files, the command line."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+from dagster._core.remote_representation.external_data import RepositorySnap
+from typer.testing import CliRunner
+
+from dagster_project.assets.pipeline_files import CHECK
+from dagster_project.definitions import build_definitions
+from dagster_project.resources import SparkResource
+from lakeidx.cli.main import app
+from lakeidx.errors import InvalidInputError
+from tests.dagster.pipelines import Deployment, merged, pipeline_dict
+
+pytestmark = pytest.mark.dagster
+
+SECRET = "wJalrXUtnFEMI-7"
+_REFERENCE = "${AWS_SECRET_ACCESS_KEY}"
+#: What is changed in a pipeline file, for each place where a reference may be tried.
+_PLACES: dict[str, dict[str, Any]] = {
+    "description": {"description": f"see {_REFERENCE}"},
+    "tags": {"tags": {"k": _REFERENCE}},
+    "owners": {"owners": [f"team:{_REFERENCE}"]},
+    "warehouse": {"warehouse": f"/lake/{_REFERENCE}"},
+    "landing": {"landing": {"path": _REFERENCE}},
+    "pattern": {"landing": {"pattern": f"*{_REFERENCE}"}},
+    "options": {"options": {"data-file.prefix": _REFERENCE}},
+    "default": {"options": {"data-file.prefix": f"${{LAKEIDX_WAREHOUSE_X:-{_REFERENCE}"}},
+    "schedules": {"schedules": {"expire": _REFERENCE}},
+    "values": {"partitions": {"by": "static", "values": [_REFERENCE], "key": "(.)"}},
+}
+
+
+@pytest.fixture
+def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    """A sound pipeline whose warehouse is a variable, and beside it a file for each place."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("LAKEIDX_SPARK_CONFIG", json.dumps({"spark.authenticate.secret": SECRET}))
+    monkeypatch.setenv("LAKEIDX_SPARK_REMOTE", f"sc://host:15002/;token={SECRET}")
+    monkeypatch.setenv("LAKEIDX_WAREHOUSE", str(tmp_path / "wh"))
+    d = Deployment(tmp_path, {"warehouse": "${LAKEIDX_WAREHOUSE}"})
+    for place, changes in _PLACES.items():
+        text = yaml.safe_dump(merged({**pipeline_dict(tmp_path / place), "table": f"d.{place}"}, changes))
+        (tmp_path / "pipelines" / f"{place}.yaml").write_text(text, encoding="utf-8")
+    return d
+
+
+def _files(folder: Path) -> Iterator[str]:
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            yield file.read_bytes().decode("latin-1")
+
+
+def _events(d: Deployment) -> Iterator[str]:
+    for run in d.instance.get_runs():
+        yield dg.serialize_value(run)
+        for record in d.instance.all_logs(run.run_id):
+            yield dg.serialize_value(record)
+
+
+def test_what_the_ui_is_told_holds_none(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All that the web server gets of the code: assets, checks, jobs, sensors, resources and their settings."""
+    with caplog.at_level(logging.DEBUG):
+        defs = build_definitions(deployed.folder / "pipelines")
+    told = dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def()))
+    assert "AWS_SECRET_ACCESS_KEY" in told
+    assert "LAKEIDX_SPARK_CONFIG" in told
+    assert SECRET not in told
+    assert SECRET not in caplog.text
+    check = next(c for c in defs.asset_checks or () if isinstance(c, dg.AssetChecksDefinition) and
+                 {s.name for s in c.check_specs} == {CHECK})  # fmt: skip
+    result = check()
+    assert isinstance(result, dg.AssetCheckResult)
+    left_out = {line.partition(".yaml")[0] for line in str(result.description).splitlines()}
+    # A default is the text that stands there.
+    assert left_out == set(_PLACES) - {"default"}
+    assert SECRET not in str(result)
+
+
+def test_runs_leave_none_behind(deployed: Deployment, caplog: pytest.LogCaptureFixture) -> None:
+    """Runs that succeed and that fail: their events, tags, logs and every file of the warehouse."""
+    d = deployed
+    d.land("a.parquet", [(1, k, "row") for k in range(5)])
+    (d.landing / "b.parquet").write_bytes(b"no Parquet")
+    with caplog.at_level(logging.DEBUG):
+        assert d.run("a.parquet").success
+        assert not d.run("b.parquet", raise_on_error=False).success
+        assert d.run_asset("verification").success
+    seen = [*_events(d), *_files(d.folder / "wh"), caplog.text]
+    assert any("LAKEIDX" in text or "wh/d.db/t" in text for text in seen)
+    assert [text[:200] for text in seen if SECRET in text] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["table", "show", "TABLE"],
+        ["scan", "TABLE", "--where", "k > 3", "--explain"],
+        ["snapshots", "TABLE"],
+        ["inspect", "TABLE/schema/schema-0"],
+        ["scan", "TABLE/none"],
+        ["upsert", "TABLE", "${AWS_SECRET_ACCESS_KEY}.csv"],
+        ["table", "create", "${LAKEIDX_WAREHOUSE}/x", "--schema", "${AWS_SECRET_ACCESS_KEY}"],
+    ],
+    ids=lambda a: " ".join(a[:2]),
+)
+def test_the_command_line_prints_none(deployed: Deployment, arguments: list[str]) -> None:
+    """Nothing is looked up in the environment on a command line, and errors quote what was given."""
+    deployed.land("a.parquet", [(1, k, "row") for k in range(5)])
+    assert deployed.run("a.parquet").success
+    result = CliRunner().invoke(app, ["-v", *(a.replace("TABLE", deployed.config.uri) for a in arguments)])
+    assert SECRET not in result.output
+    assert SECRET not in str(result.exception)
+
+
+def test_spark_settings_that_are_no_json_are_not_quoted() -> None:
+    with pytest.raises(InvalidInputError, match="LAKEIDX_SPARK_CONFIG") as caught:
+        SparkResource(spark_config_json=f'{{"spark.secret": {SECRET}').runner().map(len, [[1]], label="x")
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
