@@ -35,16 +35,15 @@ import pyarrow.compute as pc
 
 from lakeidx.codec.containers.avro import (
     BLOCK_BYTES,
-    INFLATE_ERRORS,
     Record,
     RecordSchema,
-    codec_name,
     codec_of,
     decode_records,
     encode_container,
     open_blocks,
     packed_blocks,
 )
+from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS, codec_name
 from lakeidx.codec.containers.avro_copy import RecordCopier
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.containers.avro import INFLATE_ERRORS, PackedBlock, packed_blocks
+from lakeidx.codec.containers.avro import PackedBlock, packed_blocks
+from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS
 from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, gather
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.manifest import MANIFEST_VERSION, ManifestEntry, decode_manifest, encode_manifest

@@ -22,40 +22,28 @@ source   Avro 1.11 specification; org.apache.paimon.format.avro.AvroFileFormat, 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import json
 import secrets
-import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import pyarrow as pa
-import zstandard
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.schema import SchemaParseException
 
+from lakeidx.codec.containers.avro_codecs import DECODE_ERRORS, INFLATE_ERRORS, codec_name, compressor, inflate_of
 from lakeidx.codec.cursor import Cursor
-from lakeidx.errors import InvalidInputError, UnsupportedError
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 _SCHEMA, _CODEC, _CHECKSUM = "avro.schema", "avro.codec", "lakeidx.crc32"
 # The Java writer closes a block once this many uncompressed bytes are in it.
 BLOCK_BYTES = 64_000
-# No honest block comes near; a damaged length must not make the reader allocate without bound.
-_MAX_BLOCK_BYTES = 1 << 29
-_USUAL_BLOCK_BYTES = 1 << 20
 _MAX_SCHEMA_DEPTH = 32
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
-# Errors that fastavro's decoder raises on damaged bytes; anything else is a bug and must be seen.
-_DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, StopIteration, MemoryError)
-INFLATE_ERRORS = (zstandard.ZstdError, zlib.error, pa.ArrowException, OSError, *_DECODE_ERRORS)
-"""What decompressing damaged bytes raises."""
-
 Record = dict[str, Any]
 T = TypeVar("T")
 
@@ -119,11 +107,6 @@ def _checksum(parts: Iterable[bytes | memoryview]) -> str:
     return f"{found:08x}"
 
 
-def codec_name(codec: str) -> str:
-    """Return how a file's header names a codec."""
-    return "zstandard" if codec == "zstd" else codec
-
-
 def decode_container(data: bytes, path: str | None = None) -> list[Record]:
     """Read all records of an Avro object container file, by the schema in its header.
 
@@ -149,7 +132,7 @@ def open_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[l
     cursor = Cursor(data, path)
     text, sync, codec = _read_head(cursor)
     schema = _read_schema(text, cursor)
-    return text, _blocks(cursor, schema, sync, _inflate_of(codec, cursor))
+    return text, _blocks(cursor, schema, sync, inflate_of(codec, cursor))
 
 
 def _read_head(cursor: Cursor) -> tuple[bytes, bytes, bytes]:
@@ -186,7 +169,7 @@ def packed_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator
     """
     cursor = Cursor(data, path)
     text, sync, codec = _read_head(cursor)
-    unpack = _inflate_of(codec, cursor)
+    unpack = inflate_of(codec, cursor)
     return text, (PackedBlock(count, packed, unpack) for count, packed, _ in _packed(cursor, sync))
 
 
@@ -269,7 +252,7 @@ def _decode_block(schema: Any, count: int, body: bytes, cursor: Cursor, at: int)
     stream = io.BytesIO(b"".join((encode_long(count), body, b"\x00")))
     try:
         records = schemaless_reader(stream, schema, None)
-    except _DECODE_ERRORS as e:
+    except DECODE_ERRORS as e:
         raise cursor.error(f"the block's {count} records do not follow the schema: {e!r}", at=at) from e
     if not isinstance(records, list) or len(records) != count or stream.read(1):
         raise cursor.error(f"the block does not hold exactly {count} records", at=at)
@@ -291,7 +274,7 @@ def _read_meta(cursor: Cursor) -> dict[str, bytes]:
 def _read_schema(text: bytes, cursor: Cursor) -> Any:
     try:
         return _parse(text)
-    except (*_DECODE_ERRORS, RecursionError, AttributeError, SchemaParseException) as e:
+    except (*DECODE_ERRORS, RecursionError, AttributeError, SchemaParseException) as e:
         raise cursor.error(f"the header's avro.schema cannot be read: {e}", at=4) from e
 
 
@@ -323,75 +306,6 @@ def _plain(node: Any, depth: int) -> Any:
         fields = [{"name": f["name"], "type": _plain(f["type"], depth + 1)} for f in node["fields"]]
         return {"type": "record", "name": node["name"], "fields": fields}
     raise ValueError(f"type {kind!r} is none that a Paimon file has")
-
-
-def compressor(codec: str, level: int) -> Callable[[bytes | memoryview], bytes]:
-    """Return what compresses a block; InvalidInputError for another codec."""
-    if codec == "null":
-        return bytes
-    if codec in ("zstandard", "zstd"):
-        return zstandard.ZstdCompressor(level=level).compress
-    if codec == "deflate":
-        return lambda raw: zlib.compress(raw, level, -15)
-    if codec == "snappy":
-        return lambda raw: pa.compress(bytes(raw), "snappy", asbytes=True) + struct.pack(">I", zlib.crc32(raw))
-    raise InvalidInputError(f"Avro codec {codec!r} is not one of zstd, null, deflate, snappy")
-
-
-def _inflate_of(codec: bytes, cursor: Cursor) -> Callable[[bytes], bytes]:
-    inflate = _INFLATE.get(codec)
-    if inflate is None:
-        name = codec.decode("utf-8", "replace")
-        if codec in (b"bzip2", b"xz"):
-            raise UnsupportedError(f"Avro codec {name}", path=cursor.path)
-        raise cursor.error(f"unknown Avro codec {name!r}", at=4)
-    return inflate
-
-
-def _unzstd(body: bytes) -> bytes:
-    # Java's stream writer leaves the content size out of the frame; its blocks are far below this.
-    limit = _USUAL_BLOCK_BYTES
-    if (size := zstandard.get_frame_parameters(body).content_size) <= _MAX_BLOCK_BYTES:
-        limit = max(1, size)
-    with contextlib.suppress(zstandard.ZstdError):
-        whole: bytes = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompress(
-            body, max_output_size=limit, allow_extra_data=False
-        )
-        return whole
-    # Larger, of several frames, or damaged: five times slower, and it says what is wrong.
-    with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(body, read_across_frames=True) as reader:
-        raw = reader.read(_MAX_BLOCK_BYTES + 1)
-    if len(raw) > _MAX_BLOCK_BYTES:
-        raise ValueError(f"more than {_MAX_BLOCK_BYTES} bytes")
-    return raw
-
-
-def _undeflate(body: bytes) -> bytes:
-    inflater = zlib.decompressobj(-15)
-    raw = inflater.decompress(body, _MAX_BLOCK_BYTES)
-    if not inflater.eof:
-        raise ValueError("the deflate stream does not end")
-    return raw
-
-
-def _unsnappy(body: bytes) -> bytes:
-    if len(body) < 5:
-        raise ValueError("too short for snappy")
-    size = Cursor(body).varint()
-    if size > _MAX_BLOCK_BYTES:
-        raise ValueError(f"more than {_MAX_BLOCK_BYTES} bytes")
-    raw: bytes = pa.decompress(body[:-4], size, "snappy", asbytes=True)
-    if struct.unpack(">I", body[-4:])[0] != zlib.crc32(raw):
-        raise ValueError("the CRC-32 after the snappy block does not match")
-    return raw
-
-
-_INFLATE: dict[bytes, Callable[[bytes], bytes]] = {
-    b"null": bytes,
-    b"zstandard": _unzstd,
-    b"deflate": _undeflate,
-    b"snappy": _unsnappy,
-}
 
 
 def encode_long(value: int) -> bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 
-from lakeidx.codec.containers.avro import BLOCK_BYTES, SYNC_SIZE, PackedBlock, compressor, encode_long, file_head
+from lakeidx.codec.containers.avro import BLOCK_BYTES, SYNC_SIZE, PackedBlock, encode_long, file_head
+from lakeidx.codec.containers.avro_codecs import compressor
 
 
 class RecordCopier:

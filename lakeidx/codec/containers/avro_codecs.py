@@ -1,0 +1,103 @@
+"""The codecs of Avro blocks: compressing, and decompressing bytes that may be damaged.
+
+source   Avro 1.11 specification
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import zlib
+from collections.abc import Callable
+
+import pyarrow as pa
+import zstandard
+
+from lakeidx.codec.cursor import Cursor
+from lakeidx.errors import InvalidInputError, UnsupportedError
+
+# No honest block comes near; a damaged length must not make the reader allocate without bound.
+_MAX_BLOCK_BYTES = 1 << 29
+_USUAL_BLOCK_BYTES = 1 << 20
+# Errors that fastavro's decoder raises on damaged bytes; anything else is a bug and must be seen.
+DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, StopIteration, MemoryError)
+INFLATE_ERRORS = (zstandard.ZstdError, zlib.error, pa.ArrowException, OSError, *DECODE_ERRORS)
+"""What decompressing damaged bytes raises."""
+
+
+def codec_name(codec: str) -> str:
+    """Return how a file's header names a codec."""
+    return "zstandard" if codec == "zstd" else codec
+
+
+def compressor(codec: str, level: int) -> Callable[[bytes | memoryview], bytes]:
+    """Return what compresses a block; InvalidInputError for another codec."""
+    if codec == "null":
+        return bytes
+    if codec in ("zstandard", "zstd"):
+        return zstandard.ZstdCompressor(level=level).compress
+    if codec == "deflate":
+        return lambda raw: zlib.compress(raw, level, -15)
+    if codec == "snappy":
+        return lambda raw: pa.compress(bytes(raw), "snappy", asbytes=True) + struct.pack(">I", zlib.crc32(raw))
+    raise InvalidInputError(f"Avro codec {codec!r} is not one of zstd, null, deflate, snappy")
+
+
+def inflate_of(codec: bytes, cursor: Cursor) -> Callable[[bytes], bytes]:
+    """Return what decompresses a block; it raises INFLATE_ERRORS.
+
+    errors   CorruptFileError; UnsupportedError for a codec that Paimon never writes
+    """
+    inflate = _INFLATE.get(codec)
+    if inflate is None:
+        name = codec.decode("utf-8", "replace")
+        if codec in (b"bzip2", b"xz"):
+            raise UnsupportedError(f"Avro codec {name}", path=cursor.path)
+        raise cursor.error(f"unknown Avro codec {name!r}", at=4)
+    return inflate
+
+
+def _unzstd(body: bytes) -> bytes:
+    # Java's stream writer leaves the content size out of the frame; its blocks are far below this.
+    limit = _USUAL_BLOCK_BYTES
+    if (size := zstandard.get_frame_parameters(body).content_size) <= _MAX_BLOCK_BYTES:
+        limit = max(1, size)
+    with contextlib.suppress(zstandard.ZstdError):
+        whole: bytes = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompress(
+            body, max_output_size=limit, allow_extra_data=False
+        )
+        return whole
+    # Larger, of several frames, or damaged: five times slower, and it says what is wrong.
+    with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(body, read_across_frames=True) as reader:
+        raw = reader.read(_MAX_BLOCK_BYTES + 1)
+    if len(raw) > _MAX_BLOCK_BYTES:
+        raise ValueError(f"more than {_MAX_BLOCK_BYTES} bytes")
+    return raw
+
+
+def _undeflate(body: bytes) -> bytes:
+    inflater = zlib.decompressobj(-15)
+    raw = inflater.decompress(body, _MAX_BLOCK_BYTES)
+    if not inflater.eof:
+        raise ValueError("the deflate stream does not end")
+    return raw
+
+
+def _unsnappy(body: bytes) -> bytes:
+    if len(body) < 5:
+        raise ValueError("too short for snappy")
+    size = Cursor(body).varint()
+    if size > _MAX_BLOCK_BYTES:
+        raise ValueError(f"more than {_MAX_BLOCK_BYTES} bytes")
+    raw: bytes = pa.decompress(body[:-4], size, "snappy", asbytes=True)
+    if struct.unpack(">I", body[-4:])[0] != zlib.crc32(raw):
+        raise ValueError("the CRC-32 after the snappy block does not match")
+    return raw
+
+
+_INFLATE: dict[bytes, Callable[[bytes], bytes]] = {
+    b"null": bytes,
+    b"zstandard": _unzstd,
+    b"deflate": _undeflate,
+    b"snappy": _unsnappy,
+}
