@@ -245,7 +245,7 @@ def test_a_foreign_bucket_is_refused(table: RingTable) -> None:
     table.resize(SPLIT)
     for file in Path(table.index_dir).rglob("*.hashing_meta"):
         file.unlink()
-    with pytest.raises(InvalidInputError, match="no ring of partition 'p=[12]'"):
+    with pytest.raises(InvalidInputError, match=r"no ring of partition 'p=[12]'"):
         table.resize(MERGE)
 
 
