@@ -54,7 +54,9 @@ def test_a_failed_put_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_is_put_is_flushed_with_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file first, then the name it has got; data files are flushed by themselves, for their snapshot is put later."""
     flushed: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append("directory" if S_ISDIR(os.fstat(fd).st_mode) else "file"))
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: flushed.append("directory" if S_ISDIR(os.fstat(fd).st_mode) else "file")
+    )
     for sync in (True, False):
         store = LocalStore(sync=sync)
         store.put(f"{tmp_path}/put-{sync}", b"1")
