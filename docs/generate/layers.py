@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tests.arch.test_layers import LAYERS, MODULES
+from tests.arch.sources import MODULES
+from tests.arch.test_layers import LAYERS
 
 Edge = tuple[str, str]
 README = Path(__file__).resolve().parents[2] / "README.md"

@@ -97,11 +97,12 @@ def _start_light() -> None:
     Arrow imports pandas for the first array of a process, Numba scipy.linalg for its first kernel; together they take longer
     than a small batch. Both can be imported afterwards; Arrow then converts to pandas as ever.
     """
-    with _absent("pandas", "scipy.linalg"):
+    with _absent("pandas", "scipy.linalg", "cffi"):
         if "pyarrow" in sys.modules:
             sys.modules["pyarrow"].array([0])
         if "numba" in sys.modules:
             import_module("numba.np.arraymath")
+            import_module("numba.core.typing.cffi_utils")
 
 
 class _Absent(MetaPathFinder):

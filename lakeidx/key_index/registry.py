@@ -18,7 +18,6 @@ from lakeidx.key_index.advice.suitability import in_own_partition
 from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.hash import HashKeyIndex
-from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
 from lakeidx.key_index.port import KeyIndex
 from lakeidx.key_index.simple import SimpleKeyIndex
@@ -96,6 +95,13 @@ def _make_state(options: IndexOptions, *, in_memory: bool = False, share: Share 
     share   of an assigner that is one of several
     """
     return StateKeyIndex(is_global=options.index_global_enabled, in_memory=in_memory, share=share)
+
+
+def _make_hbase(options: IndexOptions) -> KeyIndex:
+    # Only tables with this type pay for happybase, which parses its Thrift definitions when it is imported.
+    from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
+
+    return HBaseKeyIndex(moves_keys=options.hoodie_hbase_index_update_partition_path)
 
 
 _ROWS = (TARGET_ROWS,)
@@ -189,7 +195,7 @@ register(
 register(
     IndexType(
         name="hbase",
-        make=lambda options: HBaseKeyIndex(moves_keys=options.hoodie_hbase_index_update_partition_path),
+        make=_make_hbase,
         limits="Contains only keys that were written through it, or loaded into HBase once: when another writer moves a key to "
         "a new partition, its old row stays.",
         requires="hoodie.index.hbase.table",
