@@ -84,7 +84,12 @@ class ManifestFiles:
             found = self.manifest(meta.file_name, meta.file_size)
             return found if keep is None else found.of_partitions(keep)
 
-        return joined(in_parallel(read, metas, threads=_READS))
+        if not fits:
+            return joined(in_parallel(read, metas, threads=_READS))
+        # Threads are for waiting: what is there already needs none.
+        new = [m for m in metas if self.paths.manifest(m.file_name) not in self._cache]
+        in_parallel(lambda m: self.manifest(m.file_name, m.file_size), new, threads=_READS)
+        return joined([read(m) for m in metas])
 
     def _decode_manifest(self, data: bytes, path: str, **which: KeepPartitions | None) -> Entries:
         def check(external: list[str]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -30,6 +29,7 @@ from lakeidx.key_index.locations import KeyBatch, KeyLocations
 from lakeidx.key_index.table_view import key_batch
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.in_parallel import in_parallel
 
 _PARTITIONS = b"partitions"
 _SCHEMA = pa.schema([pa.field("bucket", pa.int32(), nullable=False), pa.field("partition", pa.int32(), nullable=False)])
@@ -60,7 +60,6 @@ class KeyedBatch:
 def read_batch(metadata: TableMetadata, ingest: IngestReport, schema: TableSchema) -> KeyedBatch:
     """Read key and partition columns and row kinds of all parts; memory follows the batch's keys."""
     names = list(schema.identity_columns)
-    retracts: list[NDArray[np.bool_]] = []
 
     def read(part: StagedPart) -> tuple[pa.Table, NDArray[np.bool_]]:
         table = read_part(metadata.store, ingest, part, schema, key_columns(schema))
@@ -70,8 +69,8 @@ def read_batch(metadata: TableMetadata, ingest: IngestReport, schema: TableSchem
             table = table.drop_columns([VALUE_KIND])
         return table, retract
 
-    with ThreadPoolExecutor(min(_READ_THREADS, max(1, len(ingest.parts)))) as pool:
-        tables, retracts = map(list, zip(*pool.map(read, ingest.parts), strict=True)) if ingest.parts else ([], [])
+    found = in_parallel(read, ingest.parts, threads=_READ_THREADS)
+    tables, retracts = [table for table, _ in found], [retract for _, retract in found]
     if tables:
         whole = pa.concat_tables(tables)
     else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +36,7 @@ from lakeidx.landing.read import (
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
 from lakeidx.storage.base import ObjectStore
+from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, Field, Root, to_arrow
 
@@ -133,8 +133,7 @@ def _too_many(rejected: pa.Table, why: str) -> RejectedRowsError:
 
 def _ingest_all(tasks: Sequence[IngestTask], runner: Runner) -> list[IngestedFile]:
     """Ingest all files: those staged by reference here, from their footers; the others in tasks."""
-    with ThreadPoolExecutor(min(_FOOTER_THREADS, len(tasks))) as pool:
-        done = list(pool.map(_by_reference, tasks))
+    done = in_parallel(_by_reference, tasks, threads=_FOOTER_THREADS)
     rest = [t for t, found in zip(tasks, done, strict=True) if found is None]
     read = iter(runner.map(_ingest_file, rest, label="ingest") if rest else ())
     return [next(read) if found is None else found for found in done]
