@@ -1,4 +1,4 @@
-"""`jobs/snapshot_expiry.py` in a process of its own."""
+"""`lakeidx.jobs.snapshot_expiry`: what it prints, deletes and ends with."""
 
 from __future__ import annotations
 
@@ -7,29 +7,27 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from lakeidx.jobs.snapshot_expiry import main
 from lakeidx.testing.reachable import files_on_disk, reachable, reopened
 from lakeidx.testing.small_tables import content, make_table, upsert
 
 ROOT = Path(__file__).parents[3]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "jobs/snapshot_expiry.py", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-
-
-def test_it_says_what_would_go_and_then_lets_it_go(tmp_path: Path) -> None:
+def test_it_says_what_would_go_and_then_lets_it_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
     table = make_table(tmp_path, options=options)
     for i in range(5):
         upsert(table, [(1, k, f"{i}-{k}") for k in range(3)], overwrite="table")
     before, on_disk = content(table), files_on_disk(table)
-    dry = run(table.uri, "--dry-run")
-    assert dry.returncode == 0, dry.stderr
-    said = json.loads(dry.stdout)
+    assert main([table.uri, "--dry-run"]) == 0
+    said = json.loads(capsys.readouterr().out)
     assert (said["dry_run"], said["snapshots"], said["earliest"]) == (True, [1, 2, 3], 4)
     assert files_on_disk(table) == on_disk
-    done = json.loads(run(table.uri).stdout)
+    assert main([table.uri]) == 0
+    done = json.loads(capsys.readouterr().out)
     assert {k: v for k, v in said.items() if k not in ("dry_run", "list")} == {
         k: v for k, v in done.items() if k != "dry_run"
     }
@@ -41,7 +39,9 @@ def test_it_says_what_would_go_and_then_lets_it_go(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_none_is_one_line(tmp_path: Path) -> None:
-    done = run(str(tmp_path / "nothing"))
+    """As spark-submit runs it: in a process of its own."""
+    command = [sys.executable, "jobs/snapshot_expiry.py", str(tmp_path / "nothing")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1

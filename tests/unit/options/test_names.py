@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,8 @@ from lakeidx.options.catalogue import FORMAT_PREFIXES, HARMLESS, HARMLESS_KEYS, 
 from lakeidx.options.features import LEFT_OUT, REFUSED
 from lakeidx.options.names import KNOWN, check_option_names, options_of_other_programs, unknown_options
 from lakeidx.options.table_options import OPTION_BY_KEY, OPTIONS
+from tests.arch.sources import MODULES, ROOT, nodes
 
-ROOT = Path(__file__).resolve().parents[3]
 VERSIONS = ("1.4.2", "2.1")
 #: Read under another name than their attribute's: when a table is made, and to find its branch.
 READ_AS_TEXT = {"type", "path", "bucket", "branch", "partition", "primary-key"}
@@ -31,13 +30,10 @@ def java_options(version: str) -> dict[str, tuple[str, str]]:
 def attributes_read() -> frozenset[str]:
     """Names read as an attribute anywhere in the product but in the declarations themselves."""
     found = set()
-    for package in ("lakeidx", "dagster_project"):
-        for file in (ROOT / package).rglob("*.py"):
-            if "testing" in file.parts:
-                continue
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                    found.add(node.attr)
+    for name, file in MODULES.items():
+        if not name.startswith("lakeidx.testing"):
+            reads = (n for n in nodes(file) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load))
+            found.update(n.attr for n in reads)
     return frozenset(found)
 
 

@@ -85,14 +85,20 @@ def read(table: Table, after: int, upto: int, mode: IncrementalMode, **rest: Any
     return found
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def lived(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, dict[int, State]]:
+    """A table of each kind with its history; tests only read it."""
+    kind: str = request.param
+    table = make(tmp_path_factory.mktemp(kind), KINDS[kind])
+    return table, history(table, kind, compact=kind == "vectors")
+
+
 @pytest.mark.parametrize("slice_keys", [2_000_000, 4])
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_diff_leads_from_one_state_to_the_other(
-    kind: str, slice_keys: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lived: tuple[Table, dict[int, State]], slice_keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(incremental_diff, "SLICE_KEYS", slice_keys)
-    table = make(tmp_path, KINDS[kind])
-    states = history(table, kind, compact=kind == "vectors")
+    table, states = lived
     for before in states:
         for after in [s for s in states if s >= max(before, 1)]:
             rows = read(table, before, after, IncrementalMode.DIFF)
@@ -110,10 +116,8 @@ def test_a_diff_leads_from_one_state_to_the_other(
     assert {r["k"] for r in filtered} == {k for k, v in states[latest].items() if v == "a"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_derived_changelog_builds_the_table(kind: str, tmp_path: Path) -> None:
-    table = make(tmp_path, KINDS[kind])
-    states = history(table, kind, compact=kind == "vectors")
+def test_a_derived_changelog_builds_the_table(lived: tuple[Table, dict[int, State]]) -> None:
+    table, states = lived
     for before in states:
         for after in [s for s in states if s > before]:
             assert apply(states[before], read(table, before, after, IncrementalMode.DERIVED)) == states[after]

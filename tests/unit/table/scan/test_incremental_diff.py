@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import cycle
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,26 +63,19 @@ def test_two_states_are_compared_by_key(kind: str, tmp_path: Path) -> None:
             run_compaction(table.metadata, LocalRunner(1), full=True)
             remember()
     found_any = 0
-    for before in states:
-        for after in [s for s in states if s >= before]:
-            for where in (None, "v = 'a'", "k < 12", "p = 1 AND v IS NULL"):
-                predicate = TRUE if where is None else parse_where(where, table.schema.fields)
-                plan = plan_diff(
-                    table.metadata,
-                    table.schema,
-                    table.metadata.snapshot(before),
-                    table.metadata.snapshot(after),
-                    predicate,
-                )
-                rows_found = [
-                    r for u in plan.units for t in read_diff(table.metadata, plan, u, NAMES) for r in t.to_pylist()
-                ]
-                old, new = states[before], states[after]
-                expected = [{"p": k % 2, "k": k, "v": v} for k, v in new.items() if k not in old or old[k] != v]
-                wanted = filter_table(predicate, pa.Table.from_pylist(expected, schema=table.schema.arrow_schema))
-                assert sorted(map(str, rows_found)) == sorted(map(str, wanted.to_pylist())), (before, after, where)
-                found_any += len(rows_found)
-    assert found_any > 100
+    pairs = [(before, after) for before in states for after in states if after >= before]
+    # Each pair of states with one filter, each filter with many pairs.
+    for (before, after), where in zip(pairs, cycle((None, "v = 'a'", "k < 12", "p = 1 AND v IS NULL")), strict=False):
+        predicate = TRUE if where is None else parse_where(where, table.schema.fields)
+        snapshots = (table.metadata.snapshot(before), table.metadata.snapshot(after))
+        plan = plan_diff(table.metadata, table.schema, *snapshots, predicate)
+        rows_found = [r for u in plan.units for t in read_diff(table.metadata, plan, u, NAMES) for r in t.to_pylist()]
+        old, new = states[before], states[after]
+        expected = [{"p": k % 2, "k": k, "v": v} for k, v in new.items() if k not in old or old[k] != v]
+        wanted = filter_table(predicate, pa.Table.from_pylist(expected, schema=table.schema.arrow_schema))
+        assert sorted(map(str, rows_found)) == sorted(map(str, wanted.to_pylist())), (before, after, where)
+        found_any += len(rows_found)
+    assert found_any > 40
 
 
 def test_states_with_the_same_files_need_no_reading(tmp_path: Path) -> None:
