@@ -101,7 +101,7 @@ class DataType:
 
     def with_nullable(self, nullable: bool) -> DataType:
         """Return the same type with the given nullability."""
-        return replace(self, nullable=nullable)
+        return self if self.nullable == nullable else replace(self, nullable=nullable)
 
     @property
     def is_nested(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import lakeidx.batch.artifacts as artifacts
 import lakeidx.batch.stages.commit as commit_stage
 import lakeidx.batch.stages.ingest as ingest_stage
 import lakeidx.batch.stages.rerun as rerun
@@ -145,6 +146,12 @@ def _reports_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(table_rollback, "why_superseded", lambda metadata, files, ingest: None)
 
 
+def _one_staging(patch: pytest.MonkeyPatch) -> None:
+    """Stage the batches of a branch with those of the table itself."""
+    root = artifacts.staging_root
+    patch.setattr(artifacts, "staging_root", lambda paths: root(replace(paths, branch="main")))
+
+
 def _any_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ingest_stage, "check_rows", lambda done, checksums, rows: None)
 
@@ -248,6 +255,9 @@ CASES = [
     Case("H4", "other rows under a used batch id are taken for the same", _any_rows, "deduplicate",
          [upsert("b0", 1), upsert("b0", 2)]),
     Case("H4", "a batch that did nothing says it did", _never_already, "deduplicate", [upsert("b0", 1), upsert("b0", 1)]),
+    Case("H4", "batches on a branch take staged rows of the table", _one_staging, "deduplicate",
+         [*_batches(1), step("tag", name="one", back=0), step("branch", name="x", pick=0),
+          step("write_on_branch", name="x", batch="b0", content=9)]),
     Case("H5", "a rollback does not look at branches", _rollback_without_branches, "deduplicate",
          [*_batches(2), step("tag", name="one", back=0), step("branch", name="x", pick=0), step("roll_back", back=1)]),
     Case("M6", "overwrites stay in level 0", _overwrites_at_level_0, "deletion-vectors", [upsert("b0", 1, overwrite="table")]),

@@ -26,7 +26,7 @@ def _seed_of_the_code() -> int:
 
 
 _FIRST = int(os.environ.get("LAKEIDX_SEED") or _seed_of_the_code())
-_HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "40"))
+_HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "120"))
 #: Kinds of steps whose faults are known and not mended yet.
 _KNOWN: tuple[str, ...] = ()
 

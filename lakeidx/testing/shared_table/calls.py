@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
+from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.maintenance.rollback import roll_back_table
@@ -29,9 +30,9 @@ def upsert(table: TableHandle, batch: str, rows: pa.Table, overwrite: str | None
 
 
 def upsert_file(table: TableHandle, batch: str, path: Path, overwrite: str | None = None) -> Any:
-    """Run a whole batch from a landing file."""
+    """Run a whole batch from a landing file; columns that it does not have are null."""
     context = make_context(table.metadata, batch, runner=LocalRunner(1), overwrite=overwrite)
-    return upsert_files(context, [str(path)])
+    return upsert_files(context, [str(path)], LandingOptions(missing="null"))
 
 
 def compact(table: TableHandle, full: bool) -> Any:

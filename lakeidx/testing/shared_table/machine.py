@@ -6,6 +6,8 @@ hold other steps, which other programs run in its middle: at its n-th call of th
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import shutil
 import time
@@ -14,11 +16,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import commit_batch, make_context
-from lakeidx.errors import CommitConflictError, LakeIdxError, NotFoundError, RejectedRowsError
+from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.shared_table import calls, foreign
@@ -235,11 +240,13 @@ class Machine(Programs):
             self.model.branches[name] = Branch(uuid, tag, {foreign.newest_of_branch(self.root, name)[0]: uuid})
 
     def _step_write_on_branch(self, step: Step, name: str, batch: str, content: int) -> None:
-        """Put another snapshot on a branch."""
+        """Put another snapshot on a branch; the id may be one that the table itself has used, and counts there alone."""
         branch = self.model.branches.get(name)
-        if branch is None:
+        if branch is None or (name, batch) in self.on_branches:
             return
+        self.on_branches.add((name, batch))
         effect = self._effect(batch, content)
+        effect = replace(effect, batch=f"{name}: {effect.batch}")
         foreign.write_on_branch(self.store, self.root, name, batch, self._rows(effect))
         self.model.branches[name] = self.model.on_branch(branch, effect, *foreign.newest_of_branch(self.root, name))
 
@@ -320,6 +327,30 @@ class Machine(Programs):
         assert not done, "a batch without one good row succeeded"
         # A handle that was open may stop for another reason.
         assert handle is not None or isinstance(error, RejectedRowsError), error
+
+    def _step_nan_key(self, step: Step, handle: int | None, batch: str, content: int, how: str) -> None:
+        """Expect a batch with one key that is not a number to be refused, or that row of a landing file to be rejected."""
+        effect = self._effect(batch, content)
+        rows = self._rows(effect)
+        wrong = rows.slice(0, 1).set_column(1, "k", pa.array([math.nan]))
+        if how == "rows":
+            call = partial(calls.upsert, batch=batch, rows=pa.concat_tables([rows, wrong]))
+            error, done = self.attempt(step, handle, NOTHING, call, may_fail=True)
+            assert not done, "a batch with a key that is not a number succeeded"
+            # A handle that was open may stop for another reason.
+            assert handle is not None or (isinstance(error, InvalidInputError) and "is NaN" in error.message), error
+            return
+        path = self.root.parents[2] / f"{batch}.{how}"
+        both = pa.concat_tables([wrong, rows])
+        if how == "parquet":
+            pq.write_table(both, path)
+        else:
+            path.write_text(
+                "".join(json.dumps(r | {"k": repr(r["k"])}) + "\n" for r in both.to_pylist()), encoding="utf-8"
+            )
+        call = partial(calls.upsert_file, batch=batch, path=path)
+        result, done = self.attempt(step, handle, effect, call)
+        assert not done or (result.ingest.rows_rejected, result.ingest.reject_reasons) == (1, {"key": 1}), result.ingest
 
     def _step_race(self, step: Step, batch: str, content: int, other: str) -> None:
         """Run a batch in another process, and upkeep in this one, at the same time."""

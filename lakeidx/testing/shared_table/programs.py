@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from lakeidx.errors import CommitConflictError, LakeIdxError
 from lakeidx.format.paths import TablePaths
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage import LocalStore
+from lakeidx.table import manifest_files
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
@@ -37,6 +40,8 @@ HANDLES = 3
 OTHER_PROCESS = HANDLES
 #: Steps that take files away: what readers see may change, although the newest snapshot is the same.
 _REMOVE = frozenset({"expire", "roll_back", "drop", "untag", "clean", "foreign_clean", "fast_forward", "race"})
+#: What decodes manifests, their lists and index manifests, in `lakeidx.table.manifest_files`.
+_DECODERS = ("decode_entries", "decode_manifest_list", "decode_index_manifest")
 _KEYS = [(p, k) for p in (1, 2) for k in range(10)]
 
 
@@ -91,14 +96,18 @@ class Programs:
         self.store = LocalStore(str(folder), sync=False)
         self.model = Model(engine, self.root)
         self.staged: dict[int, Staged] = {}
+        self.on_branches: set[tuple[str, str]] = set()
+        self.done: Counter[str] = Counter()
         self.clock_s = 0.0
         self.threads = 1
         self.refused = 0
         self._turn = 0
         self._seen: str | None = None
+        self._unseen = True
         self._stale: set[int | None] = set()
         self._broken: BaseException | None = None
         self._outer: tuple[str, ...] = ()
+        self._asked = _asked_keys(engine)
         self._create()
         self.handles = [self.open() for _ in range(HANDLES)]
         self.lookups: list[TableLookup | None] = [None] * HANDLES
@@ -125,6 +134,8 @@ class Programs:
                     self._do(step)
                     self._check(step)
                 self._check_newest()
+                for handle, lookup in enumerate(self.lookups):
+                    self._check_open(handle, self._scan if lookup is None else self._look_up)
                 self._check_named_states()
         except Exception as error:
             told = "\n".join(f"  {n}. {s}" for n, s in enumerate(done))
@@ -132,6 +143,7 @@ class Programs:
             raise AssertionError(f"{what}\nengine {self.engine.name}, after\n{told}") from error
 
     def _do(self, step: Step) -> None:
+        self.done[step.name] += 1
         getattr(self, f"_step_{step.name}")(step, **step.arguments)
 
     # -- how a program does something --------------------------------------------------------------------------
@@ -219,10 +231,14 @@ class Programs:
         def runner(threads: int) -> LocalRunner:
             return LocalRunner(min(threads, self.threads))
 
-        with (
+        patches: list[AbstractContextManager[Any]] = [
             mock.patch.object(in_parallel_module, "LocalRunner", runner),
             mock.patch.object(write_data_file, "_MIN_GROUP_ROWS", 2),
-        ):
+            *(mock.patch.object(manifest_files, n, _remembering(getattr(manifest_files, n))) for n in _DECODERS),
+        ]
+        with ExitStack() as stack:
+            for patch in patches:
+                stack.enter_context(patch)
             yield
 
     @contextmanager
@@ -240,28 +256,36 @@ class Programs:
     # -- checks ------------------------------------------------------------------------------------------------
 
     def _check(self, step: Step) -> None:
-        """Check that a new process sees what the model says; a handle that stayed open sees it, too, or stops with one line.
+        """Check what a new process sees, and after the next step what a handle that stayed open does; all of them at the end.
 
-        Handles take turns, and each scans and looks up in turn; a new process looks where something may have changed.
+        Handles take turns, and each scans and looks up in turn. What is wrong stays wrong, so half of the checks find as much.
         """
-        if step.name in _REMOVE or step.inside or self.model.newest_uuid != self._seen:
-            self._check_newest()
-        handle, what = self._turn % HANDLES, ("scan", "lookup")[self._turn % 2]
+        self._unseen |= step.name in _REMOVE or bool(step.inside) or self.model.newest_uuid != self._seen
         self._turn += 1
+        if self._turn % 2 or not self.model.newest.settled:
+            if self._unseen:
+                self._check_newest()
+            return
+        turn = self._turn // 2
+        self._check_open(turn % HANDLES, self._look_up if turn % 2 else self._scan)
+
+    def _check_open(self, handle: int, see: Callable[[int], Rows]) -> None:
+        """Check that a handle that stayed open sees what the model says, or stops with one line."""
+        what = f"{see.__name__.strip('_')} of open handle {handle}"
         try:
-            seen = self._scan(handle) if what == "scan" else self._look_up(handle)
+            seen = see(handle)
         except LakeIdxError as error:
-            expect(handle in self._stale, f"{what} of an open handle: ", error)
+            expect(handle in self._stale, f"{what}: ", error)
             self.reopen(handle)
             self.refused += 1
             return
-        _right(seen, self.model.newest, f"{what} of open handle {handle}")
+        _right(seen, self.model.newest, what)
 
     def _check_newest(self) -> None:
         seen = self._content(self.open().scan())
         _right(seen, self.model.newest, "what a new process sees")
         self.model.settle(seen)
-        self._seen = self.model.newest_uuid
+        self._seen, self._unseen = self.model.newest_uuid, False
 
     def _content(self, scan: TableScan) -> Rows:
         return rows_of(scan, self.threads)
@@ -273,10 +297,8 @@ class Programs:
         found = self.lookups[handle]
         if found is None:
             found = self.lookups[handle] = TableLookup(self.handles[handle].metadata)
-        keys = pa.table(
-            {"p": pa.array([p for p, _ in _KEYS], pa.int32()), "k": stored([k for _, k in _KEYS], self.engine)}
-        )
-        result = found.lookup(keys)
+        result = found.lookup(self._asked)
+        assert not result.found[len(_KEYS) :].any(), "a key that is not a number was found"
         rows = result.rows.to_pylist()
         return {k: _values(rows[i]) for i, k in enumerate(_KEYS) if result.found[i]}
 
@@ -292,6 +314,28 @@ class Programs:
             paths = TablePaths.of(str(self.root), table.schema, branch=name)
             seen = self._content(TableHandle(self.store, paths).scan())
             _right(seen, self.model.states[branch.uuid], f"branch {name}")
+
+
+def _asked_keys(engine: Engine) -> pa.Table:
+    """Make the keys that lookups ask for: all of a history; of numbers that can be none, that one, too, which no table has."""
+    keys = pa.table({"p": pa.array([p for p, _ in _KEYS], pa.int32()), "k": stored([k for _, k in _KEYS], engine)})
+    if pa.types.is_integer(keys.schema.field("k").type):
+        return keys
+    return pa.concat_tables([keys, pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([math.nan])})])
+
+
+def _remembering(decode: Callable[..., Any]) -> Callable[..., Any]:
+    """Decode the same bytes once, whoever reads them: of a new process the requests and what it makes of the entries count."""
+    known: dict[bytes, Any] = {}
+
+    def decoded(data: bytes, path: str, **which: Any) -> Any:
+        if any(value is not None for name, value in which.items() if name != "external"):
+            return decode(data, path, **which)
+        if data not in known:
+            known[data] = decode(data, path, **which)
+        return known[data]
+
+    return decoded
 
 
 def expect(fine: bool, where: str, error: LakeIdxError | None) -> None:

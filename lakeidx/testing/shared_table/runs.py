@@ -1,22 +1,29 @@
 """Seeded histories of a shared table, in numbers: ``python -m lakeidx.testing.shared_table.runs --seeds 0:200``.
 
-A history that fails is cut to the steps that still make it fail, and printed with its seed.
+They run on all cores. A history that fails is cut to the steps that still make it fail, and printed with its seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
+import math
 import os
 import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from lakeidx.tasks.ordered_threads import available_cores
 from lakeidx.testing.shared_table.keys import FLOAT_KEYS
 from lakeidx.testing.shared_table.machine import Machine
 from lakeidx.testing.shared_table.programs import HANDLES, OTHER_PROCESS, Step
@@ -65,6 +72,8 @@ class _Maker:
         self.weights = {name: weight for name, weight in _WEIGHTS.items() if name not in without}
         self.batches: list[tuple[str, int]] = []
         self.handles = [None, *range(HANDLES), *range(HANDLES)]
+        if engine is FLOAT_KEYS:
+            self.weights["nan_key"] = 8
         if rng.random() < _OTHER_PROCESS:
             self.weights["race"] = 10
             self.handles += [OTHER_PROCESS] * 4
@@ -127,6 +136,11 @@ class _Maker:
     def clean(self, handle: int | None) -> Step:
         return Step("clean", {"handle": handle})
 
+    def nan_key(self, handle: int | None) -> Step:
+        how = self.rng.choice(["rows", "jsonl", "parquet"])
+        arguments = {"handle": handle, "batch": f"nan{self.rng.randrange(10**6)}", "content": self.rng.randrange(10**6)}
+        return Step("nan_key", arguments | {"how": how})
+
     def lookup_files(self, handle: int | None) -> Step:
         return Step("lookup_files", {"handle": handle})
 
@@ -136,7 +150,7 @@ class _Maker:
             "delete_by_vector": lambda: {"pick": rng.randrange(20)},
             "write_on_branch": lambda: {
                 "name": rng.choice("xy"),
-                "batch": f"branch{rng.randrange(10**6)}",
+                "batch": rng.choice(self.batches[-4:])[0],
                 "content": rng.randrange(10**6),
             },
             "fast_forward": lambda: {"name": rng.choice("xy")},
@@ -197,16 +211,22 @@ def _memory_folder() -> str | None:
     return folder if os.access(folder, os.W_OK) else None
 
 
-def failure_of(engine: Engine, steps: Sequence[Step]) -> AssertionError | None:
-    """Run a history in a folder of its own; what went wrong."""
+def run_history(engine: Engine, steps: Sequence[Step]) -> tuple[AssertionError | None, Counter[str]]:
+    """Run a history in a folder of its own; gives what went wrong, and how many steps of each kind were done."""
     folder = Path(tempfile.mkdtemp(prefix="lakeidx-shared-", dir=_memory_folder()))
+    machine = Machine(folder, engine)
     try:
-        Machine(folder, engine).run(steps)
+        machine.run(steps)
     except AssertionError as error:
-        return error
+        return error, machine.done
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return None
+    return None, machine.done
+
+
+def failure_of(engine: Engine, steps: Sequence[Step]) -> AssertionError | None:
+    """Run a history in a folder of its own; what went wrong."""
+    return run_history(engine, steps)[0]
 
 
 def shortest(engine: Engine, steps: Sequence[Step], *, tries: int = 400) -> list[Step]:
@@ -227,38 +247,93 @@ def shortest(engine: Engine, steps: Sequence[Step], *, tries: int = 400) -> list
     return left
 
 
+@dataclass(frozen=True)
+class Ran:
+    """What became of a seed: the failure with the shortest history that shows it, empty when there is none; steps done."""
+
+    seed: int
+    failure: str
+    done: Counter[str]
+
+
+def run_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = ()) -> Ran:
+    """Run the history of a seed."""
+    engine, steps = history_of(seed, length, without)
+    error, done = run_history(engine, steps)
+    if error is not None and shorten:
+        error = failure_of(engine, shortest(engine, steps)) or error
+    return Ran(seed, "" if error is None else f"seed {seed}, {length} steps: {error}", done)
+
+
 def check_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = ()) -> None:
     """Run the history of a seed; AssertionError with the shortest part that fails."""
-    engine, steps = history_of(seed, length, without)
-    error = failure_of(engine, steps)
-    if error is None:
+    ran = run_seed(seed, length, shorten=shorten, without=without)
+    assert not ran.failure, ran.failure
+
+
+def run_seeds(seeds: range, run: Callable[[int], Ran], jobs: int) -> Iterator[Ran]:
+    """Run the histories of seeds in their order, several at a time in processes of their own."""
+    if jobs == 1:
+        yield from map(run, seeds)
         return
-    if shorten:
-        error = failure_of(engine, shortest(engine, steps)) or error
-    raise AssertionError(f"seed {seed}, {length} steps: {error}") from error
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=logging.disable) as pool:
+        try:
+            yield from pool.map(run, seeds, chunksize=8)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the histories of a range of seeds; prints those that fail, and how many ran."""
+class _Progress:
+    """One line on standard error that is written over; a line a minute where nobody watches."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._watched = total, sys.stderr.isatty()
+        self.started = self._shown = time.monotonic()
+
+    def show(self, ran: int, failed: int) -> None:
+        now = time.monotonic()
+        if now - self._shown < (1 if self._watched else 60) and ran < self._total:
+            return
+        self._shown, rate = now, ran / max(now - self.started, 1e-9)
+        bar = "#" * (30 * ran // self._total)
+        left = (self._total - ran) / rate / 60
+        text = f"[{bar:.<30}] {ran} of {self._total}, {failed} failed, {rate:.1f} a second, {left:.0f} min left"
+        print(f"\r{text}" if self._watched else text, end="" if self._watched and ran < self._total else "\n",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run histories of a table that several programs share.")
     parser.add_argument("--seeds", default="0:100", help="first seed and the one after the last (default 0:100)")
     parser.add_argument("--steps", type=int, default=18, help="steps of a history (default 18)")
+    parser.add_argument("--jobs", type=int, default=available_cores(), help="processes (default: one a core)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no history after so long")
     parser.add_argument("--stop", action="store_true", help="end at the first history that fails")
     parser.add_argument("--as-is", action="store_true", help="print failing histories whole")
     parser.add_argument("--without", default="", help="kinds of steps to leave out, with commas")
-    given = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the histories of a range of seeds; prints those that fail, how many ran, and how often each kind of step was done."""
+    logging.disable()
+    given = _arguments(arguments)
     first, _, after = given.seeds.partition(":")
-    failed, ran, started = 0, 0, time.monotonic()
-    for seed in range(int(first), int(after)):
+    seeds = range(int(first), int(after))
+    run = partial(run_seed, length=given.steps, shorten=not given.as_is, without=given.without.split(","))
+    progress, done, failed, ran = _Progress(len(seeds)), Counter[str](), list[int](), 0
+    for one in run_seeds(seeds, run, given.jobs):
         ran += 1
-        try:
-            check_seed(seed, given.steps, shorten=not given.as_is, without=given.without.split(","))
-        except AssertionError as error:
-            failed += 1
-            print(f"FAILED {error}\n", flush=True)
-            if given.stop:
-                break
-    print(f"{ran} histories from seed {first}, {failed} failed, {time.monotonic() - started:.0f} s")
+        done += one.done
+        if one.failure:
+            failed.append(one.seed)
+            print(f"FAILED {one.failure}\n", flush=True)
+        progress.show(ran, len(failed))
+        if (failed and given.stop) or time.monotonic() - progress.started > 60 * given.minutes:
+            break
+    print("steps: " + ", ".join(f"{name} {count}" for name, count in sorted(done.items())))
+    print(f"{ran} histories of seeds {first} to {int(first) + ran - 1}, {len(failed)} failed"
+          f"{': seeds ' if failed else ''}{' '.join(map(str, failed))}, {time.monotonic() - progress.started:.0f} s")  # fmt: skip
     return 1 if failed else 0
 
 
