@@ -211,7 +211,7 @@ def _memory_folder() -> str | None:
     return folder if os.access(folder, os.W_OK) else None
 
 
-def run_history(engine: Engine, steps: Sequence[Step]) -> tuple[AssertionError | None, Counter[str]]:
+def _run_history(engine: Engine, steps: Sequence[Step]) -> tuple[AssertionError | None, Counter[str]]:
     """Run a history in a folder of its own; gives what went wrong, and how many steps of each kind were done."""
     folder = Path(tempfile.mkdtemp(prefix="lakeidx-shared-", dir=_memory_folder()))
     machine = Machine(folder, engine)
@@ -226,7 +226,7 @@ def run_history(engine: Engine, steps: Sequence[Step]) -> tuple[AssertionError |
 
 def failure_of(engine: Engine, steps: Sequence[Step]) -> AssertionError | None:
     """Run a history in a folder of its own; what went wrong."""
-    return run_history(engine, steps)[0]
+    return _run_history(engine, steps)[0]
 
 
 def shortest(engine: Engine, steps: Sequence[Step], *, tries: int = 400) -> list[Step]:
@@ -248,7 +248,7 @@ def shortest(engine: Engine, steps: Sequence[Step], *, tries: int = 400) -> list
 
 
 @dataclass(frozen=True)
-class Ran:
+class _Ran:
     """What became of a seed: the failure with the shortest history that shows it, empty when there is none; steps done."""
 
     seed: int
@@ -256,22 +256,22 @@ class Ran:
     done: Counter[str]
 
 
-def run_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = ()) -> Ran:
+def _run_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = ()) -> _Ran:
     """Run the history of a seed."""
     engine, steps = history_of(seed, length, without)
-    error, done = run_history(engine, steps)
+    error, done = _run_history(engine, steps)
     if error is not None and shorten:
         error = failure_of(engine, shortest(engine, steps)) or error
-    return Ran(seed, "" if error is None else f"seed {seed}, {length} steps: {error}", done)
+    return _Ran(seed, "" if error is None else f"seed {seed}, {length} steps: {error}", done)
 
 
 def check_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = ()) -> None:
     """Run the history of a seed; AssertionError with the shortest part that fails."""
-    ran = run_seed(seed, length, shorten=shorten, without=without)
+    ran = _run_seed(seed, length, shorten=shorten, without=without)
     assert not ran.failure, ran.failure
 
 
-def run_seeds(seeds: range, run: Callable[[int], Ran], jobs: int) -> Iterator[Ran]:
+def _run_seeds(seeds: range, run: Callable[[int], _Ran], jobs: int) -> Iterator[_Ran]:
     """Run the histories of seeds in their order, several at a time in processes of their own."""
     if jobs == 1:
         yield from map(run, seeds)
@@ -320,9 +320,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _arguments(arguments)
     first, _, after = given.seeds.partition(":")
     seeds = range(int(first), int(after))
-    run = partial(run_seed, length=given.steps, shorten=not given.as_is, without=given.without.split(","))
+    run = partial(_run_seed, length=given.steps, shorten=not given.as_is, without=given.without.split(","))
     progress, done, failed, ran = _Progress(len(seeds)), Counter[str](), list[int](), 0
-    for one in run_seeds(seeds, run, given.jobs):
+    for one in _run_seeds(seeds, run, given.jobs):
         ran += 1
         done += one.done
         if one.failure:
