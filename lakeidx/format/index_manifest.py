@@ -160,6 +160,7 @@ _INDEX_MANIFEST_SCHEMA = RecordSchema(
 )
 
 
+_KINDS = (FileKind.ADD, FileKind.DELETE)
 _RANGES_PATH: Path = ("_DELETIONS_VECTORS_RANGES",)
 _GLOBAL_PATH: Path = ("_GLOBAL_INDEX",)
 
@@ -327,7 +328,7 @@ def _from_record(record: Record, path: str | None, unknown: Mapping[Path, Defini
     ranges, index = get("_DELETIONS_VECTORS_RANGES"), get("_GLOBAL_INDEX")
     of_ranges = unknown.get(_RANGES_PATH, ())
     return IndexEntry(
-        kind=FileKind(record["_KIND"]),
+        kind=_KINDS[record["_KIND"]],
         partition=record["_PARTITION"],
         bucket=record["_BUCKET"],
         index_type=record["_INDEX_TYPE"],
@@ -337,7 +338,7 @@ def _from_record(record: Record, path: str | None, unknown: Mapping[Path, Defini
         dv_ranges=None if ranges is None else tuple(_dv_range(r, of_ranges) for r in ranges if r is not None),
         external_path=get("_EXTERNAL_PATH"),
         global_index=None if index is None else _global_index(index, unknown.get(_GLOBAL_PATH, ())),
-        unknown=keep(record, unknown.get((), ())),
+        unknown=keep(record, unknown.get((), ())) if unknown else (),
     )
 
 

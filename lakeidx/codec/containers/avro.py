@@ -34,7 +34,14 @@ from typing import Any, TypeVar
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.schema import SchemaParseException
 
-from lakeidx.codec.containers.avro_codecs import DECODE_ERRORS, INFLATE_ERRORS, codec_name, compressor, inflate_of
+from lakeidx.codec.containers.avro_codecs import (
+    DECODE_ERRORS,
+    INFLATE_ERRORS,
+    Unpack,
+    codec_name,
+    compressor,
+    inflate_of,
+)
 from lakeidx.codec.cursor import Cursor
 
 MAGIC = b"Obj\x01"
@@ -92,7 +99,7 @@ def encode_container(
     return b"".join((file_head(schema.text, codec, marker, out), *out))
 
 
-def file_head(schema: str, codec: str, sync: bytes, blocks: Sequence[bytes]) -> bytes:
+def file_head(schema: str, codec: str, sync: bytes, blocks: Iterable[bytes | memoryview]) -> bytes:
     """Return what stands before the blocks of a file; its length does not depend on them."""
     name = codec_name(codec)
     checksum = _checksum((schema.encode(), name.encode(), sync, *blocks))
@@ -153,13 +160,12 @@ class PackedBlock:
     """A block as it stands in a file.
 
     count    records in it
-    packed   its compressed records
-    unpack   decompresses them; its errors are those of damaged bytes
+    packed   its compressed records, a part of the file's bytes
     """
 
     count: int
-    packed: bytes
-    unpack: Callable[[bytes], bytes]
+    packed: memoryview
+    unpack: Unpack
 
 
 def packed_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[PackedBlock]]:
@@ -204,7 +210,7 @@ def plain_record(writer: bytes) -> dict[str, Any]:
     return plain
 
 
-def _packed(cursor: Cursor, sync: bytes) -> Iterator[tuple[int, bytes, int]]:
+def _packed(cursor: Cursor, sync: bytes) -> Iterator[tuple[int, memoryview, int]]:
     """Give records, compressed bytes, and the position of these, of each block."""
     while cursor.remaining:
         at = cursor.pos
@@ -212,7 +218,7 @@ def _packed(cursor: Cursor, sync: bytes) -> Iterator[tuple[int, bytes, int]]:
         if count < 0 or size < 0:
             raise cursor.error(f"a block cannot have {count} records in {size} bytes", at=at)
         start = cursor.pos
-        body = cursor.bytes(size)
+        body = cursor.view(size)
         if cursor.bytes(SYNC_SIZE) != sync:
             raise cursor.error(
                 "the sync marker after the block is not the one of the header", at=cursor.pos - SYNC_SIZE
@@ -220,7 +226,7 @@ def _packed(cursor: Cursor, sync: bytes) -> Iterator[tuple[int, bytes, int]]:
         yield count, body, start
 
 
-def _blocks(cursor: Cursor, schema: Any, sync: bytes, inflate: Callable[[bytes], bytes]) -> Iterator[list[Record]]:
+def _blocks(cursor: Cursor, schema: Any, sync: bytes, inflate: Unpack) -> Iterator[list[Record]]:
     for count, packed, at in _packed(cursor, sync):
         try:
             body = inflate(packed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import threading
 import zlib
 from collections.abc import Callable
 
@@ -23,6 +24,9 @@ _USUAL_BLOCK_BYTES = 1 << 20
 DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, StopIteration, MemoryError)
 INFLATE_ERRORS = (zstandard.ZstdError, zlib.error, pa.ArrowException, OSError, *DECODE_ERRORS)
 """What decompressing damaged bytes raises."""
+Unpack = Callable[[bytes | memoryview], bytes]
+"""Decompresses a block; raises INFLATE_ERRORS for damaged bytes."""
+_OF_THREAD = threading.local()
 
 
 def codec_name(codec: str) -> str:
@@ -43,8 +47,8 @@ def compressor(codec: str, level: int) -> Callable[[bytes | memoryview], bytes]:
     raise InvalidInputError(f"Avro codec {codec!r} is not one of zstd, null, deflate, snappy")
 
 
-def inflate_of(codec: bytes, cursor: Cursor) -> Callable[[bytes], bytes]:
-    """Return what decompresses a block; it raises INFLATE_ERRORS.
+def inflate_of(codec: bytes, cursor: Cursor) -> Unpack:
+    """Return what decompresses a block.
 
     errors   CorruptFileError; UnsupportedError for a codec that Paimon never writes
     """
@@ -57,15 +61,16 @@ def inflate_of(codec: bytes, cursor: Cursor) -> Callable[[bytes], bytes]:
     return inflate
 
 
-def _unzstd(body: bytes) -> bytes:
+def _unzstd(body: bytes | memoryview) -> bytes:
     # Java's stream writer leaves the content size out of the frame; its blocks are far below this.
     limit = _USUAL_BLOCK_BYTES
     if (size := zstandard.get_frame_parameters(body).content_size) <= _MAX_BLOCK_BYTES:
         limit = max(1, size)
+    # Making a decompressor takes as long as unpacking a block; threads must not share one.
+    if not hasattr(_OF_THREAD, "zstd"):
+        _OF_THREAD.zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     with contextlib.suppress(zstandard.ZstdError):
-        whole: bytes = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompress(
-            body, max_output_size=limit, allow_extra_data=False
-        )
+        whole: bytes = _OF_THREAD.zstd.decompress(body, max_output_size=limit, allow_extra_data=False)
         return whole
     # Larger, of several frames, or damaged: five times slower, and it says what is wrong.
     with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(body, read_across_frames=True) as reader:
@@ -75,7 +80,7 @@ def _unzstd(body: bytes) -> bytes:
     return raw
 
 
-def _undeflate(body: bytes) -> bytes:
+def _undeflate(body: bytes | memoryview) -> bytes:
     inflater = zlib.decompressobj(-15)
     raw = inflater.decompress(body, _MAX_BLOCK_BYTES)
     if not inflater.eof:
@@ -83,7 +88,7 @@ def _undeflate(body: bytes) -> bytes:
     return raw
 
 
-def _unsnappy(body: bytes) -> bytes:
+def _unsnappy(body: bytes | memoryview) -> bytes:
     if len(body) < 5:
         raise ValueError("too short for snappy")
     size = Cursor(body).varint()
@@ -95,7 +100,7 @@ def _unsnappy(body: bytes) -> bytes:
     return raw
 
 
-_INFLATE: dict[bytes, Callable[[bytes], bytes]] = {
+_INFLATE: dict[bytes, Unpack] = {
     b"null": bytes,
     b"zstandard": _unzstd,
     b"deflate": _undeflate,

@@ -20,7 +20,7 @@ class RecordCopier:
         self._compress = compressor(codec, level)
         self._sync = secrets.token_bytes(SYNC_SIZE)
         self._schema, self._codec = schema, codec
-        self._blocks: list[bytes] = []
+        self._blocks: list[bytes | memoryview] = []
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self.size = len(self._head())
@@ -51,7 +51,7 @@ class RecordCopier:
         self._put_block(len(self._pending), self._compress(b"".join(self._pending)))
         self._pending, self._pending_bytes = [], 0
 
-    def _put_block(self, count: int, body: bytes) -> None:
+    def _put_block(self, count: int, body: bytes | memoryview) -> None:
         parts = (encode_long(count), encode_long(len(body)), body, self._sync)
         self._blocks += parts
         self.size += sum(map(len, parts))
