@@ -21,7 +21,7 @@ block, start, size              int32                        where the record is
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, overload
@@ -32,10 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.manifest import (
-    ManifestEntry,
-    entries_of_records,
-)
+from lakeidx.format.manifest import FileKind, ManifestEntry, entries_of_records
 from lakeidx.table.entry_kernels import live_entries
 
 #: So many entries or fewer keep the objects that were made of them.
@@ -71,30 +68,40 @@ class Block:
     """Records as they are held.
 
     writer   JSON text of the schema they were written with
+    data     theirs alone, or a part of their file's bytes
     unpack   decompresses them; None when they are not compressed
     path     their manifest, for messages
     """
 
     writer: bytes
-    data: bytes
-    unpack: Callable[[bytes], bytes] | None
+    data: bytes | memoryview
+    unpack: Callable[[bytes | memoryview], bytes] | None
     path: str | None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Block, (self.writer, bytes(self.data), self.unpack, self.path)
 
     def records(self) -> bytes:
         """Return the records, uncompressed."""
-        return self.data if self.unpack is None else self.unpack(self.data)
+        return bytes(self.data) if self.unpack is None else self.unpack(self.data)
+
+    def alone(self) -> Block:
+        """Return the block without the rest of its file."""
+        return self if isinstance(self.data, bytes) else replace(self, data=bytes(self.data))
 
 
 class Entries(Sequence[ManifestEntry]):
     """Manifest entries in their order; looks like a tuple of `ManifestEntry`.
 
-    table     the columns of the module's table
+    table      the columns of the module's table
+    left_out   files and bytes of other partitions that were passed over when the manifests were read: ADD less DELETE
     """
 
-    __slots__ = ("_blocks", "_objects", "table")
+    __slots__ = ("_blocks", "_objects", "left_out", "table")
 
-    def __init__(self, table: pa.Table, blocks: Sequence[Block]) -> None:
+    def __init__(self, table: pa.Table, blocks: Sequence[Block], left_out: tuple[int, int] = (0, 0)) -> None:
         self.table = table
+        self.left_out = left_out
         self._blocks = blocks
         self._objects: list[ManifestEntry] | None = None
 
@@ -140,7 +147,13 @@ class Entries(Sequence[ManifestEntry]):
             np.asarray(keep(chunk.dictionary))[np.asarray(chunk.indices)]
             for chunk in self.table.column("partition").chunks
         ]
-        return self.select(np.concatenate([np.empty(0, np.bool_), *rows]))
+        found = self.select(np.concatenate([np.empty(0, np.bool_), *rows]))
+        (files, size), (kept_files, kept_size) = self._totals(), found._totals()
+        return found.leaving_out((files - kept_files, size - kept_size))
+
+    def _totals(self) -> tuple[int, int]:
+        sign = np.where(self.column("kind") == FileKind.ADD, 1, -1)
+        return int(sign.sum()), int((sign * self.column("file_size")).sum())
 
     def of_places(self, places: Collection[tuple[bytes, int]]) -> Entries:
         """Take the entries of some (partition, bucket) places."""
@@ -148,6 +161,11 @@ class Entries(Sequence[ManifestEntry]):
         near = self.of_partitions(of_partitions({p for p, _ in wanted}))
         numbers, there = near.places()
         return near.select(np.array([p in wanted for p in there], np.bool_)[numbers])
+
+    def partitions(self) -> list[bytes]:
+        """Return the distinct partitions, or some more that its columns have known."""
+        known = [chunk.dictionary for chunk in self.table.column("partition").chunks]
+        return pa.concat_arrays(known).unique().to_pylist() if known else []
 
     def partition_counts(self) -> dict[bytes, int]:
         """Entries by partition bytes."""
@@ -165,13 +183,23 @@ class Entries(Sequence[ManifestEntry]):
         return dict(zip(column.dictionary.take(pa.array(codes)).to_pylist(), totals.tolist(), strict=True))
 
     def compact(self) -> Entries:
-        """Let go of blocks that hold none of the entries."""
+        """Let go of blocks that hold none of the entries, and of the files that the others are parts of."""
         used, block = np.unique(self.column("block"), return_inverse=True)
         if len(used) == len(self._blocks):
             return self
         at = self.table.schema.get_field_index("block")
         table = self.table.set_column(at, "block", pa.array(block.astype(np.int32)))
-        found = Entries(table, [self._blocks[i] for i in used.tolist()])
+        found = Entries(table, [self._blocks[i].alone() for i in used.tolist()])
+        found._objects = self._objects
+        return found
+
+    def alone(self) -> Entries:
+        """Let go of the files that the blocks are parts of."""
+        return Entries(self.table, [b.alone() for b in self._blocks], self.left_out)
+
+    def leaving_out(self, files_and_bytes: tuple[int, int]) -> Entries:
+        """Return the same entries with another `left_out`."""
+        found = Entries(self.table, self._blocks, files_and_bytes)
         found._objects = self._objects
         return found
 
@@ -243,9 +271,12 @@ def no_entries() -> Entries:
 
 def joined(parts: Sequence[Entries]) -> Entries:
     """One behind the other."""
+    left_out = (sum(p.left_out[0] for p in parts), sum(p.left_out[1] for p in parts))
     parts = [p for p in parts if len(p)]
-    if len(parts) <= 1:
-        return parts[0] if parts else no_entries()
+    if not parts:
+        return no_entries() if left_out == (0, 0) else Entries(COLUMNS.empty_table(), (), left_out)
+    if len(parts) == 1 and parts[0].left_out == left_out:
+        return parts[0]
     tables: list[pa.Table] = []
     blocks: list[Block] = []
     at = COLUMNS.get_field_index("block")
@@ -253,7 +284,7 @@ def joined(parts: Sequence[Entries]) -> Entries:
         moved = pc.add(part.table.column("block"), pa.scalar(len(blocks), pa.int32()))
         tables.append(part.table.set_column(at, "block", moved))
         blocks += part._blocks
-    return Entries(pa.concat_tables(tables), blocks)
+    return Entries(pa.concat_tables(tables), blocks, left_out)
 
 
 def live_files(entries: Entries, *, where: str) -> Entries:
@@ -264,10 +295,8 @@ def live_files(entries: Entries, *, where: str) -> Entries:
     """
     rows, twice = live_entries(entries.column("kind"), entries.column("high"), entries.column("low"))
     if twice >= 0:
-        held = entries.column("block")[twice] >= 0
-        name = entries[twice].file.file_name if held else "of another partition"
-        raise CorruptFileError(f"data file {name} is added twice", path=where)
-    return entries if len(rows) == len(entries) else entries.select(rows)
+        raise CorruptFileError(f"data file {entries[twice].file.file_name} is added twice", path=where)
+    return entries if len(rows) == len(entries) else entries.select(rows).leaving_out(entries.left_out)
 
 
 def of_partitions(wanted: Iterable[bytes]) -> KeepPartitions:
@@ -277,5 +306,6 @@ def of_partitions(wanted: Iterable[bytes]) -> KeepPartitions:
 
 
 def where_partition(matches: Callable[[bytes], bool]) -> KeepPartitions:
-    """Keep the entries of the partitions that pass a test."""
-    return lambda partitions: pa.array([matches(p) for p in partitions.to_pylist()], pa.bool_())
+    """Keep the entries of the partitions that pass a test; each partition is tested once."""
+    tested = cache(matches)
+    return lambda partitions: pa.array([tested(p) for p in partitions.to_pylist()], pa.bool_())

@@ -33,19 +33,17 @@ def hash_identities(
     extra: Piece,
     embedded: Piece,
     external: Piece,
-    rows: Int64s,
 ) -> tuple[UInt64s, UInt64s]:
     """Hash what an ADD and its DELETE agree in.
 
     data                         the records, and eight bytes behind the last one
     extra                        begin and end of the list as Avro has it
     embedded, external           position ABSENT: none
-    rows                         int64[m], the entries to hash
-    returns                      uint64[m] twice: 128 bits
+    returns                      uint64[n] twice: 128 bits
     """
-    high, low = np.empty(len(rows), np.uint64), np.empty(len(rows), np.uint64)
+    high, low = np.empty(len(bucket), np.uint64), np.empty(len(bucket), np.uint64)
     pieces = np.stack([*partition, *name, extra[0], extra[1] - extra[0], *embedded, *external])
-    _hash(frozen(np.frombuffer(data, np.uint8)), frozen(pieces), frozen(bucket), frozen(level), frozen(rows), high, low)
+    _hash(frozen(np.frombuffer(data, np.uint8)), frozen(pieces), frozen(bucket), frozen(level), high, low)
     return high, low
 
 
@@ -108,9 +106,8 @@ def _mixed(h, word, by):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _hash(data, pieces, bucket, level, rows, high, low):  # type: ignore[no-untyped-def]
-    for i in range(len(rows)):
-        row = rows[i]
+def _hash(data, pieces, bucket, level, high, low):  # type: ignore[no-untyped-def]
+    for row in range(len(bucket)):
         a, b = _mixed(_HIGH, np.uint64(bucket[row]), _LOW), _mixed(_LOW, np.uint64(bucket[row]), _HIGH)
         a, b = _mixed(a, np.uint64(level[row]), _LOW), _mixed(b, np.uint64(level[row]), _HIGH)
         for p in range(0, len(pieces), 2):
@@ -126,7 +123,7 @@ def _hash(data, pieces, bucket, level, rows, high, low):  # type: ignore[no-unty
                 a, b = _mixed(a, word, _LOW), _mixed(b, word, _HIGH)
                 at += 8
                 length -= 8
-        high[i], low[i] = a, b
+        high[row], low[row] = a, b
 
 
 @kernel

@@ -20,7 +20,7 @@ from lakeidx.table.entries import Entries, KeepPartitions, joined
 from lakeidx.table.entry_decoder import decode_entries
 from lakeidx.table.external_paths import check_external_paths
 from lakeidx.table.manifest_checks import check_partitions, check_size
-from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.in_parallel import REQUESTS, in_parallel
 from lakeidx.tasks.ordered_threads import available_cores
 
 T = TypeVar("T")
@@ -28,9 +28,9 @@ T = TypeVar("T")
 #: Bytes of manifests, as they are held, that are kept.
 _MANIFEST_CACHE_BYTES = 64 << 20
 #: An index manifest up to so many bytes is decoded whole and kept, whatever part of it is asked for.
-_PRUNED_INDEX_BYTES = 1 << 20
-#: Manifests read at a time; each takes the bytes of its file while it is decoded.
-_READS = 8
+_PRUNED_INDEX_BYTES = 64 << 10
+#: Bytes of manifests that are read at a time and not decoded yet.
+_IN_FLIGHT_BYTES = 32 << 20
 
 
 class ManifestFiles:
@@ -62,11 +62,7 @@ class ManifestFiles:
         return self._cached(self.paths.manifest(name), self._decode_manifest, size=size)
 
     def manifests(
-        self,
-        metas: Sequence[ManifestFileMeta],
-        *,
-        keep: KeepPartitions | None = None,
-        hold: KeepPartitions | None = None,
+        self, metas: Sequence[ManifestFileMeta], *, keep: KeepPartitions | None = None, hold: bool = True
     ) -> Entries:
         """Read the entries of manifests, in order, side by side.
 
@@ -84,20 +80,24 @@ class ManifestFiles:
             found = self.manifest(meta.file_name, meta.file_size)
             return found if keep is None else found.of_partitions(keep)
 
+        largest = max((m.file_size for m in metas), default=1)
+        threads = min(REQUESTS, max(2, _IN_FLIGHT_BYTES // max(1, largest)))
         if not fits:
-            return joined(in_parallel(read, metas, threads=_READS))
+            return joined(in_parallel(read, metas, threads=threads))
         # Threads are for waiting: what is there already needs none.
         new = [m for m in metas if self.paths.manifest(m.file_name) not in self._cache]
-        in_parallel(lambda m: self.manifest(m.file_name, m.file_size), new, threads=_READS)
+        in_parallel(lambda m: self.manifest(m.file_name, m.file_size), new, threads=threads)
         return joined([read(m) for m in metas])
 
-    def _decode_manifest(self, data: bytes, path: str, **which: KeepPartitions | None) -> Entries:
+    def _decode_manifest(
+        self, data: bytes, path: str, *, keep: KeepPartitions | None = None, hold: bool = True
+    ) -> Entries:
         def check(external: list[str]) -> None:
             check_external_paths(external, self.paths.root, self.all_schemas, path)
 
         with self._decoding:
-            entries = decode_entries(data, path, external=check, **which)
-        check_partitions(entries.partition_counts(), path)
+            entries = decode_entries(data, path, external=check, keep=keep, hold=hold)
+        check_partitions(entries.partitions(), path)
         return entries
 
     def index_manifest(self, name: str | None, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:

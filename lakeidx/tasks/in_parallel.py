@@ -11,10 +11,10 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 #: Requests in flight at once.
-_REQUESTS = 16
+REQUESTS = 16
 
 
-def in_parallel(work: Callable[[S], T], items: Sequence[S], *, threads: int = _REQUESTS) -> list[T]:
+def in_parallel(work: Callable[[S], T], items: Sequence[S], *, threads: int = REQUESTS) -> list[T]:
     """Run `work` on every item in threads.
 
     threads   how many items at a time

@@ -252,7 +252,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.table.commit.manifest_write": ("unit/key_index/test_table_view.py",),
     "lakeidx.table.commit.overwrite_upgrade": ("unit/batch/test_index_types.py",),
     "lakeidx.table.entries": ("unit/api/test_table.py",),
-    "lakeidx.table.entry_decoder": ("unit/lookup/point/test_table_lookup.py",),
     "lakeidx.table.entry_kernels": ("unit/lookup/point/test_table_lookup.py",),
     "lakeidx.table.expiration.apply": ("unit/api/test_table.py",),
     "lakeidx.table.expiration.files_to_delete": ("unit/api/test_table.py",),

@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import pyarrow as pa
-
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.manifest_list import ManifestFileMeta
-from lakeidx.table.entries import Entries, KeepPartitions
+from lakeidx.table.entries import Entries
 from lakeidx.table.entry_kernels import found_in, uncancelled_entries
 
 Write = Callable[[Entries], list[ManifestFileMeta]]
@@ -25,7 +23,7 @@ Write = Callable[[Entries], list[ManifestFileMeta]]
 class Read(Protocol):
     """Reads the entries of manifests, in order; `hold` as `lakeidx.table.entries.decode_entries` takes it."""
 
-    def __call__(self, metas: Sequence[ManifestFileMeta], *, hold: KeepPartitions | None = None) -> Entries:
+    def __call__(self, metas: Sequence[ManifestFileMeta], *, hold: bool = True) -> Entries:
         """Read them."""
 
 
@@ -95,14 +93,14 @@ def merge_manifests(
 def _full_merge(
     manifests: Sequence[ManifestFileMeta], target_bytes: int, read: Read, write: Write
 ) -> list[ManifestFileMeta]:
-    deletes = read([m for m in manifests if m.num_deleted_files > 0], hold=_nothing)
+    deletes = read([m for m in manifests if m.num_deleted_files > 0], hold=False)
     deletes = deletes.select(deletes.column("kind") == FileKind.DELETE)
     kept: list[ManifestFileMeta] = []
     rest: list[ManifestFileMeta] = []
     for meta in manifests:
         changes = meta.num_deleted_files > 0 or meta.file_size < target_bytes
         if not changes and len(deletes):
-            here = read([meta], hold=_nothing)
+            here = read([meta], hold=False)
             changes = bool(
                 found_in(here.column("high"), here.column("low"), deletes.column("high"), deletes.column("low")).any()
             )
@@ -111,7 +109,3 @@ def _full_merge(
     left = cancel_pairs(read(rest))
     rewritten = left.select(left.column("kind") == FileKind.ADD)
     return [*kept, *(write(rewritten) if len(rewritten) else [])]
-
-
-def _nothing(partitions: pa.BinaryArray) -> pa.BooleanArray:
-    return pa.array([False] * len(partitions), pa.bool_())

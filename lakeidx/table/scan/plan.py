@@ -21,7 +21,7 @@ from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.options.features import Use
 from lakeidx.predicate import TRUE, Predicate, columns, project, split_and
-from lakeidx.table.entries import Entries, KeepPartitions, live_files, where_partition
+from lakeidx.table.entries import Entries, live_files, where_partition
 from lakeidx.table.index_files import StoredVector, deletion_vectors
 from lakeidx.table.intervals import Section, sections_of
 from lakeidx.table.metadata import TableMetadata
@@ -118,10 +118,11 @@ def plan_scan(
     if snapshot is None:
         return ScanPlan(None, schema, predicate, (), (), layers)
     partition_predicate = project(predicate, schema.partition_keys) if layers.partitions else TRUE
-    wanted_partitions = where_partition(partition_matcher(partition_predicate, schema)) if layers.partitions else None
-    found = _read_manifests(metadata, snapshot, schema, partition_predicate, wanted_partitions, trace)
-    if wanted_partitions is not None:
-        found = _column_layer(trace, "partition", found, lambda e: e.of_partitions(wanted_partitions))
+    found = _read_manifests(metadata, snapshot, schema, partition_predicate, trace)
+    if layers.partitions:
+        size, (files, left_out) = int(found.column("file_size").sum()), found.left_out
+        # Done while the manifests were read: the time is theirs.
+        trace.append(LayerTrace("partition", "files", len(found) + files, len(found), size + left_out, size))
     left = None if partition_predicate == TRUE else set(found.partition_counts())
     index = metadata.index_manifest(snapshot.index_manifest, partitions=left)
     options = schema.table_options
@@ -179,15 +180,15 @@ def _read_manifests(
     snapshot: Snapshot,
     schema: TableSchema,
     predicate: Predicate,
-    wanted: KeepPartitions | None,
     trace: list[LayerTrace],
 ) -> Entries:
-    """Read the manifests that may hold a wanted partition; of other partitions' files only the columns are held."""
+    """Read the manifests that may hold a wanted partition, and of them the entries of such partitions."""
     started = time.monotonic()
     metas = metadata.data_manifests(snapshot)
     kept = [m for m in metas if manifest_may_match(m, predicate, schema)]
     where = metadata.paths.manifest(snapshot.base_manifest_list)
-    entries = live_files(metadata.manifests(kept, hold=wanted), where=where)
+    wanted = None if predicate == TRUE else where_partition(partition_matcher(predicate, schema))
+    entries = live_files(metadata.manifests(kept, keep=wanted), where=where)
     trace.append(
         LayerTrace(
             "manifest",

@@ -51,7 +51,7 @@ def _place(entry: IndexEntry) -> Place:
 
 
 def _packed(data: bytes) -> list[bytes]:
-    return [b.packed for b in packed_blocks(data)[1]]
+    return [bytes(b.packed) for b in packed_blocks(data)[1]]
 
 
 @pytest.mark.parametrize("codec", ["zstd", "null", "deflate", "snappy"])
