@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if own is not None:
             fewer = max(5, int(own.max_examples * EXAMPLES_SCALE))
             function._hypothesis_internal_use_settings = settings(own, max_examples=fewer)  # type: ignore[union-attr]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave modules and tests, which live to the end of the run, out of all garbage collections."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -47,6 +47,15 @@ def imported(file: Path) -> frozenset[str]:
 
 
 @cache
+def file_of(name: str) -> Path | None:
+    """The file of a module of the product or of the tests; None for other modules, and for what modules hold."""
+    if not name.startswith("tests."):
+        return MODULES.get(name)
+    helper = ROOT / Path(*name.split(".")).with_suffix(".py")
+    return helper if helper.exists() else None
+
+
+@cache
 def reached(test: str) -> frozenset[str]:
     """Modules that a test file reaches by imports, however long the way."""
     seen: set[str] = set()
@@ -56,8 +65,7 @@ def reached(test: str) -> frozenset[str]:
         if name in seen:
             continue
         seen.add(name)
-        helper = ROOT / Path(*name.split(".")).with_suffix(".py")
-        file = MODULES.get(name) or (helper if name.startswith("tests.") and helper.exists() else None)
+        file = file_of(name)
         if file is not None:
             todo |= imported(file) | STARTED.get(name, set())
     return frozenset(seen)
