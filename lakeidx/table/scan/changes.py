@@ -31,7 +31,10 @@ from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
 from lakeidx.table.scan.incremental_diff import ROW_KIND, DiffPlan, plan_diff, read_changes
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.tasks.ordered_threads import available_cores, run_ordered
 
+#: Bytes of compared buckets that wait for the reader.
+_READY_BYTES = 64 << 20
 #: Names of the kind bytes 0 to 3.
 _KINDS = ["+I", "-U", "+U", "-D"]
 
@@ -82,8 +85,13 @@ class ChangeScan:
             yield _with_row_kind(rows)
 
     def _differences(self, plan: DiffPlan) -> Iterator[pa.Table]:
-        for unit in plan.units:
-            yield from read_changes(self.metadata, plan, unit, self.columns)
+        return run_ordered(
+            plan.units,
+            lambda unit: read_changes(self.metadata, plan, unit, self.columns),
+            lambda rows: rows.nbytes,
+            threads=available_cores(),
+            budget_bytes=_READY_BYTES,
+        )
 
 
 def scan_changes(

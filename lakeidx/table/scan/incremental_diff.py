@@ -39,7 +39,7 @@ from lakeidx.types import DataType
 ROW_KIND = "_rowkind"
 
 #: Keys that are compared at a time.
-SLICE_KEYS = 2_000_000
+SLICE_KEYS = 1_000_000
 
 _LATER = ["+I", "+U"]
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from lakeidx.data.engines import make_engine
 from lakeidx.data.level_column import with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
+from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import Positions
 from lakeidx.data.read_data_file import BATCH_ROWS, read_data_file
 from lakeidx.errors import LakeIdxError
@@ -177,7 +178,7 @@ class SectionReader:
     ) -> Iterator[pa.Table]:
         self.metrics.opened_bytes += file.file_size
 
-        def read(selection: Positions | None) -> Iterator[pa.Table]:
+        def read(selection: Positions | None, needed: Sequence[str], system_columns: bool) -> Iterator[pa.Table]:
             return read_data_file(
                 self._metadata.store,
                 self._path(file),
@@ -195,16 +196,19 @@ class SectionReader:
             )
 
         if self._only is None:
-            yield from read(selection)
+            yield from read(selection, needed, system_columns)
             return
-        name = (file.file_name, self._bucket.deletion_vectors.get(file.file_name), tuple(needed), system_columns)
         only = self._only
+        # One state may merge a file that the other one reads alone: both take their columns from what is read once.
+        every = self._needed(merging=True)
 
         def selected() -> Iterator[pa.Table]:
             positions = only.positions_in(self.keys(file))
-            return read(positions) if len(positions) else iter(())
+            return read(positions, every, True) if len(positions) else iter(())
 
-        yield from only.rows_of(name, selected)
+        names = {*needed, *(SYSTEM_COLUMNS if system_columns else ())}
+        for rows in only.rows_of((file.file_name, self._bucket.deletion_vectors.get(file.file_name)), selected):
+            yield rows.select([n for n in rows.column_names if n in names])
 
     def keys(self, file: DataFileMeta, selection: Positions | None = None) -> Iterator[pa.Table]:
         """Read the key columns of a file, of all its rows or of some positions; deletion vectors play no part."""
