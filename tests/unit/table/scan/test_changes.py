@@ -45,7 +45,7 @@ def history(table: Table, seed: str, *, compact: bool) -> dict[int, State]:
     r = random.Random(seed)
     model: State = {}
     states: dict[int, State] = {0: {}}
-    for _ in range(5):
+    for _ in range(4):
         batch: list[tuple[int, str | None, str]] = []
         for k in r.sample(range(30), 9):
             value = r.choice((None, "a", "b"))
