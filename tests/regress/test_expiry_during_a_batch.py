@@ -1,4 +1,4 @@
-"""A batch failed with 'no such file' when the snapshot that it was first assigned on expired meanwhile."""
+"""A batch failed with 'no such file' when the snapshot that it was first assigned on, or was to follow, expired meanwhile."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def table(tmp_path: Path) -> TableHandle:
     return made
 
 
-def write_and_expire(table: TableHandle) -> None:
+def write_and_expire(table: TableHandle, partition: int = 1) -> None:
     other = TableHandle.open(table.uri)
-    upsert(other, [(1, 2, "other")])
+    upsert(other, [(partition, 2, "other")])
     retention = Retention(num_min=1, num_max=1, time_ms=0)
     expire_table(other.metadata, other.schema, now_ms=4_000_000_000_000, retention=retention)
 
@@ -35,6 +35,18 @@ def test_it_is_assigned_on_the_newer_one(table: TableHandle, call: int) -> None:
     upsert(TableHandle(store, table.paths), [(1, 1, "second"), (1, 3, "new")])
     assert fault.hits == 1
     assert content(table) == {(1, 1): "second", (1, 2): "other", (1, 3): "new"}
+
+
+@pytest.mark.parametrize("call", range(12))
+def test_it_is_committed_on_the_newer_one(table: TableHandle, call: int) -> None:
+    """Another partition was written, so the batch need not be planned again: its commit follows another snapshot."""
+    store = FaultStore(table.store)
+    fault = store.fail("get", "/manifest/", act=lambda *_: write_and_expire(table, 2), skip=call)
+    upsert(TableHandle(store, table.paths), [(1, 1, "second"), (1, 3, "new")])
+    if fault.hits:
+        assert content(table) == {(1, 1): "second", (2, 2): "other", (1, 3): "new"}
+    else:
+        assert len([c for c in store.calls if c[0] == "get" and "/manifest/" in c[1]]) <= call
 
 
 def test_a_file_that_stays_away_is_an_error(table: TableHandle) -> None:

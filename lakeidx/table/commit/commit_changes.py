@@ -149,6 +149,7 @@ class _Attempt:
         self.sleep = sleep
         self.tries = 0
         self.found_before = False
+        self.follows: str | None = None
         self.added = AddedHashes(metadata, schema, delta.index)
         self.writer = ManifestWriter(metadata.store, metadata.paths, schema, NewFileNames())
 
@@ -177,6 +178,13 @@ class _Attempt:
                 if done is None:
                     raise
                 return done.id
+            except NotFoundError:
+                self.writer.forget()
+                # The snapshot it was to follow may have expired: then there is a newer one.
+                latest = self.metadata.latest_snapshot()
+                if latest is None or latest.identity == self.follows:
+                    raise
+                snapshot_id = None
             if snapshot_id is not None:
                 return snapshot_id
             if self.tries > options.commit_max_retries:
@@ -190,6 +198,7 @@ class _Attempt:
 
     def _try_once(self) -> int | None:
         latest = self.metadata.latest_snapshot()
+        self.follows = None if latest is None else latest.identity
         data, index = self._resolve(latest)
         self._check(latest, data)
         snapshot = self._write_metadata(latest, data, index)
