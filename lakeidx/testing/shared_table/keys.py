@@ -1,4 +1,7 @@
-"""Keys that are floating point numbers: what sorts, hashes and compares apart although ``==`` says it is the same."""
+"""Engines beside those of other histories: keys that are floating point numbers, and index types that find keys by themselves.
+
+Floats sort, hash and compare apart although ``==`` says they are the same.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,16 @@ _NUMBERS = {repr(value): number for number, value in enumerate(FLOATS)}
 #: Files of two rows, so that compacted ones end between any two keys.
 FLOAT_KEYS = Engine(
     "float-keys", {"bucket": "1", "target-file-size": "1 b"}, ENGINES["deduplicate"].merge, deletes=True
+)
+
+#: Keys are looked for in data files.
+BLOOM_INDEX = Engine("bloom-index", {"index.type": "bloom"}, ENGINES["deduplicate"].merge, deletes=True)
+#: Keys are looked for in what the process remembers of earlier batches.
+MEMORY_INDEX = Engine(
+    "memory-index",
+    {"index.type": "inmemory", "index.global.enabled": "false"},
+    ENGINES["deduplicate"].merge,
+    deletes=True,
 )
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeidx.tasks.ordered_threads import available_cores
-from lakeidx.testing.shared_table.keys import FLOAT_KEYS
+from lakeidx.testing.shared_table.keys import BLOOM_INDEX, FLOAT_KEYS, MEMORY_INDEX
 from lakeidx.testing.shared_table.machine import Machine
 from lakeidx.testing.shared_table.programs import HANDLES, OTHER_PROCESS, Step
 from lakeidx.testing.table_history import ENGINES, Engine
@@ -45,6 +45,8 @@ _ENGINES = (
     "sequence-field",
     "partial-update",
     "float-keys",
+    "bloom-index",
+    "memory-index",
 )
 #: Share of histories in which another process takes part.
 _OTHER_PROCESS = 0.05
@@ -58,7 +60,8 @@ def history_of(seed: int, length: int, without: Sequence[str] = ()) -> tuple[Eng
     without   kinds of steps that are left out
     """
     rng = random.Random(seed)
-    engine = (ENGINES | {FLOAT_KEYS.name: FLOAT_KEYS})[rng.choices(_ENGINES, (5, 3, 5, 2, 1, 1, 1, 1))[0]]
+    name = rng.choices(_ENGINES, (5, 3, 5, 2, 1, 1, 1, 1, 1, 1))[0]
+    engine = ENGINES.get(name) or next(e for e in (FLOAT_KEYS, BLOOM_INDEX, MEMORY_INDEX) if e.name == name)
     maker = _Maker(rng, engine, without)
     return engine, [maker.upsert(None), *(maker.any() for _ in range(length - 1))]
 
