@@ -9,8 +9,9 @@ source   org.apache.paimon.index.HashBucketAssigner, SimpleHashBucketAssigner, r
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,14 @@ from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.table.key_buckets import find_hits
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.ordered_threads import run_ordered
 
 Hashes = NDArray[np.int32]
+_Read = tuple[Sequence[Hashes], list[IndexedBucket]]
+"""Hashes of a batch, and what index files have of them."""
+
+#: Index files read at a time, over so many partitions, and bytes of what was found in them that wait for their turn.
+_REQUESTS, _PARTITIONS_AHEAD, _READ_AHEAD_BYTES = 32, 16, 64 << 20
 
 
 @dataclass(slots=True)
@@ -68,13 +75,25 @@ class HashPlacing:
         pick = RandomBuckets(np.random.default_rng(zlib.crc32(batch_id.encode())))
         return cls(metadata, schema, {} if fresh else index, rules, pick, fresh)
 
-    def place(self, partition: bytes, columns: Sequence[Hashes]) -> list[Assignment]:
-        """Assign the rows of one partition to buckets, column after column.
+    def place_each(self, batch: Sequence[tuple[bytes, Callable[[], Sequence[Hashes]]]]) -> Iterator[list[Assignment]]:
+        """Place partition after partition, in order; the index files of the next ones are read meanwhile.
 
-        columns   int32[n] each, hashes of trimmed primary keys in batch order
+        batch     partitions, and what gives the columns of each: int32[n], hashes of trimmed primary keys in batch order
         errors    CorruptFileError for a damaged index file, NotFoundError; InvalidInputError when bucket ids have run out
         """
-        files = self._read(partition, columns)
+        side_by_side = max(1, min(_PARTITIONS_AHEAD, len(batch))) if any(self.index.values()) else 1
+        requests = max(2, _REQUESTS // side_by_side)
+
+        def read(item: tuple[bytes, Callable[[], Sequence[Hashes]]]) -> Iterator[_Read]:
+            columns = item[1]()
+            yield columns, self._read(item[0], columns, threads=requests)
+
+        found = run_ordered(batch, read, _size_of, threads=side_by_side, budget_bytes=_READ_AHEAD_BYTES)
+        for (partition, _), (columns, files) in zip(batch, found, strict=True):
+            yield self._place(partition, columns, files)
+
+    def _place(self, partition: bytes, columns: Sequence[Hashes], files: Sequence[IndexedBucket]) -> list[Assignment]:
+        self.rows_read += sum(rows for _, _, rows in files)
         placed = None
         if sum(len(hashes) for hashes in columns) >= MIN_ROWS:
             placed = assign_columns(columns, files, rules=self.rules, pick=self.pick, overwrite=self.fresh)
@@ -84,11 +103,10 @@ class HashPlacing:
             self.new_hashes[partition, bucket] = count
         return placed.columns
 
-    def _read(self, partition: bytes, columns: Sequence[Hashes]) -> list[IndexedBucket]:
+    def _read(self, partition: bytes, columns: Sequence[Hashes], *, threads: int = _REQUESTS) -> list[IndexedBucket]:
         """Return what the partition's index files have of the batch's hashes."""
         entries = [entry for _, entry in sorted(self.index.get(partition, {}).items())]
-        self.rows_read += sum(e.row_count for e in entries)
-        found = find_hits(self.metadata, self.schema, entries, columns)
+        found = find_hits(self.metadata, self.schema, entries, columns, threads=threads)
         return [(hits.entry.bucket, hits.known, hits.entry.row_count) for hits in found]
 
     def _by_map(self, files: Sequence[IndexedBucket], columns: Sequence[Hashes]) -> ColumnsAssignment:
@@ -100,18 +118,27 @@ class HashPlacing:
         return ColumnsAssignment([index.assign_rows(hashes) for hashes in columns], index.new_counts())
 
 
+def _size_of(read: _Read) -> int:
+    columns, files = read
+    return sum(c.nbytes for c in columns) + sum(known.nbytes for _, known, _ in files)
+
+
 def place_by_hash(parts: Sequence[PartKeys], placing: HashPlacing) -> Placed:
     """Place all rows, partition by partition, rows of a partition in batch order."""
     # Memory is taken when it is written to: parts of one partition take over what placing gives.
     buckets = [np.empty(len(p.keys), np.int32) for p in parts]
     known = [np.empty(len(p.keys), np.bool_) for p in parts]
     groups = [None if len(p.keys.partitions) < 2 else group_rows(p.keys.codes, len(p.keys.partitions)) for p in parts]
-    for partition in dict.fromkeys(p for part in parts for p in part.keys.partitions):
-        mine: list[tuple[int, slice | NDArray[np.int64]]] = []
-        for i, (part, group) in enumerate(zip(parts, groups, strict=True)):
-            if partition in part.keys.partitions:
-                mine.append((i, slice(None) if group is None else group.rows(part.keys.partitions.index(partition))))
-        placed = placing.place(partition, [parts[i].keys.hashes[rows] for i, rows in mine])
+    rows_of: dict[bytes, list[tuple[int, slice | NDArray[np.int64]]]] = {}
+    for i, (part, group) in enumerate(zip(parts, groups, strict=True)):
+        for number, partition in enumerate(part.keys.partitions):
+            rows_of.setdefault(partition, []).append((i, slice(None) if group is None else group.rows(number)))
+
+    def columns_of(mine: list[tuple[int, slice | NDArray[np.int64]]]) -> list[Hashes]:
+        return [parts[i].keys.hashes[rows] for i, rows in mine]
+
+    each = placing.place_each([(p, partial(columns_of, mine)) for p, mine in rows_of.items()])
+    for mine, placed in zip(rows_of.values(), each, strict=True):
         for (i, rows), assigned in zip(mine, placed, strict=True):
             if isinstance(rows, slice):
                 buckets[i], known[i] = assigned.buckets, ~assigned.is_new

@@ -17,6 +17,7 @@ source   org.apache.paimon.crosspartition.GlobalIndexAssigner, org.apache.paimon
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,15 +161,23 @@ class _Placing:
         buckets = np.full(len(plan.slot_partition), -1, np.int32)
         known = np.zeros(len(hashes), np.bool_)
         slots, rows = _open_slots(plan)
-        numbers = np.unique(plan.slot_partition[slots]).tolist()
+        order = np.argsort(plan.slot_partition[slots], kind="stable")
+        found, starts = np.unique(plan.slot_partition[slots][order], return_index=True)
+        numbers, groups = found.tolist(), np.split(order, starts[1:])
         metadata = self.context.metadata
         entries = hash_entries(metadata, self.snapshot, {located.partitions[n] for n in numbers})
         placing = HashPlacing.of_batch(
             metadata, self.schema, entries, batch_id=self.context.files.batch_id, fresh=self.fresh
         )
-        for number in numbers:
-            mine = np.flatnonzero(plan.slot_partition[slots] == number)
-            (placed,) = placing.place(located.partitions[number], [np.ascontiguousarray(hashes[rows[mine]])])
+
+        def columns_of(mine: NDArray[np.int64]) -> list[Int32s]:
+            return [np.ascontiguousarray(hashes[rows[mine]])]
+
+        batch = [
+            (located.partitions[number], partial(columns_of, mine))
+            for number, mine in zip(numbers, groups, strict=False)
+        ]
+        for mine, (placed,) in zip(groups, placing.place_each(batch), strict=False):
             buckets[slots[mine]] = placed.buckets
             known[rows[mine]] = ~placed.is_new
         return _Opened(buckets, known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lakeidx.batch.assignment.placing import place_batch
+from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.bucket_assignment.maintainer import plan_index_update
 from lakeidx.format.hash_index import decode_hash_index
@@ -101,3 +104,33 @@ def test_merging_is_the_union() -> None:
             else:
                 assert merged is not None
                 assert merged.tolist() == expected
+
+
+class _Together:
+    """A store whose index files are given when eight of them are asked for at once."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        self.inner = inner
+        self.barrier = threading.Barrier(8, timeout=60)
+
+    def get(self, path: str) -> bytes:
+        if "/index/" in path:
+            self.barrier.wait()
+        return self.inner.get(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@pytest.mark.parametrize("index_type", ["hash", "simple"])
+def test_index_files_of_many_partitions_are_read_side_by_side(tmp_path: Path, index_type: str) -> None:
+    table = make_table(tmp_path, options={"index.type": index_type})
+    upsert(table, [(p, 1, "a") for p in range(16)])
+    handle = TableHandle.open(table.uri)
+    handle.metadata.store = _Together(handle.store)  # type: ignore[assignment]
+    context = make_context(handle.metadata, "new-keys")
+    ingest = stage_table(context.files, handle.schema, rows([(p, 2, "b") for p in range(16)]))
+    placed = place_batch(context, ingest, handle.schema, handle.snapshot)
+    # Each partition's one bucket has room.
+    assert [part.buckets.tolist() for part in placed.parts] == [[0] * 16]
+    assert placed.counts.inserts == 16
