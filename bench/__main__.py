@@ -28,10 +28,12 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 #: Short ones and those of the main path first; the others as they come. Extra arguments keep a whole run short.
 ORDER: Mapping[str, tuple[str, ...]] = {
+    "limit": (),
     "codec": (),
     "assigner": (),
     "upsert": (),
     "compaction": (),
+    "changes": ("--rounds", "2"),
     "data": (),
     "engines": (),
     "checks": (),
