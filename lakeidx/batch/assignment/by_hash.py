@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lakeidx.batch.assignment.part_keys import PartKeys
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
-from lakeidx.bucket_assignment.partition_index import Assignment, IndexedBucket, PartitionIndex
+from lakeidx.bucket_assignment.partition_index import Assignment, PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
 from lakeidx.bucket_assignment.whole_columns import MIN_ROWS, ColumnsAssignment, assign_columns
@@ -29,7 +29,9 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.ordered_threads import run_ordered
 
 Hashes = NDArray[np.int32]
-_Read = tuple[Sequence[Hashes], list[IndexedBucket]]
+_Found = tuple[int, Hashes, int]
+"""Bucket, its hashes that the batch has, and how many it has in all."""
+_Read = tuple[Sequence[Hashes], list[_Found]]
 """Hashes of a batch, and what index files have of them."""
 
 #: Index files read at a time, over so many partitions, and bytes of what was found in them that wait for their turn.
@@ -92,7 +94,7 @@ class HashPlacing:
         for (partition, _), (columns, files) in zip(batch, found, strict=True):
             yield self._place(partition, columns, files)
 
-    def _place(self, partition: bytes, columns: Sequence[Hashes], files: Sequence[IndexedBucket]) -> list[Assignment]:
+    def _place(self, partition: bytes, columns: Sequence[Hashes], files: Sequence[_Found]) -> list[Assignment]:
         self.rows_read += sum(rows for _, _, rows in files)
         placed = None
         if sum(len(hashes) for hashes in columns) >= MIN_ROWS:
@@ -103,13 +105,13 @@ class HashPlacing:
             self.new_hashes[partition, bucket] = count
         return placed.columns
 
-    def _read(self, partition: bytes, columns: Sequence[Hashes], *, threads: int = _REQUESTS) -> list[IndexedBucket]:
+    def _read(self, partition: bytes, columns: Sequence[Hashes], *, threads: int = _REQUESTS) -> list[_Found]:
         """Return what the partition's index files have of the batch's hashes."""
         entries = [entry for _, entry in sorted(self.index.get(partition, {}).items())]
         found = find_hits(self.metadata, self.schema, entries, columns, threads=threads)
         return [(hits.entry.bucket, hits.known, hits.entry.row_count) for hits in found]
 
-    def _by_map(self, files: Sequence[IndexedBucket], columns: Sequence[Hashes]) -> ColumnsAssignment:
+    def _by_map(self, files: Sequence[_Found], columns: Sequence[Hashes]) -> ColumnsAssignment:
         """Assign row by row through a map of the hashes."""
         if self.fresh:
             index = PartitionIndex.for_overwrite(rules=self.rules, pick=self.pick)

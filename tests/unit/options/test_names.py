@@ -29,7 +29,7 @@ def java_options(version: str) -> dict[str, tuple[str, str]]:
 @cache
 def attributes_read() -> frozenset[str]:
     """Names read as an attribute anywhere in the product but in the declarations themselves."""
-    found = set()
+    found: set[str] = set()
     for name, file in MODULES.items():
         if not name.startswith("lakeidx.testing"):
             reads = (n for n in nodes(file) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load))
