@@ -28,7 +28,7 @@ from rich.table import Table
 from bench import metadata_table as made
 from lakeidx.codec.rows.binary_row import decode_row
 from lakeidx.compaction.pick import PickReason
-from lakeidx.compaction.plan_buckets import plan_buckets
+from lakeidx.compaction.plan_buckets import plan_buckets, plan_due
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
@@ -159,6 +159,27 @@ def plan_compaction(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
     return {"work": seconds, "seconds": seconds, "cpu": cpu, "note": f"{len(work)} of {files // 10:,} buckets"}
 
 
+def compaction_sensor(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
+    """What the sensor does for a new batch, when nothing was due before it; a look at the whole table is in the note."""
+    copy = made.linked_copy(uri, folder)
+    table = TableHandle.open(copy)
+    clean = table.snapshot
+    commit_changes(table.metadata, _request(table, files))
+    figures = []
+    for since in (clean, None):
+        fresh = TableHandle.open(copy)
+        assert fresh.snapshot is not None
+        started, cpu = time.monotonic(), time.process_time()
+        work = plan_due(fresh.metadata, fresh.schema, fresh.snapshot, clean=since)
+        figures.append((time.monotonic() - started, time.process_time() - cpu, len(work)))
+    (seconds, cpu, some), (all_seconds, _, all_due) = figures
+    # Ten buckets got ten more runs each; of the others every hundredth was due before.
+    touched = files // made.FILES_PER_BUCKET // made.DUE_EVERY
+    assert some == made.BUCKETS_PER_PARTITION
+    assert touched < all_due <= touched + some
+    return {"work": seconds, "seconds": seconds, "cpu": cpu, "note": f"whole table {all_seconds:.1f} s"}
+
+
 CASES: Mapping[str, Callable[[str, int, Path], Mapping[str, Any]]] = {
     "plan batch": plan_batch,
     "plan scan": plan_scan,
@@ -166,6 +187,7 @@ CASES: Mapping[str, Callable[[str, int, Path], Mapping[str, Any]]] = {
     "commit": commit,
     "full merge": full_merge,
     "plan compaction": plan_compaction,
+    "compaction sensor": compaction_sensor,
 }
 
 

@@ -127,7 +127,7 @@ def test_index_files_of_many_partitions_are_read_side_by_side(tmp_path: Path, in
     table = make_table(tmp_path, options={"index.type": index_type})
     upsert(table, [(p, 1, "a") for p in range(16)])
     handle = TableHandle.open(table.uri)
-    handle.metadata.store = _Together(handle.store)  # type: ignore[assignment]
+    handle.metadata.store = _Together(handle.store)
     context = make_context(handle.metadata, "new-keys")
     ingest = stage_table(context.files, handle.schema, rows([(p, 2, "b") for p in range(16)]))
     placed = place_batch(context, ingest, handle.schema, handle.snapshot)
