@@ -1,4 +1,4 @@
-"""How results are written: JSON lines, CSV, Parquet, or a table for people.
+"""How results are written: JSON lines, CSV, Parquet, Arrow IPC, or a table for people.
 
 JSON values: dates and timestamps ISO, decimals and times as text, binary as hex; nested values the same inside.
 """
@@ -30,6 +30,7 @@ class RowFormat(StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
     PARQUET = "parquet"
+    ARROW = "arrow"
     TABLE = "table"
 
 
@@ -92,17 +93,23 @@ def json_lines(table: pa.Table) -> Iterator[str]:
 
 
 @contextmanager
+def _new_file(output: Path) -> Iterator[Path]:
+    """Give a file to write to, which gets its name when everything is written."""
+    temp = output.with_name(f".{output.name}.tmp")
+    try:
+        yield temp
+        temp.replace(output)
+    finally:
+        temp.unlink(missing_ok=True)
+
+
+@contextmanager
 def _text_sink(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
-    temp = output.with_name(f".{output.name}.tmp")
-    try:
-        with temp.open("w", encoding="utf-8", newline="") as sink:
-            yield sink
-        temp.replace(output)
-    finally:
-        temp.unlink(missing_ok=True)
+    with _new_file(output) as temp, temp.open("w", encoding="utf-8", newline="") as sink:
+        yield sink
 
 
 def write_rows(tables: Iterable[pa.Table], schema: pa.Schema, kind: RowFormat, output: Path | None) -> int:
@@ -111,6 +118,7 @@ def write_rows(tables: Iterable[pa.Table], schema: pa.Schema, kind: RowFormat, o
         RowFormat.JSONL: _write_jsonl,
         RowFormat.CSV: _write_csv,
         RowFormat.PARQUET: _write_parquet,
+        RowFormat.ARROW: _write_arrow,
         RowFormat.TABLE: _write_table,
     }
     return writer[kind](tables, schema, output)
@@ -146,16 +154,26 @@ def _write_csv(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | Non
 def _write_parquet(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
     if output is None:
         raise InvalidInputError("Parquet is written to a file: give -o FILE")
-    temp = output.with_name(f".{output.name}.tmp")
+    with _new_file(output) as temp, pq.ParquetWriter(temp, schema, compression="zstd") as writer:
+        return _write_tables(writer, tables)
+
+
+def _write_arrow(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
+    """Write an Arrow IPC stream, to a file or to stdout for another program."""
+    if output is None:
+        if sys.stdout.isatty():
+            raise InvalidInputError("Arrow is no text: give -o FILE, or pipe it to a program")
+        with pa.ipc.new_stream(sys.stdout.buffer, schema) as writer:
+            return _write_tables(writer, tables)
+    with _new_file(output) as temp, pa.ipc.new_stream(str(temp), schema) as writer:
+        return _write_tables(writer, tables)
+
+
+def _write_tables(writer: pq.ParquetWriter | pa.RecordBatchStreamWriter, tables: Iterable[pa.Table]) -> int:
     count = 0
-    try:
-        with pq.ParquetWriter(temp, schema, compression="zstd") as writer:
-            for table in tables:
-                count += table.num_rows
-                writer.write_table(table)
-        temp.replace(output)
-    finally:
-        temp.unlink(missing_ok=True)
+    for table in tables:
+        count += table.num_rows
+        writer.write_table(table)
     return count
 
 

@@ -80,6 +80,19 @@ def test_scan_as_csv_and_parquet(table: str, tmp_path: Path) -> None:
     assert "-o FILE" in result.stderr
 
 
+def test_scan_as_arrow_is_what_upsert_takes(table: str, tmp_path: Path) -> None:
+    call("scan", table, "--format", "arrow", "-o", tmp_path / "out.arrows")
+    written = pa.ipc.open_stream(tmp_path / "out.arrows").read_all()
+    assert pa.ipc.open_stream(call("scan", table, "--format", "arrow").stdout_bytes).read_all().equals(written)
+    assert written.num_rows == 3
+    assert written.schema.field("amount").type == pa.decimal128(10, 2)
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith(".")) == []
+    copy = f"{tmp_path}/wh/db.db/copy"
+    call("table", "create", copy, "--schema", tmp_path / "spec.json")
+    call("upsert", copy, tmp_path / "out.arrows")
+    assert sorted(lines(call("scan", copy)), key=lambda r: str(r["id"])) == ROWS
+
+
 def test_time_travel(table: str, tmp_path: Path) -> None:
     call("upsert", table, write_lines(tmp_path / "more.jsonl", [{**ROWS[0], "note": "new", "_kind": "+U"}]))
     assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"new"}
