@@ -15,7 +15,13 @@ import numpy as np
 import pytest
 
 from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
-from lakeidx.key_index.hbase.client import HBaseLocations, LocationTable, StoredLocation, create_location_table
+from lakeidx.key_index.hbase.client import (
+    HBaseLocations,
+    LocationTable,
+    RateLimiter,
+    StoredLocation,
+    create_location_table,
+)
 from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.testing.index_history import GLOBAL_TYPES, IndexedTable, Model, apply, fixed_history
@@ -131,16 +137,17 @@ def test_a_connection_that_breaks_is_made_again(options: dict[str, str]) -> None
     assert locations.get([b"k"])[b"k"].file_id == "f"
 
 
-def test_limits_hold(options: dict[str, str], tmp_path: Path) -> None:
-    import time
-
+def test_limits_hold(options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row that is put takes a permit of the limit; how permits make requests wait, a test with a clock of its own shows."""
+    taken: list[tuple[int, int]] = []
+    monkeypatch.setattr(RateLimiter, "acquire", lambda self, permits: taken.append((self._limit, permits)))
     slow = {**options, "index.hbase.max-requests-per-second": "100", "hoodie.index.hbase.put.batch.size": "50"}
     table = FakeTable(tmp_path / "t", ("STRING",))
     key_index = HBaseKeyIndex()
     batch = table.batch([("a", (f"k{i}",)) for i in range(250)])
-    started = time.monotonic()
     key_index.load(batch, np.zeros(250, np.int32), table.context(slow))
-    assert time.monotonic() - started >= 2.0
+    assert {limit for limit, _ in taken} == {100}
+    assert sum(permits for _, permits in taken) >= 250
 
 
 def test_a_history_through_the_stages(options: dict[str, str], tmp_path: Path) -> None:
