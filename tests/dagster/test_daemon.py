@@ -64,6 +64,10 @@ class Daemon:
         found = self.instance.get_runs(dg.RunsFilter(tags={"dagster/backfill": backfill}))
         return sorted(found, key=lambda r: r.tags.get(RANGE_START, ""))
 
+    def errors(self) -> str:
+        """What the daemon and its runs have said of errors."""
+        return "\n".join(line for line in self.log.read_text().splitlines() if "Error: " in line or "FAILURE" in line)
+
     def wait(self, done: Callable[[], bool]) -> None:
         """Wait until something holds."""
         end = time.monotonic() + WAIT_SECONDS
@@ -129,7 +133,7 @@ def test_a_backfill_as_many_runs(daemon: Daemon) -> None:
     daemon.wait(lambda: getattr(daemon.instance.get_backfill("many"), "status", None) in ended)
     runs = daemon.runs("many")
     assert [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in runs] == [(key, key) for key in MANY]
-    assert [r.status for r in runs] == [dg.DagsterRunStatus.SUCCESS] * 2
+    assert [r.status for r in runs] == [dg.DagsterRunStatus.SUCCESS] * 2, daemon.errors()
     # Runs of one table may go on side by side, in any order; each is a batch and a snapshot, and no key comes twice.
     assert daemon.deployment.table.metadata.snapshot_ids() == [1, 2]
     assert set(daemon.deployment.content()) == {(1, k) for k in range(25)}
