@@ -10,6 +10,7 @@ import pytest
 
 from lakeidx.codec.containers.avro import packed_blocks
 from lakeidx.codec.containers.avro_unknown import UnknownField
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import (
     DeletionVectorMeta,
     IndexEntry,
@@ -117,4 +118,8 @@ def test_files_of_another_codec_and_damaged_ones_are_not_copied_from() -> None:
     # The last number of the last record has no end.
     (body,) = _packed(raw)
     damaged = raw.replace(body, body[:-1] + b"\x80")
-    assert update_index_manifest(damaged, [_place(old[0])], lambda there: there, codec="null") is None
+    with pytest.raises(CorruptFileError, match="checksum"):
+        update_index_manifest(damaged, [_place(old[0])], lambda there: there, codec="null")
+    # As other programs write it, without a checksum.
+    unsealed = damaged.replace(b"lakeidx.crc32", b"another.entry")
+    assert update_index_manifest(unsealed, [_place(old[0])], lambda there: there, codec="null") is None
