@@ -121,7 +121,8 @@ class _Maker:
         step = Step("expire", {"handle": handle, "retain": self.rng.randint(1, 3)})
         if self.rng.random() < 0.5:
             return step
-        return replace(step, inside=(self.tag(None),), at=self.rng.randrange(_CALLS))
+        other = self.tag(None) if self.rng.random() < 0.6 else self.untag(None)
+        return replace(step, inside=(other,), at=self.rng.randrange(_CALLS))
 
     def tag(self, handle: int | None) -> Step:
         return Step("tag", {"handle": handle, "name": self._tag_name(), "back": self.rng.randrange(4)})
