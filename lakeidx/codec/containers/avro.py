@@ -10,8 +10,8 @@ then     blocks: long record count, long byte length, the (compressed) records, 
 =======  =============================================================================================
 
 Longs are zigzag varints. Avro itself has no checksum, and a file that is cut at a block is a whole one to it: files that lakeidx
-writes hold one in their metadata, under ``lakeidx.crc32``, eight hexadecimal digits over the schema, the codec, the sync marker and
-all blocks. Other programs pass over it; a file without it is read as it is.
+writes hold one in their metadata, under ``"lakeidx.crc32"``, eight hexadecimal digits over the schema, the codec, the sync marker
+and all blocks. Other programs pass over it; a file without it is read as it is.
 
 Records are decoded by fastavro, a whole block per call (a block is an Avro array without its count and end mark); by the
 *writer's* schema, so that callers pick fields by name, take ``None`` for those that are missing and keep those they do not know
