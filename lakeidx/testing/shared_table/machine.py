@@ -62,9 +62,15 @@ class Machine(Programs):
         # One that stopped after its rows were staged counts, too, unless what it was made for is gone.
         mine = [s for s in self.staged.values() if s.batch == batch and s.stage and s.content != content]
         rolled_back = any(s.name == "roll_back" for s in step.inside)
-        result, done = self.attempt(step, handle, effect, call, may_fail=other_content or bool(mine) or rolled_back)
-        if rolled_back and not other_content and effect.batch not in self.model.newest.batches:
-            # The rollback met it half way, or took away what it had put: it comes again, and must land.
+        buckets = self.model.bucket
+        refused = other_content or bool(mine) or batch in self.abandoned
+        result, done = self.attempt(step, handle, effect, call, may_fail=refused or rolled_back)
+        if rolled_back and not refused and effect.batch not in self.model.newest.batches:
+            # The rollback met it half way, or took away what it had put: it comes again, and must land. Rows that are staged
+            # for another number of buckets never will: then it comes under another id.
+            if self.model.bucket != buckets:
+                self.abandoned.add(batch)
+                batch = f"{batch}-again"
             self._step_upsert(Step("upsert"), None, batch, content, overwrite)
             return
         if not done or rolled_back:

@@ -97,6 +97,7 @@ class Programs:
         self.model = Model(engine, self.root)
         self.staged: dict[int, Staged] = {}
         self.on_branches: set[tuple[str, str]] = set()
+        self.abandoned: set[str] = set()
         self.done: Counter[str] = Counter()
         self.clock_s = 0.0
         self.threads = 1
