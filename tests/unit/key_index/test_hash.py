@@ -16,13 +16,6 @@ from lakeidx.key_index.hash import HashKeyIndex
 from lakeidx.table.key_buckets import KeyBuckets
 from tests.unit.key_index.fake_table import FakeTable
 
-RING_OPTIONS = {
-    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
-    "hoodie.bucket.index.num.buckets": "4",
-    "hoodie.bucket.index.max.num.buckets": "8",
-    "hoodie.bucket.index.min.num.buckets": "2",
-}
-
 
 @pytest.fixture
 def table(tmp_path: Path) -> FakeTable:

@@ -17,12 +17,7 @@ from lakeidx.key_index.bucket.ids import bucket_of
 from lakeidx.key_index.bucket.rings import HashRings, bucket_of_node
 from tests.unit.key_index.fake_table import FakeTable
 
-RING_OPTIONS = {
-    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
-    "hoodie.bucket.index.num.buckets": "4",
-    "hoodie.bucket.index.max.num.buckets": "8",
-    "hoodie.bucket.index.min.num.buckets": "2",
-}
+RING_OPTIONS = {"hoodie.index.bucket.engine": "CONSISTENT_HASHING", "hoodie.bucket.index.num.buckets": "4"}
 
 
 @pytest.fixture
@@ -32,10 +27,6 @@ def table(tmp_path: Path) -> FakeTable:
 
 def _rows(*keys: str, partition: str = "a") -> list[tuple[str, tuple[str]]]:
     return [(partition, (k,)) for k in keys]
-
-
-def _write(table: FakeTable, partition: str, bucket: int, *keys: str) -> None:
-    table.write(partition, bucket, [((k,), 0) for k in keys])
 
 
 def test_simple_buckets(table: FakeTable) -> None:

@@ -41,10 +41,6 @@ def _rows(*keys: str, partition: str = "a") -> list[tuple[str, tuple[str]]]:
     return [(partition, (k,)) for k in keys]
 
 
-def _write(table: FakeTable, partition: str, bucket: int, *keys: str) -> None:
-    table.write(partition, bucket, [((k,), 0) for k in keys])
-
-
 def _plan(table: FakeTable, sizes: dict[int, int], **options: str) -> list[Resize]:
     context = table.context({**RING_OPTIONS, **options})
     return plan_resizes(HashRings(context).load("p=a"), sizes, context.options, target_bytes=100)
