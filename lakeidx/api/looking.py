@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ from lakeidx.table.scan.changes import ChangeScan, find_state, scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.plan import PlanOptions
 from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.table.stream.consumer import StreamConsumer
+from lakeidx.table.stream.follow import ChangeFollower, StreamStep, run_stream
+from lakeidx.table.stream.start import Start
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict, load_view
 
 
@@ -99,6 +103,40 @@ class LookingMixin(TableHandle):
             columns=columns,
             mode=IncrementalMode(mode),
         )
+
+    def follow(
+        self,
+        start: int | str | Start = "latest-full",
+        *,
+        consumer: str | None = None,
+        ignore_progress: bool = False,
+        every: float | None = None,
+        stop: Event | None = None,
+        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Generator[StreamStep]:
+        """Follow the table: yield what each snapshot brings, with row kinds, a step a snapshot.
+
+        Asking for the next step says that the one before is done. While the stream runs, expiry (Java's, too) leaves what it
+        has not read.
+
+        start            latest-full (the whole newest state, then each commit), latest, compacted-full, earliest, a snapshot
+                         id (with its commit), a tag (what came after it) or an ISO time
+        consumer         id under which the table keeps what is done: the stream goes on there, whatever `start` says
+        ignore_progress  begin at `start` although the consumer has progress
+        every            seconds between two looks for new snapshots; None = end at the newest one
+        stop             ends the stream before its next step
+        mode             as for `changes`, without diff
+        errors           NotFoundError when a snapshot it is to read has expired; InvalidInputError when one it has read was
+                         rolled back or replaced
+        """
+        follower = ChangeFollower(
+            self.metadata, None if columns is None else tuple(columns), where, IncrementalMode(mode)
+        )
+        file = StreamConsumer(self.metadata, consumer, keeps_state=follower.compares_states)
+        begin = start if isinstance(start, Start) else Start.parse(self.metadata, str(start))
+        return run_stream(follower, file, begin, ignore_progress=ignore_progress, every=every, stop=stop)
 
     def diff(
         self,

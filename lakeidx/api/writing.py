@@ -19,6 +19,8 @@ from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.predicate import Predicate
+from lakeidx.table.scan.incremental_diff import ROW_KIND
+from lakeidx.table.stream.follow import StreamStep
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,22 @@ class WritingMixin(LookingMixin):
         context = make_context(self.metadata, batch_id or new_batch_id(), runner=make_runner(runner))
         result = upsert_table(context, as_table(rows), missing=missing, on_stage=on_stage)
         return self._finished(result, context)
+
+    def upsert_changes(
+        self, step: StreamStep, *, missing: str = "refuse", runner: RunnerLike = None
+    ) -> BatchResult | None:
+        """Upsert what a step of another table's stream brings (`follow`), as one batch; None when it has no row.
+
+        The batch is named after the step: when the step comes again, because a run ended before it was recorded, it changes
+        nothing.
+        errors   as for `upsert`
+        memory   the rows of the step
+        """
+        rows = step.changes.to_arrow()
+        if not rows.num_rows:
+            return None
+        names = [KIND_COLUMN if n == ROW_KIND else n for n in rows.column_names]
+        return self.upsert(rows.rename_columns(names), batch_id=step.batch_id, missing=missing, runner=runner)
 
     def overwrite(
         self,

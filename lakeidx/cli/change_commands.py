@@ -1,9 +1,15 @@
-"""``lakeidx changes|diff``: what has changed between two states of a table."""
+"""``lakeidx changes|diff|tail``: what has changed between two states of a table, and what each snapshot changes."""
 
 from __future__ import annotations
 
+import json
+import signal
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any
 
 import pyarrow.compute as pc
@@ -16,6 +22,9 @@ from lakeidx.table.scan.changes import ChangeScan, find_states
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.incremental_diff import ROW_KIND, count_differing
 
+Mode = Annotated[
+    IncrementalMode, typer.Option("--mode", help="derived: -U +U +I -D computed from the states, for any table")
+]
 Where = Annotated[str | None, typer.Option("--where", help="SQL condition on each row, before or after")]
 Columns = Annotated[str | None, typer.Option("--columns", help="comma list; the row kind follows them")]
 Format = Annotated[RowFormat, typer.Option("--format", help="how to print")]
@@ -29,9 +38,7 @@ def changes(
         str,
         typer.Argument(metavar="A..B", help="after A up to B: snapshot ids, tags or ISO times; one may be omitted"),
     ],
-    mode: Annotated[
-        IncrementalMode, typer.Option("--mode", help="derived: -U +U +I -D computed from the states, for any table")
-    ] = IncrementalMode.AUTO,
+    mode: Mode = IncrementalMode.AUTO,
     where: Where = None,
     columns: Columns = None,
     row_format: Format = RowFormat.JSONL,
@@ -66,6 +73,78 @@ def diff(
         print_list(_count_changes(found), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
     else:
         write_rows(found.batches(), found.arrow_schema, row_format, output)
+
+
+@report_errors
+def tail(
+    table: TableArgument,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="latest-full, latest, compacted-full, earliest, a snapshot id, a tag (what came after it) or an ISO time",
+        ),
+    ] = "latest-full",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="wait for new snapshots until interrupted")] = False,
+    every: Annotated[float, typer.Option("--every", min=0.01, help="seconds between two looks, with --follow")] = 1.0,
+    consumer: Annotated[
+        str | None, typer.Option("--consumer", help="go on where this consumer stands, and record what was written")
+    ] = None,
+    ignore_progress: Annotated[
+        bool, typer.Option("--ignore-progress", help="begin at --from although the consumer has progress")
+    ] = False,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            "--into", metavar="TABLE", help="upsert each snapshot's changes as one batch, instead of printing"
+        ),
+    ] = None,
+    mode: Mode = IncrementalMode.AUTO,
+    where: Where = None,
+    columns: Columns = None,
+) -> None:
+    """Print what each snapshot brings, oldest first, as JSON lines with the row kind in _rowkind: +I -U +U -D.
+
+    Without --follow it ends at the newest snapshot. An interrupt ends it after the snapshot it is at; a second one at once.
+    """
+    if into is not None and consumer is None:
+        raise InvalidInputError("--into needs --consumer, the name under which the table keeps what was upserted")
+    target = None if into is None else open_table(into)
+    with _ended_by_signals() as stop:
+        steps = open_table(table).follow(
+            start,
+            consumer=consumer,
+            ignore_progress=ignore_progress,
+            every=every if follow else None,
+            stop=stop,
+            mode=mode,
+            where=where,
+            columns=_names(columns),
+        )
+        with closing(steps):
+            for step in steps:
+                if target is None:
+                    write_rows(step.changes.batches(), step.changes.arrow_schema, RowFormat.JSONL, None)
+                elif (result := target.upsert_changes(step)) is not None:
+                    print(json.dumps({"snapshot": step.snapshot.id, **result.as_dict()}))
+                sys.stdout.flush()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[Event]:
+    """Give an event that SIGINT and SIGTERM set; the second signal ends the process."""
+    stop = Event()
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    before = {n: signal.signal(n, end) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _names(columns: str | None) -> list[str] | None:

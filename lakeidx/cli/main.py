@@ -32,6 +32,11 @@ COMMANDS: dict[str, Command | Group] = {
         "diff",
         "Compare two states by key: every row that is new, changed (before and after) or deleted, once.",
     ),
+    "tail": Command(
+        "change_commands",
+        "tail",
+        "Print what each snapshot brings, oldest first, as JSON lines with the row kind in _rowkind: +I -U +U -D.",
+    ),
     "keys": Command(
         "read_commands",
         "keys",

@@ -1,19 +1,27 @@
 """Consumer files ``consumer/consumer-<id>``: JSON ``{"nextSnapshot" : N}``. Snapshots from N on are kept for the consumer.
 
+lakeidx writes where its reader stands under a key of its own, which Java skips and drops when it writes the file.
+
 source   org.apache.paimon.consumer.Consumer, release 1.4.2
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from lakeidx.format.json_text import JsonObject, format_json
 
+_POSITION = "lakeidx.position"
 
-def encode_consumer(next_snapshot: int) -> bytes:
+
+def encode_consumer(next_snapshot: int, position: Mapping[str, Any] | None = None) -> bytes:
     """Encode the file.
 
-    next_snapshot   id of the first snapshot the consumer has not read
+    next_snapshot   id of the first snapshot that expiry must leave: the first one the consumer has not read
+    position        where a reader of lakeidx stands
     """
-    return format_json({"nextSnapshot": next_snapshot})
+    return format_json({"nextSnapshot": next_snapshot} | ({} if position is None else {_POSITION: position}))
 
 
 def decode_consumer(data: bytes, path: str | None = None) -> int:
@@ -22,6 +30,18 @@ def decode_consumer(data: bytes, path: str | None = None) -> int:
     errors   CorruptFileError
     """
     return JsonObject.parse(data, path).need_int("nextSnapshot")
+
+
+def decode_consumer_position(data: bytes, path: str | None = None) -> Mapping[str, Any] | None:
+    """Decode where a reader of lakeidx stands; None when another program wrote the file last.
+
+    errors   CorruptFileError
+    """
+    o = JsonObject.parse(data, path)
+    found = o.value.get(_POSITION)
+    if found is None or isinstance(found, Mapping):
+        return found
+    raise o.error(_POSITION, "an object")
 
 
 def encode_hint(id: int) -> bytes:

@@ -92,6 +92,25 @@ class TableMetadata(ManifestFiles):
             self._forget_chain()
         return snapshot
 
+    def commit(self, snapshot_id: int) -> Snapshot:
+        """Read what a commit changed: the snapshot, or the changelog that outlives it.
+
+        errors   NotFoundError when both have expired
+        """
+        try:
+            return self.snapshot(snapshot_id)
+        except NotFoundError as error:
+            path = self.paths.changelog(snapshot_id)
+            try:
+                return decode_snapshot(self.store.get(path), path)
+            except NotFoundError:
+                raise error from None
+
+    def earliest_commit_id(self) -> int | None:
+        """Return the id of the oldest commit whose changes are there: of a snapshot, or of a changelog that outlives it."""
+        changelogs = self._ids_in(self.paths.changelog_dir, "changelog-")
+        return changelogs[0] if changelogs else self.earliest_snapshot_id()
+
     def earlier_snapshot(self, snapshot_id: int) -> Snapshot:
         """Read a snapshot before the one `latest_snapshot` gave last; one that was read before is not read again.
 

@@ -17,7 +17,6 @@ FOR_TESTS = {
     "lakeidx.codec.hudi.hashes:md5_routing_hash": "scalar twin of md5_routing_hash_many",
     "lakeidx.codec.hudi.murmur:bloom_positions": "scalar twin of the filter's kernels",
     "lakeidx.codec.rows.compacted_row:compare_compacted": "scalar twin of the order of lookup keys",
-    "lakeidx.format.consumer:encode_consumer": "the other half of a file that readers leave and lakeidx reads",
     "lakeidx.format.lookup.hash_store:plain_page_sizes": "how Java's store cuts a file whose pages are not packed",
     "lakeidx.format.lookup.hash_store:walk_pages": "how Java's store packs its pages, one after another",
     "lakeidx.format.statistics:encode_statistics": "the other half of a file that Paimon's ANALYZE writes and lakeidx reads",

@@ -39,6 +39,7 @@ from lakeidx.table.expiration.read import (
 )
 from lakeidx.table.expiration.tags import delete_tag
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.stream.consumer import LEASE_PREFIX, dead_leases
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +92,11 @@ def expire_table(
                 nothing may expire while it is unknown what it keeps; UnavailableError, then running again finishes the job
     """
     consumers = read_consumers(metadata)
-    old_consumers = _old_consumers(consumers, schema.table_options.consumer_expiration_time, now_ms)
+    old_consumers = _old_consumers(
+        {c: modified for c, (_, modified) in consumers.items()},
+        schema.table_options.consumer_expiration_time,
+        now_ms,
+    )
     if not dry_run:
         metadata.store.delete_many([metadata.paths.consumer(c) for c in old_consumers])
     tags = read_tags(metadata)
@@ -141,10 +146,10 @@ def _expire_tags(
     return old, [f for g in gone for f in g.files], [n for g in gone for n in g.notes]
 
 
-def _old_consumers(consumers: Mapping[str, tuple[int, int]], limit_ms: int | None, now_ms: int) -> list[str]:
-    if limit_ms is None:
-        return []
-    return [c for c, (_, modified) in consumers.items() if now_ms - modified > limit_ms]
+def _old_consumers(modified: Mapping[str, int], limit_ms: int | None, now_ms: int) -> list[str]:
+    """Return the consumers past their time, and the leases of readers that died."""
+    dead = set(dead_leases({c: m for c, m in modified.items() if c.startswith(LEASE_PREFIX)}, now_ms))
+    return [c for c, m in modified.items() if c in dead or (limit_ms is not None and now_ms - m > limit_ms)]
 
 
 def _expire_snapshots(
@@ -171,19 +176,24 @@ def _expire_snapshots(
     if chosen is None:
         return ExpireReport(dry_run=dry_run)
     if chosen.is_empty:
-        hint = metadata.earliest_hint()
-        # One beyond the newest snapshot is of a history that a fast-forwarded branch has replaced.
-        if not dry_run and (hint is None or hint > max(times)):
-            metadata.store.put(metadata.paths.earliest, encode_hint(chosen.begin))
+        if not dry_run:
+            _put_missing_hint(metadata, chosen.begin, newest=max(times))
         return ExpireReport(dry_run=dry_run, earliest=chosen.begin)
     if tags is None:
         tags = read_tags(metadata)
     branches = names_in_branches(metadata)
     plan = _plan(metadata, snapshots, chosen, tags, retention).sparing(branches)
     if not dry_run:
-        # From now on no one tags what goes (`create_tag`); whoever was faster is seen here.
+        # From now on no one tags what goes (`create_tag`) or begins to read it; whoever was faster is seen here.
         metadata.store.put(metadata.paths.earliest, encode_hint(chosen.end))
-        if set(metadata.tag_names()) - set(tags):
+        begun = [first for first, _ in read_consumers(metadata).values()]
+        fewer = choose_range(times, retention, now_ms=now_ms, consumers=[*consumers, *begun]) or chosen
+        if fewer.end < chosen.end:
+            metadata.store.put(metadata.paths.earliest, encode_hint(fewer.end))
+        if fewer.is_empty:
+            return ExpireReport(dry_run=dry_run, earliest=fewer.begin)
+        if fewer != chosen or set(metadata.tag_names()) - set(tags):
+            chosen = fewer
             plan = _plan(metadata, snapshots, chosen, read_tags(metadata), retention).sparing(branches)
     gone = measure(plan, metadata, schema)
     if not dry_run:
@@ -197,6 +207,13 @@ def _expire_snapshots(
         files=tuple(gone),
         notes=plan.notes,
     )
+
+
+def _put_missing_hint(metadata: TableMetadata, earliest: int, *, newest: int) -> None:
+    hint = metadata.earliest_hint()
+    # One beyond the newest snapshot is of a history that a fast-forwarded branch has replaced.
+    if hint is None or hint > newest:
+        metadata.store.put(metadata.paths.earliest, encode_hint(earliest))
 
 
 def _plan(

@@ -82,7 +82,7 @@ class ChangeScan:
 
     def _records(self, scan: TableScan) -> Iterator[pa.Table]:
         for rows in scan.batches():
-            yield _with_row_kind(rows)
+            yield _with_row_kind(rows) if scan.keep_deletes else _all_new(rows)
 
     def _differences(self, plan: DiffPlan) -> Iterator[pa.Table]:
         return run_ordered(
@@ -134,6 +134,11 @@ def _with_row_kind(rows: pa.Table) -> pa.Table:
     kind_names = pa.array(_KINDS)
     names = pa.chunked_array([kind_names.take(c) for c in kinds.chunks], pa.string())
     return rows.drop_columns([VALUE_KIND]).append_column(ROW_KIND, names)
+
+
+def _all_new(rows: pa.Table) -> pa.Table:
+    """Append a `ROW_KIND` of ``+I``: rows of one state."""
+    return rows.append_column(ROW_KIND, pa.repeat(pa.scalar("+I"), rows.num_rows))
 
 
 def _derived(

@@ -66,7 +66,7 @@ def plan_incremental(
     seen, kept = [], []
     last: Snapshot | None = None
     for snapshot_id in range(after + 1, upto + 1):
-        last = metadata.snapshot(snapshot_id)
+        last = metadata.commit(snapshot_id)
         for entry in _entries(metadata, last, mode):
             seen.append(entry)
             if entry.kind is FileKind.ADD and matches(entry.partition):

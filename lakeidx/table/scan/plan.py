@@ -106,10 +106,12 @@ def plan_scan(
     bucket_finder: BucketFinder | None = None,
     embedded_test: EmbeddedTest | None = None,
     layers: PlanOptions | None = None,
+    least_level: int | None = None,
 ) -> ScanPlan:
     """Plan the scan of one snapshot.
 
-    predicate   bound to `schema`
+    predicate     bound to `schema`
+    least_level   files of lower levels are left out; None: what batch readers see
     errors      UnsupportedError when an option of the table makes reading go wrong
     """
     check_use(schema, Use.READ, metadata.paths.root)
@@ -129,8 +131,10 @@ def plan_scan(
     if schema.bucket_mode is BucketMode.POSTPONE:
         # Rows that wait for a bucket are not part of the table yet.
         found = _column_layer(trace, "postponed", found, lambda e: e.select(e.column("bucket") >= 0))
-    if skips_level_0(schema):
-        found = _column_layer(trace, "level 0", found, lambda e: e.select(e.column("level") > 0))
+    least = int(skips_level_0(schema)) if least_level is None else least_level
+    if least:
+        name = "level 0" if least == 1 else f"levels below {least}"
+        found = _column_layer(trace, name, found, lambda e: e.select(e.column("level") >= least))
     entries = list(found)
     key_predicate = project(predicate, schema.trimmed_primary_keys) if layers.keys and schema.primary_keys else TRUE
     if key_predicate != TRUE:

@@ -1,8 +1,11 @@
-"""`lakeidx changes` and `lakeidx diff`."""
+"""`lakeidx changes`, `lakeidx diff` and `lakeidx tail`."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -80,3 +83,83 @@ def test_what_cannot_be_compared_is_said_in_one_line(table: Table, arguments: li
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_tail_prints_each_snapshot_and_goes_on_where_its_consumer_stands(table: Table) -> None:
+    assert run("tail", table.uri, "--from", "1", "--columns", "k", "--where", "k > 2") == [
+        {"k": 3, "_rowkind": "+I"},
+        {"k": 3, "_rowkind": "-D"},
+        {"k": 4, "_rowkind": "+I"},
+    ]
+    assert [r["k"] for r in run("tail", table.uri, "--consumer", "c", "--columns", "k")] == [1, 2, 4]
+    table.upsert(pa.table({"k": [4], "v": ["D"], "n": [5]}))
+    assert run("tail", table.uri, "--consumer", "c", "--mode", "derived", "--columns", "v") == [
+        {"v": "d", "_rowkind": "-U"},
+        {"v": "D", "_rowkind": "+U"},
+    ]
+    assert run("tail", table.uri, "--consumer", "c", "--from", "1") == []
+    again = run("tail", table.uri, "--consumer", "c", "--from", "3", "--ignore-progress")
+    assert again == [{"k": 4, "v": "D", "n": 5, "_rowkind": "+I"}]
+
+
+def test_tail_into_another_table_commits_each_snapshot_once(table: Table, tmp_path: Path) -> None:
+    other = Table.create(f"{tmp_path}/d.db/o", {"fields": FIELDS, "primaryKeys": ["k"], "options": {"bucket": "1"}})
+    arguments = ["tail", table.uri, "--from", "1", "--consumer", "o", "--into", other.uri]
+    assert [(r["snapshot"], r["snapshots"], r["already"]) for r in run(*arguments)] == [
+        (1, [1], False),
+        (2, [2], False),
+    ]
+    assert run(*arguments) == []
+    again = [(r["snapshot"], r["snapshots"], r["already"]) for r in run(*arguments, "--ignore-progress")]
+    assert again == [(1, [1], True), (2, [2], True)]
+    assert other.scan().to_arrow().equals(table.scan().to_arrow())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_tail_after_the_snapshot_it_is_at(table: Table, number: signal.Signals) -> None:
+    progress = Path(table.uri) / "consumer/consumer-c"
+
+    def interrupt() -> None:
+        while not progress.exists() or '"snapshot" : 2' not in progress.read_text():
+            threading.Event().wait(0.01)
+        os.kill(os.getpid(), number)
+
+    handler = signal.getsignal(number)
+    sender = threading.Thread(target=interrupt)
+    sender.start()
+    printed = run("tail", table.uri, "--from", "1", "--consumer", "c", "--follow", "--every", "60", "--columns", "k")
+    sender.join()
+    assert [r["k"] for r in printed] == [1, 2, 3, 2, 3, 4]
+    assert signal.getsignal(number) is handler
+    assert run("tail", table.uri, "--consumer", "c") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--from", "soon"],
+            "'soon': start with latest-full, latest, compacted-full, earliest, a snapshot id, a tag or",
+        ),
+        (["--mode", "diff"], "a stream follows commits: mode is auto, delta, changelog or derived, not diff"),
+        (["--columns", "w"], "no column 'w'"),
+        (["--into", "elsewhere"], "--into needs --consumer"),
+        (["--consumer", "a/b"], "a consumer name must be text without '/'"),
+        (["--consumer", "old"], "go on with snapshot 1, but snapshot 1 has expired; the oldest is 2. Start it anew"),
+        (["--consumer", "gone"], "read up to snapshot 8, which was rolled back or replaced"),
+        (["--consumer", "bad"], "nextSnapshot: expected a 64-bit integer"),
+    ],
+)
+def test_what_cannot_be_followed_is_said_in_one_line(table: Table, arguments: list[str], message: str) -> None:
+    consumers = Path(table.uri) / "consumer"
+    consumers.mkdir()
+    (consumers / "consumer-old").write_text('{"nextSnapshot" : 1}')
+    (consumers / "consumer-gone").write_text('{"nextSnapshot" : 9}')
+    (consumers / "consumer-bad").write_text("{ }")
+    Path(table.paths.snapshot(1)).unlink()
+    result = CliRunner().invoke(app, ["tail", table.uri, *arguments])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stdout == ""
+    assert {f.name for f in consumers.iterdir()} <= {"consumer-old", "consumer-gone", "consumer-bad"}

@@ -3,13 +3,18 @@ from __future__ import annotations
 import pytest
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.consumer import decode_consumer, decode_hint, encode_consumer, encode_hint
+from lakeidx.format.consumer import decode_consumer, decode_consumer_position, decode_hint, encode_consumer, encode_hint
 
 
 def test_consumer() -> None:
     assert encode_consumer(7) == b'{\n  "nextSnapshot" : 7\n}'
     assert decode_consumer(encode_consumer(7)) == 7
     assert decode_consumer(b'{"nextSnapshot":12,"x":1}') == 12
+    assert decode_consumer(encode_consumer(7, {"snapshot": 6})) == 7
+    assert decode_consumer_position(encode_consumer(7, {"snapshot": 6})) == {"snapshot": 6}
+    assert decode_consumer_position(encode_consumer(7)) is None
+    with pytest.raises(CorruptFileError):
+        decode_consumer_position(b'{"nextSnapshot":7,"lakeidx.position":[]}', "consumer-c")
     for bad in (b"{}", b"", b'{"nextSnapshot":"7"}'):
         with pytest.raises(CorruptFileError) as caught:
             decode_consumer(bad, "consumer-c")

@@ -1,0 +1,186 @@
+"""Follows a table snapshot by snapshot: what each one brings to a stream.
+
+A commit brings the changes that `lakeidx.table.scan.changes` finds for it alone; a stream that begins with a whole state reads
+that first. What level such a state is read from depends on what follows: the changelog of later compactions brings the rest.
+
+source   org.apache.paimon.table.source.DataTableStreamScan, org.apache.paimon.table.source.snapshot.{DeltaFollowUpScanner,
+         ChangelogFollowUpScanner}, release 1.4.2. One departure: Java leaves level 0 out of the whole state of every table that
+         needs lookups; where the steps that follow are not the changelog of compactions, its rows would be in no step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from threading import Event
+
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.predicate import Predicate, columns
+from lakeidx.table.handle import bind_where
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.changes import ChangeScan, scan_changes
+from lakeidx.table.scan.incremental import IncrementalMode
+from lakeidx.table.scan.plan import plan_scan
+from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.table.stream.consumer import StreamConsumer
+from lakeidx.table.stream.position import Position, check_history
+from lakeidx.table.stream.start import Start
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStep:
+    """What one snapshot brings to a stream.
+
+    snapshot   the snapshot, or the changelog that outlives it
+    changes    its rows with their kinds; of a whole state all ``+I``
+    position   where the stream stands when all of it is read
+    batch_id   the same whenever the stream reads this step: name a batch so, and it is committed once
+    """
+
+    snapshot: Snapshot
+    changes: ChangeScan
+    position: Position
+    batch_id: str
+
+    @property
+    def whole(self) -> bool:
+        """True for the whole state of the snapshot, with which a stream begins."""
+        return self.position.whole
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFollower:
+    """Plans the steps of one stream.
+
+    columns   columns to give, in order; None = all
+    where     tested on each row by its own values
+    mode      see `lakeidx.table.scan.changes`; not diff
+    schema    all rows are read with it, and the stream stops when a column it reads is dropped or gets another type;
+              None: each step is read with the newest schema there is then
+    """
+
+    metadata: TableMetadata
+    columns: tuple[str, ...] | None = None
+    where: str | Predicate | None = None
+    mode: IncrementalMode = IncrementalMode.AUTO
+    schema: TableSchema | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode is IncrementalMode.DIFF:
+            raise InvalidInputError("a stream follows commits: mode is auto, delta, changelog or derived, not diff")
+
+    @property
+    def compares_states(self) -> bool:
+        """True when a step needs the state before its snapshot, too."""
+        return self.mode is IncrementalMode.DERIVED
+
+    def steps(self, position: Position) -> Iterator[StreamStep]:
+        """Yield what came after a position up to the newest snapshot there is now, one step a snapshot.
+
+        position   a step that is read in part comes whole
+        errors     InvalidInputError when what was read is not in the table's history any more, or the schema has changed;
+                   NotFoundError when a snapshot that was not read has expired
+        """
+        newest = self.metadata.latest_snapshot()
+        check_history(self.metadata, position)
+        if newest is None:
+            return
+        schema = self.schema or self.metadata.latest_schema()
+        for number in range(position.next_snapshot, newest.id + 1):
+            yield self._step(number, schema, whole=position.whole and number == position.snapshot)
+
+    def _step(self, number: int, schema: TableSchema, *, whole: bool) -> StreamStep:
+        try:
+            snapshot = self.metadata.snapshot(number) if whole else self.metadata.commit(number)
+            if self.schema is not None and snapshot.schema_id != schema.id:
+                self._check_schema(schema, self.metadata.schema(snapshot.schema_id))
+            changes = self._whole(snapshot, schema) if whole else self._changes(number, schema)
+        except NotFoundError as error:
+            raise self._expired(number) or error from None
+        position = Position(number, snapshot.identity, whole=whole)
+        return StreamStep(snapshot, changes, position, self._batch_id(position))
+
+    def _changes(self, number: int, schema: TableSchema) -> ChangeScan:
+        where = bind_where(self.where, schema)
+        return scan_changes(
+            self.metadata, schema, number - 1, number, predicate=where, columns=self.columns, mode=self.mode
+        )
+
+    def _whole(self, snapshot: Snapshot, schema: TableSchema) -> ChangeScan:
+        where, least = bind_where(self.where, schema), _least_level(schema, self.mode)
+        plan = plan_scan(self.metadata, snapshot, schema, where, least_level=least)
+        names = schema.field_names if self.columns is None else self.columns
+        scan = TableScan(self.metadata, plan, columns=names)
+        return ChangeScan(self.metadata, schema, tuple(names), (scan,))
+
+    def _check_schema(self, began: TableSchema, now: TableSchema) -> None:
+        read = {*(began.field_names if self.columns is None else self.columns)}
+        for name in (*read, *sorted({*columns(bind_where(self.where, began))} - read)):
+            field = began.field(name)
+            found = now.fields_by_id.get(field.id)
+            if found is None or found.type != field.type:
+                became = "is dropped" if found is None else f"is {found.type} instead of {field.type}"
+                raise InvalidInputError(
+                    f"column {name!r} {became} since schema {now.id}: load the stream again; it goes on where it stood",
+                    path=self.metadata.paths.schema(now.id),
+                )
+
+    def _expired(self, number: int) -> NotFoundError | None:
+        earliest = self.metadata.earliest_commit_id()
+        if earliest is None or earliest <= number - self.compares_states:
+            return None
+        needs = (
+            f"snapshot {number - 1} (mode {self.mode} compares with it)" if earliest <= number else f"snapshot {number}"
+        )
+        return NotFoundError(
+            f"the stream is to go on with snapshot {number}, but {needs} has expired; the oldest is {earliest}. Start it anew "
+            "(without its consumer's progress, or with a new checkpoint); a consumer keeps what it has not read",
+            path=self.metadata.paths.snapshot(number),
+        )
+
+    def _batch_id(self, position: Position) -> str:
+        """Name the step: by its snapshot, and by a digest of everything that decides which rows it has."""
+        said = (self.metadata.table_id, position.identity, position.whole, self.mode, self.columns, str(self.where))
+        digest = hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+        return f"snapshot-{position.snapshot}-{digest}"
+
+
+def _least_level(schema: TableSchema, mode: IncrementalMode) -> int | None:
+    """Return the lowest level of a whole state from which the steps that follow go on."""
+    if mode is IncrementalMode.DERIVED:
+        return None
+    if mode is IncrementalMode.DELTA:
+        return 0
+    options = schema.table_options
+    return {"lookup": 1, "full-compaction": options.max_levels - 1}.get(options.changelog_producer, 0)
+
+
+def run_stream(
+    follower: ChangeFollower,
+    consumer: StreamConsumer,
+    start: Start,
+    *,
+    ignore_progress: bool = False,
+    every: float | None = None,
+    stop: Event | None = None,
+) -> Generator[StreamStep]:
+    """Yield the steps of a stream; asking for the next one says that the one before is done, and records it.
+
+    every   seconds between two looks for new snapshots; None = end at the newest one
+    stop    ends the stream before its next step
+    """
+    stop = stop or Event()
+    with consumer:
+        position = consumer.begin(start, ignore_progress=ignore_progress)
+        while True:
+            for step in follower.steps(position):
+                if stop.is_set():
+                    return
+                yield step
+                position = step.position
+                consumer.record(position)
+            if every is None or stop.wait(every):
+                return

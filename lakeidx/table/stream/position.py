@@ -1,0 +1,80 @@
+"""Where a stream stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.table.metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a stream has read: everything before a snapshot, and of the snapshot all or some units.
+
+    snapshot   id; 0 = before the first one
+    identity   of the snapshot; None where it is not known, and then not checked
+    whole      the stream reads the whole state of the snapshot, not what its commit changed
+    units      how many units of it are read; None = all
+    """
+
+    snapshot: int
+    identity: str | None = None
+    whole: bool = False
+    units: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the keys and values that are not the default."""
+        pairs = {"identity": self.identity, "whole": self.whole or None, "units": self.units}
+        return {"snapshot": self.snapshot} | {k: v for k, v in pairs.items() if v is not None}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Position:
+        """Decode; unknown keys are skipped.
+
+        errors   InvalidInputError
+        """
+        snapshot, identity, units = value.get("snapshot"), value.get("identity"), value.get("units")
+        whole = value.get("whole", False)
+        if (
+            not _is_count(snapshot)
+            or not (identity is None or isinstance(identity, str))
+            or not (units is None or _is_count(units))
+            or not isinstance(whole, bool)
+        ):
+            raise InvalidInputError(
+                f"{dict(value)} is no position of a stream: start a new stream, with a new checkpoint"
+            )
+        return cls(snapshot, identity, whole, units)
+
+    @property
+    def next_snapshot(self) -> int:
+        """The oldest snapshot that the stream has not read to its end."""
+        return self.snapshot + 1 if self.units is None else self.snapshot
+
+
+def check_history(metadata: TableMetadata, position: Position) -> None:
+    """Raise InvalidInputError when the snapshot of a position is not in the table's history any more.
+
+    One that has expired cannot be compared, unless its changelog outlives it.
+    """
+    number = position.snapshot
+    if number == 0:
+        return
+    try:
+        if position.identity in (None, metadata.commit(number).identity):
+            return
+    except NotFoundError:
+        if number < (metadata.earliest_snapshot_id() or 0):
+            return
+    raise InvalidInputError(
+        f"the stream has read up to snapshot {number}, which was rolled back or replaced since: start a new stream, with a "
+        "new checkpoint or with its consumer's progress ignored",
+        path=metadata.paths.snapshot(number),
+    )
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and value >= 0
