@@ -170,3 +170,12 @@ def test_schemas_that_change_under_a_stream(tmp_path: Path) -> None:
         [{"k": 3, "_rowkind": "+I"}]
     ]
     assert rows(newest, Position(2)) == [[{"k": 3, "n": 6, "_rowkind": "+I"}]]
+
+
+def test_the_state_a_stream_begins_with_has_no_deletes(tmp_path: Path) -> None:
+    """Those of deleted rows are still stored; a reader that sums up would take away what it was never given."""
+    table = make(tmp_path)
+    write(table, {1: "a", 2: "b"})
+    write(table, {2: "c"}, [1])
+    steps = [s.changes.to_arrow().to_pylist() for s in table.follow()]
+    assert steps == [[{"k": 2, "v": "c", "_rowkind": "+I"}]]
