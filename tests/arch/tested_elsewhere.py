@@ -39,7 +39,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.api.looking": ("unit/cli/test_commands.py", "unit/cli/test_change_commands.py", "unit/api/test_table.py",),
     "lakeidx.api.reports": ("unit/api/test_table.py", "unit/cli/test_commands.py",),
     "lakeidx.api.runners": ("unit/api/test_table.py",),
-    "lakeidx.api.times": ("unit/api/test_table.py",),
+    "lakeidx.table.times": ("unit/api/test_table.py",),
     "lakeidx.api.upkeep": ("unit/api/test_table.py", "unit/cli/test_index_resize.py", "unit/cli/test_advise_command.py",),
     "lakeidx.api.verification": ("unit/api/test_table.py",),
     "lakeidx.api.warehouse": ("unit/api/test_table.py",),
