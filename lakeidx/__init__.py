@@ -1,7 +1,8 @@
 """Primary-key tables on an object store in the Apache Paimon format.
 
-`Table` is one table, `Warehouse` a folder of them; all kinds of error are here, too, with `LakeIdxError` as their root. In Spark
-import `lakeidx.spark`. Every other package is an implementation that the layers in README.md put in order.
+`Table` is one table, `SystemTable` its rows with their kinds, `Warehouse` a folder of tables; all kinds of error are here, too,
+with `LakeIdxError` as their root. In Spark import `lakeidx.spark`. Every other package is an implementation that the layers in
+README.md put in order.
 What Dagster runs lives in `dagster_project`, what spark-submit runs in `jobs`.
 """
 
@@ -11,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakeidx.api import SystemTable as SystemTable
     from lakeidx.api import Table as Table
     from lakeidx.api import Warehouse as Warehouse
     from lakeidx.batch.upsert import BatchResult as BatchResult
@@ -31,6 +33,7 @@ __version__ = "0.1.0"
 
 # Importing the package stays cheap: Arrow and Numba come in with the first table.
 _PLACES = {
+    "SystemTable": "lakeidx.api",
     "Table": "lakeidx.api",
     "Warehouse": "lakeidx.api",
     "BatchResult": "lakeidx.batch.upsert",

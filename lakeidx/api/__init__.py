@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
+from lakeidx.api.system_table import SystemTable
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
 
-__all__ = ["Table", "Warehouse"]
+__all__ = ["SystemTable", "Table", "Warehouse"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from threading import Event
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows, as_table
-from lakeidx.table.times import Moment, epoch_ms
 from lakeidx.batch.keys import partition_codes
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
@@ -25,13 +24,16 @@ from lakeidx.predicate import Predicate
 from lakeidx.results import Listing
 from lakeidx.table.handle import TableHandle, bind_where
 from lakeidx.table.key_buckets import buckets_by_function, find_buckets, hash_entries, key_hashes
-from lakeidx.table.scan.changes import ChangeScan, find_state, scan_changes
+from lakeidx.table.scan.changes import ChangeScan, scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
+from lakeidx.table.scan.layout import Layout
 from lakeidx.table.scan.plan import PlanOptions
+from lakeidx.table.scan.states import StateName, find_state, newest_state
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.follow import ChangeFollower, StreamStep, run_stream
 from lakeidx.table.stream.start import Start
+from lakeidx.table.times import Moment, epoch_ms
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict, load_view
 
 
@@ -39,6 +41,32 @@ class LookingMixin(TableHandle):
     """The verbs of a table that read."""
 
     _lookup: TableLookup | None = None
+
+    @overload
+    def scan(
+        self,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment | None = None,
+        timestamp_ms: int | None = None,
+        limit: int | None = None,
+        layers: PlanOptions | None = None,
+    ) -> TableScan: ...
+
+    @overload
+    def scan(
+        self,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        incremental: tuple[StateName, StateName | None],
+        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        kinds: bool = False,
+    ) -> ChangeScan: ...
 
     def scan(
         self,
@@ -51,37 +79,62 @@ class LookingMixin(TableHandle):
         timestamp_ms: int | None = None,
         limit: int | None = None,
         layers: PlanOptions | None = None,
-    ) -> TableScan:
-        """Plan a scan of one state of the table; reading starts when its rows are requested.
+        incremental: tuple[StateName, StateName | None] | None = None,
+        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        kinds: bool = False,
+    ) -> TableScan | ChangeScan:
+        """Plan a scan of one state of the table, or of the rows between two; reading starts when its rows are requested.
 
         The result is an Arrow stream: DuckDB, Polars, pandas, PyArrow and others take it as it is.
-        where      SQL text (``"carrier = 'UA' AND month >= 6"``) or a predicate
-        columns    columns to give back, in order; None = all
-        state      newest unless one of `snapshot`, `tag`, `timestamp` is given; time travel reads with the schema of that time
-        timestamp  ISO text, datetime, or epoch milliseconds; without a zone UTC
+        where        SQL text (``"carrier = 'UA' AND month >= 6"``) or a predicate
+        columns      columns to give back, in order; None = all
+        state        newest unless one of `snapshot`, `tag`, `timestamp` is given; time travel reads with the schema of that time
+        timestamp    ISO text, datetime, or epoch milliseconds; without a zone UTC
+        incremental  (after, upto): what the commits in between brought, see `changes`
+        mode         with `incremental`; see `lakeidx.table.scan.changes`
+        kinds        with `incremental`: rows have their kind in ``_rowkind`` and deletes are there, too; else only new and changed
+                     rows
         """
-        if timestamp is not None:
-            if timestamp_ms is not None:
-                raise InvalidInputError("give timestamp or timestamp_ms, not both")
-            timestamp_ms = epoch_ms(timestamp)
-        return super().scan(
-            where=where,
+        if incremental is None:
+            if kinds or mode != IncrementalMode.AUTO:
+                raise InvalidInputError("kinds and mode belong to incremental=(after, upto)")
+            if timestamp is not None:
+                if timestamp_ms is not None:
+                    raise InvalidInputError("give timestamp or timestamp_ms, not both")
+                timestamp_ms = epoch_ms(timestamp)
+            return super().scan(
+                where=where,
+                columns=columns,
+                snapshot=snapshot,
+                tag=tag,
+                timestamp_ms=timestamp_ms,
+                limit=limit,
+                layers=layers,
+            )
+        if any(v is not None for v in (snapshot, tag, timestamp, timestamp_ms, layers)):
+            raise InvalidInputError("incremental=(after, upto) names the states: give no other")
+        after, upto = incremental
+        schema = self.schema
+        return scan_changes(
+            schema,
+            find_state(self.metadata, after),
+            newest_state(self.metadata) if upto is None else find_state(self.metadata, upto),
+            predicate=bind_where(where, schema),
             columns=columns,
-            snapshot=snapshot,
-            tag=tag,
-            timestamp_ms=timestamp_ms,
+            mode=IncrementalMode(mode),
+            layout=Layout.KINDS if kinds else Layout.PLAIN,
             limit=limit,
-            layers=layers,
         )
 
     def changes(
         self,
-        after: int | str,
-        upto: int | str | None = None,
+        after: StateName,
+        upto: StateName | None = None,
         *,
         mode: IncrementalMode | str = IncrementalMode.AUTO,
         where: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
+        limit: int | None = None,
     ) -> ChangeScan:
         """Plan the changes of the snapshots in (after, upto], each row with its kind (+I -U +U -D) in column ``_rowkind``.
 
@@ -92,17 +145,7 @@ class LookingMixin(TableHandle):
         returns       an Arrow stream: ``to_arrow``, ``to_reader``, or any library that takes ``__arrow_c_stream__``
         errors        InvalidInputError, NotFoundError when a snapshot of the range has expired
         """
-        last = (self.metadata.latest_snapshot_id() or 0) if upto is None else self._state(upto)
-        schema = self.schema
-        return scan_changes(
-            self.metadata,
-            schema,
-            self._state(after),
-            last,
-            predicate=bind_where(where, schema),
-            columns=columns,
-            mode=IncrementalMode(mode),
-        )
+        return self.scan(incremental=(after, upto), mode=mode, kinds=True, where=where, columns=columns, limit=limit)
 
     def follow(
         self,
@@ -140,17 +183,17 @@ class LookingMixin(TableHandle):
 
     def diff(
         self,
-        before: int | str,
-        after: int | str,
+        before: StateName,
+        after: StateName,
         *,
         where: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
     ) -> ChangeScan:
-        """Compare two states by key: every row that is new, changed (before and after) or deleted, once."""
-        return self.changes(before, after, mode=IncrementalMode.DIFF, where=where, columns=columns)
+        """Compare two states by key: every row that is new, changed (before and after) or deleted, once.
 
-    def _state(self, state: int | str) -> int:
-        return state if isinstance(state, int) else find_state(self.metadata, state)
+        before, after   snapshot ids, tags, ISO times, ``branch:NAME`` or ``branch:NAME@STATE``
+        """
+        return self.changes(before, after, mode=IncrementalMode.DIFF, where=where, columns=columns)
 
     def lookup(self, keys: Rows) -> pa.Table:
         """Look up the rows of some keys in the newest snapshot; loaded blocks are cached for the next call.

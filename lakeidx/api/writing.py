@@ -19,7 +19,7 @@ from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.predicate import Predicate
-from lakeidx.table.scan.incremental_diff import ROW_KIND
+from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.stream.follow import StreamStep
 
 log = logging.getLogger(__name__)

@@ -16,18 +16,22 @@ import pyarrow.compute as pc
 import typer
 
 from lakeidx.cli.context import TableArgument, open_table, report_errors
-from lakeidx.cli.output import ListFormat, RowFormat, print_list, write_rows
+from lakeidx.cli.output import ListFormat, RowFormat, chosen_format, print_list, write_rows
 from lakeidx.errors import InvalidInputError
-from lakeidx.table.scan.changes import ChangeScan, find_states
+from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.table.scan.incremental import IncrementalMode
-from lakeidx.table.scan.incremental_diff import ROW_KIND, count_differing
+from lakeidx.table.scan.incremental_diff import count_differing
+from lakeidx.table.scan.layout import ROW_KIND
+from lakeidx.table.scan.states import find_range
 
 Mode = Annotated[
     IncrementalMode, typer.Option("--mode", help="derived: -U +U +I -D computed from the states, for any table")
 ]
 Where = Annotated[str | None, typer.Option("--where", help="SQL condition on each row, before or after")]
 Columns = Annotated[str | None, typer.Option("--columns", help="comma list; the row kind follows them")]
-Format = Annotated[RowFormat, typer.Option("--format", help="how to print")]
+Format = Annotated[
+    RowFormat | None, typer.Option("--format", help="how to print; default by the name of -o, else jsonl")
+]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")]
 
 
@@ -41,14 +45,14 @@ def changes(
     mode: Mode = IncrementalMode.AUTO,
     where: Where = None,
     columns: Columns = None,
-    row_format: Format = RowFormat.JSONL,
+    row_format: Format = None,
     output: Output = None,
 ) -> None:
     """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D."""
     opened = open_table(table)
-    after, upto = find_states(opened.metadata, states)
+    after, upto = find_range(opened.metadata, states)
     found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns))
-    write_rows(found.batches(), found.arrow_schema, row_format, output)
+    write_rows(found.batches(), found.arrow_schema, chosen_format(row_format, output), output)
 
 
 @report_errors
@@ -60,7 +64,7 @@ def diff(
     keys: Annotated[bool, typer.Option("--keys", help="print key columns only")] = False,
     where: Where = None,
     columns: Columns = None,
-    row_format: Format = RowFormat.JSONL,
+    row_format: Format = None,
     output: Output = None,
 ) -> None:
     """Compare two states by key: every row that is new, changed (before and after) or deleted, once."""
@@ -70,9 +74,9 @@ def diff(
     names = list(opened.schema.primary_keys) if keys else _names(columns)
     found = opened.diff(before, after, where=where, columns=names)
     if stat:
-        print_list(_count_changes(found), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
+        print_list(_count_changes(found), ListFormat.TABLE if row_format is RowFormat.TABLE else ListFormat.JSONL)
     else:
-        write_rows(found.batches(), found.arrow_schema, row_format, output)
+        write_rows(found.batches(), found.arrow_schema, chosen_format(row_format, output), output)
 
 
 @report_errors

@@ -41,6 +41,14 @@ class ListFormat(StrEnum):
     JSONL = "jsonl"
 
 
+def chosen_format(kind: RowFormat | None, output: Path | None) -> RowFormat:
+    """Return the format asked for, else the one that the name of the output file has, else JSON lines."""
+    if kind is not None:
+        return kind
+    ending = "" if output is None else output.suffix.removeprefix(".").lower()
+    return RowFormat(ending) if ending in set(RowFormat) - {RowFormat.TABLE} else RowFormat.JSONL
+
+
 def text_columns(table: pa.Table) -> list[list[Any]]:
     """Return the columns as JSON-able Python values, converted column by column."""
     return [_json_values(table.column(i)) for i in range(table.num_columns)]

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
 
+from lakeidx.api.system_table import SystemTable
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
-from lakeidx.cli.output import ListFormat, RowFormat, json_lines, print_json, print_list, write_rows
+from lakeidx.cli.output import ListFormat, RowFormat, chosen_format, json_lines, print_json, print_list, write_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.inspect.files import inspect_file
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.read import LandingOptions, read_landing
 from lakeidx.storage import open_store
+from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.table.scan.explain import ScanExplanation
+from lakeidx.table.scan.incremental import IncrementalMode
+from lakeidx.table.scan.layout import split_system_name
+from lakeidx.table.scan.states import find_range
+from lakeidx.table.scan.table_scan import TableScan
 
 FormatOption = Annotated[ListFormat, typer.Option("--format", help="how to print")]
 
@@ -36,20 +42,42 @@ def scan(
     ] = None,
     columns: Annotated[str | None, typer.Option("--columns", help="comma list")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="at most this many rows")] = None,
+    incremental: Annotated[
+        str | None,
+        typer.Option("--incremental", metavar="A..B", help="rows of the commits after A up to B, see lakeidx changes"),
+    ] = None,
+    mode: Annotated[IncrementalMode, typer.Option("--mode", help="with --incremental")] = IncrementalMode.AUTO,
+    kinds: Annotated[
+        bool, typer.Option("--kinds", help="with --incremental: the row kind in _rowkind, and deletes, too")
+    ] = False,
     row_format: Annotated[
-        RowFormat | None, typer.Option("--format", help="how to print; default jsonl, a table with --explain")
+        RowFormat | None,
+        typer.Option("--format", help="how to print; default by the name of -o, else jsonl; a table with --explain"),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="read, and show what each layer pruned and cost")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
 ) -> None:
-    """Read rows: merged, deletes applied, at any state of the table."""
-    opened = open_table(table)
-    names = None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
-    found = opened.scan(where=where, columns=names, snapshot=snapshot, tag=tag, timestamp=timestamp, limit=limit)
+    """Read rows: merged, deletes applied, at any state of the table.
+
+    TABLE$audit_log and TABLE$binlog are Paimon's system tables: rows with their kinds in front, deletes included.
+    """
+    common: dict[str, Any] = {
+        "where": where, "columns": None if columns is None else [c.strip() for c in columns.split(",") if c.strip()],
+        "snapshot": snapshot, "tag": tag, "timestamp": timestamp, "limit": limit, "mode": mode,
+    }  # fmt: skip
+    root, layout = split_system_name(table)
+    opened = open_table(root)
+    if incremental is not None:
+        common["incremental"] = find_range(opened.metadata, incremental)
+    found: TableScan | ChangeScan = (
+        opened.scan(**common, kinds=kinds) if layout is None else SystemTable(opened, layout).scan(**common)
+    )
     if explain:
+        if isinstance(found, ChangeScan):
+            raise InvalidInputError("--explain shows the scan of one state of a table")
         _show_explanation(found.explain(), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
     else:
-        write_rows(found.batches(), found.arrow_schema, row_format or RowFormat.JSONL, output)
+        write_rows(found.batches(), found.arrow_schema, chosen_format(row_format, output), output)
 
 
 def _show_explanation(explained: ScanExplanation, list_format: ListFormat) -> None:

@@ -50,8 +50,8 @@ class LakeIdxDataSource(DataSource):
         """Return the columns that are read, in Spark's types."""
         options = ReadOptions.parse(self.options)
         found = read_schema(options.open(), options)
-        names = found.field_names if options.columns is None else options.columns
-        return spark_schema(pa.schema([found.arrow_schema.field(found.field(n).name) for n in names]))
+        names = found.field_names if options.columns is None else [found.field(n).name for n in options.columns]
+        return spark_schema(options.layout.arrow_schema(found, names))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in `schema`."""

@@ -1,16 +1,20 @@
 """Options of the Spark data source, under Paimon's names where Paimon has one.
 
 =========================================  ======================================================================================
-``path``                                   the table's directory (what ``load(TABLE)`` gives)
+``path``                                   the table's directory (what ``load(TABLE)`` gives); ``TABLE$audit_log`` and
+                                           ``TABLE$binlog`` are Paimon's system tables
 ``columns``                                comma list; only these are read (see `lakeidx.spark.datasource`)
 ``where``                                  SQL condition, tested by lakeidx before rows reach Spark
 ``filter-pushdown``                        true: take Spark's filters; only for frames used once (see `lakeidx.spark.datasource`)
 ``scan.snapshot-id``                       time travel; ``scan.version`` takes a tag or an id
 ``scan.tag-name``
 ``scan.timestamp-millis``
+``read.changelog``                         true: each row has its kind (+I -U +U -D) in ``_rowkind``, and deletes are there, too
 ``incremental-between``                    ``a,b``: rows of the snapshots in (a, b]; of two tags: as scan mode diff
-``incremental-between-timestamp``          ``t1,t2`` epoch ms
-``incremental-between-scan-mode``          auto, delta, changelog, or diff: rows of state b that are new or other than in state a
+``incremental-between-tag``                ``a,b``: two tags, as in incremental-between
+``incremental-between-timestamp``          ``t1,t2`` epoch ms or ISO times
+``incremental-between-scan-mode``          auto, delta, changelog, derived (see `lakeidx.table.scan.changes`), or diff: what
+                                           differs between the states a and b
 ``incremental-between-tag-to-snapshot``    true: two tags stand for the ids of their snapshots
 ``scan.mode``                              streams: latest-full (default), latest, from-snapshot
 ``source.split.target-size``               bytes of a task
@@ -29,17 +33,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lakeidx.errors import InvalidInputError, did_you_mean
-from lakeidx.format.snapshot import Snapshot
+from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
 from lakeidx.options.descriptors import parse_size
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan.incremental import IncrementalMode, snapshot_range
+from lakeidx.table.scan.incremental import IncrementalMode
+from lakeidx.table.scan.layout import Layout, split_system_name
+from lakeidx.table.scan.states import State, find_state, state_at
+from lakeidx.table.times import epoch_ms
 
 #: Bytes of a task when neither the read nor the table says: small tables still fill a few cores.
 DEFAULT_SPLIT_BYTES = 32 << 20
 _STORAGE = "storage."
-_CHOOSES_ROWS = ("scan.", "incremental-")
+_CHOOSES_ROWS = ("scan.", "incremental-", "read.changelog")
 _VERSION = ("scan.version", "versionasof")
 _STATE = "scan.snapshot-id, scan.tag-name or scan.timestamp-millis"
 _RANGE = "incremental-between or incremental-between-timestamp"
@@ -61,7 +67,8 @@ _OF_OTHER_SOURCES = {
 }  # fmt: skip
 _KNOWN = frozenset({
     "scan.mode", "scan.snapshot-id", "scan.version", "scan.tag-name", "scan.timestamp-millis", "incremental-between",
-    "incremental-between-timestamp", "incremental-between-scan-mode", "incremental-between-tag-to-snapshot",
+    "incremental-between-tag", "incremental-between-timestamp", "incremental-between-scan-mode",
+    "incremental-between-tag-to-snapshot", "read.changelog",
 })  # fmt: skip
 
 
@@ -81,7 +88,9 @@ class ReadOptions:
     open_cost: int | None = None
     batch_id: str | None = None
     between: tuple[str, str] | None = None
-    between_times: tuple[int, int] | None = None
+    between_tags: tuple[str, str] | None = None
+    between_times: tuple[str, str] | None = None
+    layout: Layout = Layout.PLAIN
     version: str | None = None
     filter_pushdown: bool = False
     tag_to_snapshot: bool = False
@@ -97,7 +106,9 @@ class ReadOptions:
         columns = given.get("columns")
         mode = given.get("incremental-between-scan-mode", "auto")
         if mode not in {str(m.value) for m in IncrementalMode}:
-            raise InvalidInputError(f"incremental-between-scan-mode: {mode!r} is not auto, delta, changelog or diff")
+            raise InvalidInputError(
+                f"incremental-between-scan-mode: {mode!r} is not auto, delta, changelog, derived or diff"
+            )
         for key in given:
             if key.startswith(_CHOOSES_ROWS) and key not in _KNOWN:
                 raise InvalidInputError(f"{key}: lakeidx does not have this option{_nearest(key)}")
@@ -106,9 +117,11 @@ class ReadOptions:
         scan_mode = given.get("scan.mode", "default")
         if scan_mode not in ("default", "latest-full", "full", "latest", "from-snapshot"):
             raise InvalidInputError(f"scan.mode: {scan_mode!r} is not latest-full, latest or from-snapshot")
-        between, times = (_pair(given, k) for k in ("incremental-between", "incremental-between-timestamp"))
+        root, system = split_system_name(path)
+        kinds = Layout.KINDS if _flag(given, "read.changelog") else Layout.PLAIN
         return cls(
-            path=path,
+            path=root,
+            layout=system or kinds,
             columns=None if columns is None else tuple(c.strip() for c in columns.split(",") if c.strip()),
             where=given.get("where"),
             snapshot=_number(given, "scan.snapshot-id"),
@@ -119,8 +132,9 @@ class ReadOptions:
             split_bytes=_size(given, "source.split.target-size"),
             open_cost=_size(given, "source.split.open-file-cost"),
             batch_id=given.get("batch-id"),
-            between=between,
-            between_times=None if times is None else (_int(times[0]), _int(times[1])),
+            between=_pair(given, "incremental-between"),
+            between_tags=_pair(given, "incremental-between-tag"),
+            between_times=_pair(given, "incremental-between-timestamp"),
             version=_one_of(given, _VERSION),
             filter_pushdown=_flag(given, "filter-pushdown"),
             tag_to_snapshot=_flag(given, "incremental-between-tag-to-snapshot"),
@@ -141,32 +155,36 @@ class ReadOptions:
                 snapshot = _int(self.version)
         return {"snapshot": snapshot, "tag": tag, "timestamp_ms": self.timestamp_ms}
 
-    def diff(self, metadata: TableMetadata) -> tuple[Snapshot, Snapshot] | None:
-        """Return the earlier and the later state to compare; None for any other read."""
-        if self.between is None and self.between_times is None:
-            return None
-        tags = set(metadata.tag_names())
-        by_tags = self.between is not None and set(self.between) <= tags and not self.tag_to_snapshot
-        if self.mode is not IncrementalMode.DIFF and not (by_tags and self.mode is IncrementalMode.AUTO):
-            return None
-        if self.between is not None:
-            before, after = (metadata.tag(t) if t in tags else metadata.snapshot(_int(t)) for t in self.between)
-        else:
-            assert self.between_times is not None
-            before, after = (metadata.snapshot_at(t) for t in self.between_times)
-        if before.id > after.id:
-            raise InvalidInputError(f"states {before.id} and {after.id}: the first must not be the later one")
-        return before, after
+    @property
+    def is_incremental(self) -> bool:
+        """Whether the rows between two states are read."""
+        return any(p is not None for p in (self.between, self.between_tags, self.between_times))
 
-    def incremental(self, metadata: TableMetadata) -> tuple[int, int] | None:
-        """Return (after, upto) of an incremental read; None for a read of one state."""
-        if self.between_times is not None:
-            return snapshot_range(metadata, *self.between_times)
-        if self.between is None:
+    def between_states(self, metadata: TableMetadata) -> tuple[tuple[State, State], IncrementalMode] | None:
+        """Return the ends of an incremental read and how it is read; None for a read of one state."""
+        given = [p for p in (self.between, self.between_tags, self.between_times) if p is not None]
+        if not given:
             return None
+        if len(given) > 1:
+            raise InvalidInputError(
+                "give one of incremental-between, incremental-between-tag, incremental-between-timestamp"
+            )
+        (pair,) = given
         tags = set(metadata.tag_names())
-        after, upto = (metadata.tag(t).id if t in tags else _int(t) for t in self.between)
-        return after, upto
+        by_tags = set(pair) <= tags and self.between_times is None
+        if self.between_tags is not None and not by_tags:
+            missing, have = sorted(set(pair) - tags), ", ".join(sorted(tags)) or "none"
+            raise NotFoundError(
+                f"incremental-between-tag: no tag {missing[0]!r}; tags: {have}", path=metadata.paths.root
+            )
+        if self.between_times is not None:
+            first, last = (epoch_ms(t) for t in pair)
+            ends = (state_at(metadata, first), state_at(metadata, last))
+        else:
+            ends = (find_state(metadata, pair[0]), find_state(metadata, pair[1]))
+        if self.mode is IncrementalMode.AUTO and by_tags and not self.tag_to_snapshot:
+            return ends, IncrementalMode.DIFF
+        return ends, self.mode
 
 
 def _nearest(key: str) -> str:

@@ -17,49 +17,48 @@ from lakeidx.spark.filters import push
 from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
 from lakeidx.table.handle import TableHandle, bind_where
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
 from lakeidx.table.scan.incremental import plan_incremental
-from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit, plan_diff, read_diff
-from lakeidx.table.scan.plan import ScanPlan
-from lakeidx.table.scan.table_scan import ScanUnit, TableScan
+from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
 
 T = TypeVar("T")
 
 
 class Split(InputPartition):
-    """Sections that one task reads.
+    """What one task reads.
 
-    plan   the plan without its files: schema, predicate and layers
+    plan   the plan without its units: schema, predicate and layers
     """
 
-    def __init__(self, plan: ScanPlan, units: Sequence[ScanUnit]) -> None:
+    def __init__(self, plan: ChangePlan, units: Sequence[ChangeUnit]) -> None:
         super().__init__(None)
         self.plan = plan
         self.units = list(units)
 
 
-class _DiffSplit(InputPartition):
-    """Buckets of two states that one task compares."""
-
-    def __init__(self, plan: DiffPlan, units: Sequence[DiffUnit]) -> None:
-        super().__init__(None)
-        self.plan = plan
-        self.units = list(units)
-
-
-def make_splits(scan: TableScan, *, target_bytes: int, open_cost: int) -> list[Split]:
-    """Pack sections into splits of about the same size: largest first, each to the lightest split.
+def make_splits(plan: ChangePlan, *, target_bytes: int, open_cost: int) -> list[Split]:
+    """Pack what a plan reads into splits of about the same size: largest first, each to the lightest split.
 
     A section stays whole, for its files are merged. A table without rows to read gives no split.
     """
-    sized = []
-    for number, (bucket, section) in enumerate(scan.units()):
-        files = [f for run in section for f in run]
-        vectors = {f.file_name: bucket.deletion_vectors[f.file_name] for f in files
-                   if f.file_name in bucket.deletion_vectors}  # fmt: skip
-        alone = replace(bucket, sections=(section,), deletion_vectors=vectors)
-        sized.append((sum(max(f.file_size, open_cost) for f in files), number, (alone, section)))
-    plan = replace(scan.plan, buckets=(), trace=())
-    return [Split(plan, units) for units in _packed(sized, target_bytes)]
+    sized = [(_bytes(unit, open_cost), n, _alone(unit)) for n, unit in enumerate(units_of(plan))]
+    rest = without_units(plan)
+    return [Split(rest, units) for units in _packed(sized, target_bytes)]
+
+
+def _bytes(unit: ChangeUnit, open_cost: int) -> int:
+    files = unit.files() if isinstance(unit, DiffUnit) else [f for run in unit[1] for f in run]
+    return sum(max(f.file_size, open_cost) for f in files)
+
+
+def _alone(unit: ChangeUnit) -> ChangeUnit:
+    """Return a section with no more of its bucket than it needs."""
+    if isinstance(unit, DiffUnit):
+        return unit
+    bucket, section = unit
+    vectors = {f.file_name: bucket.deletion_vectors[f.file_name] for run in section for f in run
+               if f.file_name in bucket.deletion_vectors}  # fmt: skip
+    return replace(bucket, sections=(section,), deletion_vectors=vectors), section
 
 
 def _packed(sized: Sequence[tuple[int, int, T]], target_bytes: int) -> list[list[T]]:
@@ -85,25 +84,15 @@ class TableReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return one split per task."""
         table, schema = self._table_and_schema()
-        states = self.options.diff(table.metadata)
-        if states is None:
-            return _splits_of(self.scan(), self.options)
-        where = and_((bind_where(self.options.where, schema), self.pushed))
-        plan = plan_diff(table.metadata, schema, *states, where)
-        target, cost = _split_sizes(plan.plan.schema, self.options)
-        sized = [(max(unit.bytes, cost), number, unit) for number, unit in enumerate(plan.units)]
-        alone = replace(plan, units=())
-        return [_DiffSplit(alone, units) for units in _packed(sized, target)]
-
-    def scan(self) -> TableScan:
-        """Plan the scan."""
-        table, schema = self._table_and_schema()
-        where = and_((bind_where(self.options.where, schema), self.pushed))
-        between = self.options.incremental(table.metadata)
-        if between is not None:
-            plan = plan_incremental(table.metadata, schema, *between, where, mode=self.options.mode)
-            return TableScan(table.metadata, plan, columns=self.columns)
-        return table.scan(where=where, columns=self.columns, **self.options.state(table.metadata))  # type: ignore[arg-type]
+        options = self.options
+        where = and_((bind_where(options.where, schema), self.pushed))
+        between = options.between_states(table.metadata)
+        if between is None:
+            plans: Sequence[ChangePlan] = (table.scan(where=where, **options.state(table.metadata)).plan,)  # type: ignore[arg-type]
+        else:
+            (after, upto), mode = between
+            plans = scan_changes(schema, after, upto, predicate=where, mode=mode).plans
+        return [split for plan in plans for split in _splits_of(plan, options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
@@ -168,12 +157,11 @@ class TableStreamReader(DataSourceStreamReader):
         self._check_history(end)
         table = self._open()
         if first == 0 and not start.get("incremental"):
-            scan = table.scan(where=self.options.where, columns=self.columns, snapshot=last)
+            plan = table.scan(where=self.options.where, snapshot=last).plan
         else:
             where = bind_where(self.options.where, table.schema)
             plan = plan_incremental(table.metadata, table.schema, first, last, where, mode=self.options.mode)
-            scan = TableScan(table.metadata, plan, columns=self.columns)
-        return _splits_of(scan, self.options)
+        return _splits_of(plan, self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
@@ -220,7 +208,7 @@ class TableStreamReader(DataSourceStreamReader):
 
 def read_schema(table: TableHandle, options: ReadOptions) -> Any:
     """Return the schema a read has: the newest, or that of the state it travels to."""
-    if options.between is not None or options.between_times is not None:
+    if options.is_incremental:
         return table.schema
     state = options.state(table.metadata)
     if all(v is None for v in state.values()):
@@ -228,10 +216,10 @@ def read_schema(table: TableHandle, options: ReadOptions) -> Any:
     return table.scan(limit=0, **state).plan.schema  # type: ignore[arg-type]
 
 
-def _splits_of(scan: TableScan, options: ReadOptions) -> list[Split]:
-    """Return the splits of a scan."""
-    target, cost = _split_sizes(scan.plan.schema, options)
-    return make_splits(scan, target_bytes=target, open_cost=cost)
+def _splits_of(plan: ChangePlan, options: ReadOptions) -> list[Split]:
+    """Return the splits of a plan."""
+    target, cost = _split_sizes(plan.plan.schema if isinstance(plan, DiffPlan) else plan.schema, options)
+    return make_splits(plan, target_bytes=target, open_cost=cost)
 
 
 def _split_sizes(schema: TableSchema, options: ReadOptions) -> tuple[int, int]:
@@ -247,15 +235,13 @@ def _read_split(
     options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema, split: InputPartition | None
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of one split in the Arrow types that Spark expects."""
-    metadata = options.open().metadata
-    if isinstance(split, _DiffSplit):
-        found = (rows for unit in split.units for rows in read_diff(metadata, split.plan, unit, columns))
-    elif isinstance(split, Split):
-        scan = TableScan(metadata, split.plan, columns=columns)
-        found = (rows for bucket, section in split.units for rows in scan.read_section(bucket, section))
-    else:
+    if split is None:
         # A plan without splits: Spark runs one task all the same, with no partition.
         return
-    for rows in found:
-        if rows.num_rows:
-            yield from rows.cast(arrow_schema).to_batches()
+    assert isinstance(split, Split)
+    names = [n for n in columns if n not in options.layout.kind_columns]
+    read = unit_reader(options.open().metadata, split.plan, names, options.layout)
+    for unit in split.units:
+        for rows in read(unit):
+            if rows.num_rows:
+                yield from rows.select(list(columns)).cast(arrow_schema).to_batches()

@@ -18,6 +18,7 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata, time_travel
 from lakeidx.table.scan.bucket_finder import make_bucket_finder
 from lakeidx.table.scan.file_indexes import FileIndexTest
+from lakeidx.table.scan.layout import split_system_name
 from lakeidx.table.scan.plan import PlanOptions, plan_scan
 from lakeidx.table.scan.table_scan import TableScan
 
@@ -38,8 +39,12 @@ class TableHandle:
         they are tried.
 
         uri      ``/lake/db.db/flights`` or ``s3://bucket/lake/db.db/flights``
-        errors   NotFoundError when the directory is not a table
+        errors   NotFoundError when the directory is not a table; InvalidInputError for a system table
         """
+        if split_system_name(uri)[1] is not None:
+            raise InvalidInputError(
+                "a system table is only read: by SystemTable.open, lakeidx scan, or Spark", path=uri
+            )
         store = open_store(uri, storage_options)
         metadata = TableMetadata.open(store, uri)
         table = cls(store, metadata.paths)

@@ -108,7 +108,7 @@ class TableMetadata(ManifestFiles):
 
     def earliest_commit_id(self) -> int | None:
         """Return the id of the oldest commit whose changes are there: of a snapshot, or of a changelog that outlives it."""
-        changelogs = self._ids_in(self.paths.changelog_dir, "changelog-")
+        changelogs = self.changelog_ids()
         return changelogs[0] if changelogs else self.earliest_snapshot_id()
 
     def earlier_snapshot(self, snapshot_id: int) -> Snapshot:
@@ -188,6 +188,10 @@ class TableMetadata(ManifestFiles):
         if best is None:
             raise NotFoundError(f"no snapshot at or before {timestamp_ms} (epoch ms)", path=self.paths.snapshot_dir)
         return best
+
+    def changelog_ids(self) -> list[int]:
+        """Return the ids of the snapshots that have expired and left their changelog, ascending."""
+        return self._ids_in(self.paths.changelog_dir, "changelog-")
 
     def tag(self, name: str) -> Snapshot:
         """Read the snapshot a tag keeps; NotFoundError names the tags that exist."""

@@ -94,6 +94,39 @@ def test_two_tags_or_diff_give_the_rows_that_changed(spark: SparkSession, table:
     assert by_ids.option("incremental-between", "first,last").load(table.uri).count() == 20
 
 
+def test_rows_with_their_kinds(spark: SparkSession, table: Table) -> None:
+    save(frame(spark, range(6), "a"), table)
+    create_tag(table.metadata, "first")
+    gone = spark.createDataFrame([(0, 2, None, "-D"), (1, 3, "b3", "+U"), (0, 8, "b8", "+I")],
+                                 "p INT, k LONG, v STRING, _kind STRING")  # fmt: skip
+    save(gone, table)
+    create_tag(table.metadata, "last")
+    times = ",".join(str(table.metadata.snapshot(i).time_millis) for i in (1, 2))
+
+    def read(path: str = "", **options: str) -> set[tuple[object, ...]]:
+        reader = spark.read.format(FORMAT)
+        for key, value in options.items():
+            reader = reader.option(key.replace("__", ".").replace("_", "-"), value)
+        return {tuple(r) for r in reader.option("columns", "k,v").load(table.uri + path).collect()}
+
+    delta = {(2, None, "-D"), (3, "b3", "+U"), (8, "b8", "+I")}
+    diff = {(2, "a2", "-D"), (3, "a3", "-U"), (3, "b3", "+U"), (8, "b8", "+I")}
+    assert read(incremental_between="1,2", read__changelog="true") == delta
+    assert read(incremental_between="1,2", incremental_between_scan_mode="diff", read__changelog="true") == diff
+    assert read(incremental_between="1,2", incremental_between_scan_mode="derived", read__changelog="true") == diff
+    assert read(incremental_between_timestamp=times, read__changelog="true") == delta
+    assert read(incremental_between_tag="first,last", read__changelog="true") == diff
+    assert read(incremental_between_tag="first,last") == {(3, "b3"), (8, "b8")}
+    assert read("$audit_log", incremental_between="1,2") == {(kind, k, v) for k, v, kind in delta}
+    binlog = spark.read.format(FORMAT).option("incremental-between", "first,last").option("where", "k = 3")
+    (packed,) = binlog.load(f"{table.uri}$binlog").select("rowkind", "k", "v").collect()
+    assert tuple(packed) == ("+U", [3, 3], ["a3", "b3"])
+    state = read(read__changelog="true")
+    assert state == {(k, f"a{k}", "+I") for k in (0, 1, 4, 5)} | delta
+    with pytest.raises(Exception, match="incremental-between-tag: no tag 'x'"):
+        read(incremental_between_tag="first,x")
+
+
 def test_spark_keeps_what_was_pushed_with_the_frame(spark: SparkSession, table: Table) -> None:
     """Why `filter-pushdown` is off by default: when this fails, Spark has changed, and it may go on."""
     save(frame(spark, range(60), "a"), table)
@@ -146,10 +179,11 @@ def test_a_missing_table_and_bad_options_are_named(spark: SparkSession, table: T
 def test_splits_hold_every_section_once_and_weigh_about_the_same(spark: SparkSession, table: Table) -> None:
     save(frame(spark, range(400), "a"), table)
     scan = table.scan()
-    splits = make_splits(scan, target_bytes=4000, open_cost=1)
-    names = [f.file_name for s in splits for _, section in s.units for run in section for f in run]
+    splits = make_splits(scan.plan, target_bytes=4000, open_cost=1)
+    files = [[f for unit in s.units if isinstance(unit, tuple) for run in unit[1] for f in run] for s in splits]
+    names = [f.file_name for split in files for f in split]
     assert sorted(names) == sorted(f.file_name for b in scan.plan.buckets for f in b.files())
-    sizes = [sum(f.file_size for _, section in s.units for run in section for f in run) for s in splits]
+    sizes = [sum(f.file_size for f in split) for split in files]
     largest = max(f.file_size for b in scan.plan.buckets for f in b.files())
     assert len(splits) > 1
     assert max(sizes) - min(sizes) <= largest

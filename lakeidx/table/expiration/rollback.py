@@ -134,17 +134,10 @@ def _plan(
             target_exists=target.id in snapshots,
             dropped=dropped,
             dropped_tags=tag_metadata,
-            changelogs=_changelog_ids(metadata),
+            changelogs=metadata.changelog_ids(),
             entries=entries,
             changelog_entries=changelog,
             used=keys,
             kept=kept,
         )
     )
-
-
-def _changelog_ids(metadata: TableMetadata) -> list[int]:
-    """Return the ids of all long-lived changelogs."""
-    prefix = "changelog-"
-    names = (f.name for f in metadata.store.list(metadata.paths.changelog_dir) if f.name.startswith(prefix))
-    return sorted(int(n[len(prefix) :]) for n in names if n[len(prefix) :].isdigit())

@@ -1,4 +1,4 @@
-"""Changes of a table between two snapshots, as rows with their kinds.
+"""Changes of a table between two states, as rows with their kinds.
 
 =============  ==========================================================================================================
 mode           rows
@@ -16,63 +16,90 @@ source   org.apache.paimon.table.system.AuditLogTable (row kinds), release 1.4.2
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.snapshot import CommitKind, Snapshot
+from lakeidx.format.snapshot import CommitKind
 from lakeidx.predicate import TRUE, Predicate
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
-from lakeidx.table.scan.incremental_diff import ROW_KIND, DiffPlan, plan_diff, read_changes
+from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit, plan_diff, read_changes, read_diff
+from lakeidx.table.scan.layout import ROW_KIND, Layout
+from lakeidx.table.scan.plan import ScanPlan
 from lakeidx.table.scan.section_read import VALUE_KIND
-from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.table.scan.states import State
+from lakeidx.table.scan.table_scan import ScanUnit, TableScan
 from lakeidx.tasks.ordered_threads import available_cores, run_ordered
 
-#: Bytes of compared buckets that wait for the reader.
+#: Bytes of rows that wait for the reader.
 _READY_BYTES = 64 << 20
 #: Names of the kind bytes 0 to 3.
 _KINDS = ["+I", "-U", "+U", "-D"]
 
+#: What rows with kinds are read by: the records of commits or of one state, or a comparison of two states.
+ChangePlan: TypeAlias = ScanPlan | DiffPlan
+#: What is read at a time.
+ChangeUnit: TypeAlias = ScanUnit | DiffUnit
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeScan:
-    """Changes that can be read any number of times.
+    """Rows with their kinds, or changes without them; can be read any number of times.
 
-    columns   columns to give, in order; `ROW_KIND` follows them
-    plans     scans of records, or comparisons of two states; commit after commit
+    columns   columns to give, in order
+    plans     commit after commit
+    layout    how rows and kinds are put together
+    limit     rows to give at most
+    as_new    give the rows of a state as new ones: all ``+I``, deleted ones left out
     """
 
     metadata: TableMetadata
     schema: TableSchema
     columns: tuple[str, ...]
-    plans: tuple[TableScan | DiffPlan, ...]
+    plans: tuple[ChangePlan, ...]
+    layout: Layout = Layout.KINDS
+    limit: int | None = None
+    as_new: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.columns:
+            self.schema.field(name)
 
     @property
     def arrow_schema(self) -> pa.Schema:
         """Schema of the rows."""
-        fields = [self.schema.arrow_schema.field(n) for n in self.columns]
-        return pa.schema([*fields, pa.field(ROW_KIND, pa.string(), nullable=False)])
+        return self.layout.arrow_schema(self.schema, self.columns)
 
     def batches(self) -> Iterator[pa.Table]:
-        """Yield changes in tables of bounded size, commit after commit; order of changes of one key is kept."""
-        for plan in self.plans:
-            found = self._records(plan) if isinstance(plan, TableScan) else self._differences(plan)
-            for rows in found:
-                if rows.num_rows:
-                    yield rows.cast(self.arrow_schema)
+        """Yield rows in tables of bounded size, commit after commit; order of changes of one key is kept."""
+        arrow_schema, left = self.arrow_schema, self.limit
+        readers = [unit_reader(self.metadata, p, self.columns, self.layout, as_new=self.as_new) for p in self.plans]
+        work = [(read, unit) for read, plan in zip(readers, self.plans, strict=True) for unit in units_of(plan)]
+        threads = available_cores() if left is None else 1
+        found = run_ordered(
+            work, lambda w: w[0](w[1]), lambda rows: rows.nbytes, threads=threads, budget_bytes=_READY_BYTES
+        )
+        for rows in found:
+            if left is not None:
+                rows = rows.slice(0, left)
+                left -= rows.num_rows
+            if rows.num_rows:
+                yield rows.cast(arrow_schema)
+            if left is not None and left <= 0:
+                return
 
     def to_arrow(self) -> pa.Table:
-        """Read all changes."""
+        """Read all rows."""
         tables = list(self.batches())
         return pa.concat_tables(tables) if tables else self.arrow_schema.empty_table()
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Stream all changes."""
+        """Stream all rows."""
         batches = (b for t in self.batches() for b in t.to_batches())
         return pa.RecordBatchReader.from_batches(self.arrow_schema, batches)
 
@@ -80,112 +107,96 @@ class ChangeScan:
         """Export the stream as Arrow's C interface, for every library that takes one."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
-    def _records(self, scan: TableScan) -> Iterator[pa.Table]:
-        for rows in scan.batches():
-            yield _with_row_kind(rows) if scan.keep_deletes else _all_new(rows)
-
-    def _differences(self, plan: DiffPlan) -> Iterator[pa.Table]:
-        return run_ordered(
-            plan.units,
-            lambda unit: read_changes(self.metadata, plan, unit, self.columns),
-            lambda rows: rows.nbytes,
-            threads=available_cores(),
-            budget_bytes=_READY_BYTES,
-        )
-
 
 def scan_changes(
-    metadata: TableMetadata,
     schema: TableSchema,
-    after: int,
-    upto: int,
+    after: State,
+    upto: State,
     *,
     predicate: Predicate = TRUE,
     columns: Sequence[str] | None = None,
     mode: IncrementalMode = IncrementalMode.AUTO,
+    layout: Layout = Layout.KINDS,
+    limit: int | None = None,
 ) -> ChangeScan:
     """Plan the changes of the snapshots in (after, upto].
 
-    after       0 for all from the beginning
+    schema      of the rows
     predicate   bound to `schema`; tested on each row, before and after a change by its own values
     columns     columns to give; default all
-    errors      InvalidInputError for a range that is the wrong way round; NotFoundError when a snapshot of it has expired;
-                UnsupportedError for comparisons in a table without a primary key
+    errors      InvalidInputError for a range that is the wrong way round, or over two branches; NotFoundError when a snapshot of
+                it has expired; UnsupportedError for comparisons in a table without a primary key
     """
     names = tuple(schema.field_names if columns is None else columns)
-    for name in names:
-        schema.field(name)
-    if after > upto:
-        raise InvalidInputError(f"snapshots after {after} up to {upto}: the first must not be greater")
-    plans: tuple[TableScan | DiffPlan, ...]
+    metadata = upto.metadata
+    plans: tuple[ChangePlan, ...]
     if mode is IncrementalMode.DIFF:
-        plans = (plan_diff(metadata, schema, _state(metadata, after), metadata.snapshot(upto), predicate),)
+        plans = (plan_diff(schema, after, upto, predicate),)
+    elif after.metadata.paths.branch != metadata.paths.branch:
+        raise InvalidInputError("commits are those of one branch; states of two branches are compared by mode diff")
+    elif after.number > upto.number:
+        raise InvalidInputError(f"snapshots after {after.number} up to {upto.number}: the first must not be greater")
     elif mode is IncrementalMode.DERIVED:
-        plans = tuple(_derived(metadata, schema, after, upto, predicate))
+        plans = tuple(_derived(schema, after, upto, predicate))
     else:
-        plan = plan_incremental(metadata, schema, after, upto, predicate, mode=mode)
-        plans = (TableScan(metadata, plan, columns=names, keep_deletes=True),)
-    return ChangeScan(metadata, schema, names, plans)
+        plans = (plan_incremental(metadata, schema, after.number, upto.number, predicate, mode=mode),)
+    return ChangeScan(metadata, schema, names, plans, layout, limit)
+
+
+def scan_with_kinds(scan: TableScan, layout: Layout) -> ChangeScan:
+    """Read a scan of one state with the kinds its rows are stored with, those of deleted rows that are still stored included."""
+    return ChangeScan(scan.metadata, scan.plan.schema, scan.columns, (scan.plan,), layout, scan.limit)
+
+
+def units_of(plan: ChangePlan) -> list[ChangeUnit]:
+    """Return what is read at a time, in the order of the rows."""
+    if isinstance(plan, DiffPlan):
+        return list(plan.units)
+    return [(bucket, section) for bucket in plan.buckets for section in bucket.sections]
+
+
+def without_units(plan: ChangePlan) -> ChangePlan:
+    """Return the plan as tasks elsewhere need it that are given their units."""
+    return replace(plan, units=()) if isinstance(plan, DiffPlan) else replace(plan, buckets=(), trace=())
+
+
+def unit_reader(
+    metadata: TableMetadata, plan: ChangePlan, columns: Sequence[str], layout: Layout, *, as_new: bool = False
+) -> Callable[[ChangeUnit], Iterator[pa.Table]]:
+    """Return what reads the units of a plan, one by one; see `ChangeScan`."""
+    if isinstance(plan, DiffPlan):
+        compare = read_diff if layout is Layout.PLAIN else read_changes
+        return lambda unit: layout.lay_out(compare(metadata, plan, unit, columns))  # type: ignore[arg-type]
+    # Rows of a table without a primary key are stored without kinds: all are +I.
+    kinds = layout is not Layout.PLAIN and not as_new and bool(plan.schema.primary_keys)
+    scan = TableScan(metadata, plan, columns=columns, keep_deletes=kinds)
+
+    def read(unit: ChangeUnit) -> Iterator[pa.Table]:
+        rows = scan.read_section(*unit)  # type: ignore[misc]
+        return rows if layout is Layout.PLAIN else layout.lay_out(map(_with_row_kind, rows))
+
+    return read
 
 
 def _with_row_kind(rows: pa.Table) -> pa.Table:
     """Replace the column of kind bytes by `ROW_KIND`."""
+    if VALUE_KIND not in rows.column_names:
+        return rows.append_column(ROW_KIND, pa.repeat(pa.scalar(_KINDS[0]), rows.num_rows))
     kinds = rows.column(VALUE_KIND).cast(pa.int64())
     kind_names = pa.array(_KINDS)
     names = pa.chunked_array([kind_names.take(c) for c in kinds.chunks], pa.string())
     return rows.drop_columns([VALUE_KIND]).append_column(ROW_KIND, names)
 
 
-def _all_new(rows: pa.Table) -> pa.Table:
-    """Append a `ROW_KIND` of ``+I``: rows of one state."""
-    return rows.append_column(ROW_KIND, pa.repeat(pa.scalar("+I"), rows.num_rows))
-
-
-def _derived(
-    metadata: TableMetadata, schema: TableSchema, after: int, upto: int, predicate: Predicate
-) -> Iterator[DiffPlan]:
+def _derived(schema: TableSchema, after: State, upto: State, predicate: Predicate) -> Iterator[DiffPlan]:
     """Plan a comparison per commit with the state before it."""
-    before = _state(metadata, after)
+    metadata, before = upto.metadata, after
     # Readers of these tables see no level 0: what a commit brought becomes visible by compaction.
     options = schema.table_options
     by_compaction = options.deletion_vectors_enabled or options.merge_engine == "first-row"
-    for number in range(after + 1, upto + 1):
-        state = metadata.snapshot(number)
-        if state.commit_kind is not CommitKind.COMPACT or by_compaction:
-            yield plan_diff(metadata, schema, before, state, predicate)
+    for number in range(after.number + 1, upto.number + 1):
+        snapshot = metadata.snapshot(number)
+        state = State(metadata, number, snapshot)
+        if snapshot.commit_kind is not CommitKind.COMPACT or by_compaction:
+            yield plan_diff(schema, before, state, predicate)
         before = state
-
-
-def _state(metadata: TableMetadata, number: int) -> Snapshot | None:
-    return metadata.snapshot(number) if number > 0 else None
-
-
-def find_states(metadata: TableMetadata, text: str) -> tuple[int, int]:
-    """Find the snapshot ids of a range as people write it: ``A..B``, each a snapshot id, a tag, or an ISO time.
-
-    ``A..`` goes up to the newest snapshot, ``..B`` begins with the empty table. A time means the state readers saw then.
-    errors   InvalidInputError for another form; NotFoundError for a state that is not there
-    """
-    first, dots, last = text.partition("..")
-    if not dots:
-        raise InvalidInputError(f"{text!r}: write a range as A..B, with snapshot ids, tags or ISO times")
-    latest = metadata.latest_snapshot_id() or 0
-    after = find_state(metadata, first) if first.strip() else 0
-    return after, find_state(metadata, last) if last.strip() else latest
-
-
-def find_state(metadata: TableMetadata, text: str) -> int:
-    """Find the snapshot id that a tag, a number or an ISO time stands for; 0 is the empty table.
-
-    errors   InvalidInputError for text that is none of them; NotFoundError for a state that is not there
-    """
-    name = text.strip()
-    if name in metadata.tag_names():
-        return metadata.tag(name).id
-    if name.isdecimal():
-        return metadata.snapshot(int(name)).id if int(name) else 0
-    try:
-        time = datetime.fromisoformat(name)
-    except ValueError:
-        raise InvalidInputError(f"{name!r} is no tag of the table, no snapshot id and no ISO time") from None
-    return metadata.snapshot_at(round(time.timestamp() * 1000)).id

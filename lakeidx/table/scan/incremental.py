@@ -51,7 +51,7 @@ def plan_incremental(
     returns     a plan whose files are read one by one, oldest commit first, row kinds kept apart; the same key may come
                 several times
     errors      InvalidInputError for a range that is the wrong way round, for DIFF and DERIVED;
-                NotFoundError when a snapshot in it has expired; UnsupportedError as for `plan_scan`
+                NotFoundError when a commit in it has expired; UnsupportedError as for `plan_scan`
     """
     check_use(schema, Use.READ, metadata.paths.root)
     if after > upto:
@@ -66,7 +66,7 @@ def plan_incremental(
     seen, kept = [], []
     last: Snapshot | None = None
     for snapshot_id in range(after + 1, upto + 1):
-        last = metadata.commit(snapshot_id)
+        last = _commit(metadata, schema, snapshot_id, mode)
         for entry in _entries(metadata, last, mode):
             seen.append(entry)
             if entry.kind is FileKind.ADD and matches(entry.partition):
@@ -80,22 +80,25 @@ def plan_incremental(
     return ScanPlan(last, schema, predicate, buckets, (trace,), PlanOptions())
 
 
-def snapshot_range(metadata: TableMetadata, first_ms: int, last_ms: int) -> tuple[int, int]:
-    """Return (after, upto) of the commits in the times (first_ms, last_ms], epoch ms."""
-    if first_ms > last_ms:
-        raise InvalidInputError(f"times {first_ms} to {last_ms}: the first must not be greater")
-    earliest = metadata.earliest_snapshot_id()
-    if earliest is None:
-        return 0, 0
+def _commit(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, mode: IncrementalMode) -> Snapshot:
+    """Read a snapshot of a range, or what it has left as a long-lived changelog: without a producer that holds its delta.
+
+    errors   NotFoundError, naming what is left
+    """
+    keeps = _keeps(schema, mode)
     try:
-        after = metadata.snapshot_at(first_ms).id
-    except NotFoundError:
-        after = earliest - 1
-    try:
-        upto = metadata.snapshot_at(last_ms).id
-    except NotFoundError:
-        upto = after
-    return after, upto
+        return metadata.commit(snapshot_id) if keeps else metadata.snapshot(snapshot_id)
+    except NotFoundError as error:
+        left, path = metadata.earliest_commit_id() if keeps else metadata.earliest_snapshot_id(), error.path
+        if left is None or snapshot_id >= left:
+            raise
+    what = "changelog" if mode is IncrementalMode.CHANGELOG else "commit"
+    raise NotFoundError(f"the {what} of snapshot {snapshot_id} has expired; those after {left - 1} are left", path=path)
+
+
+def _keeps(schema: TableSchema, mode: IncrementalMode) -> bool:
+    """Whether expired snapshots leave what this mode reads."""
+    return mode is IncrementalMode.CHANGELOG or schema.table_options.changelog_producer == "none"
 
 
 def _entries(metadata: TableMetadata, snapshot: Snapshot, mode: IncrementalMode) -> list[ManifestEntry]:

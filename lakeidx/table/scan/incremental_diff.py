@@ -23,20 +23,18 @@ import pyarrow.compute as pc
 from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.data.positions import sorted_positions
-from lakeidx.errors import UnsupportedError
+from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import Predicate, filter_table, project
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.key_subset import KeySubset
+from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan, plan_scan
 from lakeidx.table.scan.section_read import SectionReader
+from lakeidx.table.scan.states import State
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.types import DataType
-
-#: Column that says what became of a row: ``+I``, ``-U``, ``+U`` or ``-D``.
-ROW_KIND = "_rowkind"
 
 #: Keys that are compared at a time.
 SLICE_KEYS = 1_000_000
@@ -51,10 +49,9 @@ class DiffUnit:
     before: tuple[BucketFiles, ...]
     after: tuple[BucketFiles, ...]
 
-    @property
-    def bytes(self) -> int:
-        """Of all files that are read."""
-        return sum(f.file_size for bucket in (*self.before, *self.after) for f in bucket.files())
+    def files(self) -> list[DataFileMeta]:
+        """Return all files of both states."""
+        return [f for bucket in (*self.before, *self.after) for f in bucket.files()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +60,34 @@ class DiffPlan:
 
     plan        of the later state, without its files
     predicate   rows of the later state to give, when they are new
+    older       metadata of the earlier state, when that is in another branch
     """
 
     plan: ScanPlan
     predicate: Predicate
     units: tuple[DiffUnit, ...]
+    older: TableMetadata | None = None
 
 
-def plan_diff(
-    metadata: TableMetadata, schema: TableSchema, before: Snapshot | None, after: Snapshot, predicate: Predicate
-) -> DiffPlan:
+def plan_diff(schema: TableSchema, before: State, after: State, predicate: Predicate) -> DiffPlan:
     """Plan the comparison of two states; buckets whose files are the same are left out.
 
     schema      both states are read with it
-    before      None = the empty table
     predicate   bound to `schema`
-    errors      UnsupportedError for a table without a primary key
+    errors      UnsupportedError for a table without a primary key, and for branches that gave new columns the same id;
+                InvalidInputError when the earlier state is the later one; NotFoundError for a state that has expired
     """
+    metadata = after.metadata
     if not schema.primary_keys:
         raise UnsupportedError("the difference of two states needs a primary key", path=metadata.paths.root)
+    same_branch = before.metadata.paths.branch == metadata.paths.branch
+    if same_branch and before.number > after.number:
+        raise InvalidInputError(f"states {before.number} and {after.number}: the first must not be greater")
+    if not same_branch:
+        _check_columns(before.metadata, metadata)
     # Both states must be pruned alike, and by nothing that an update can change.
     by_key = project(predicate, tuple({*schema.primary_keys, *schema.partition_keys}))
-    old, new = (plan_scan(metadata, snapshot, schema, by_key) for snapshot in (before, after))
+    old, new = (plan_scan(state.metadata, state.snapshot(), schema, by_key) for state in (before, after))
     totals: dict[bytes, set[int]] = defaultdict(set)
     for bucket in (*old.buckets, *new.buckets):
         totals[bucket.partition].add(bucket.total_buckets)
@@ -94,7 +97,18 @@ def plan_diff(
             number = bucket.bucket if len(totals[bucket.partition]) == 1 else -1
             grouped.setdefault((bucket.partition, number), ([], []))[side].append(bucket)
     units = tuple(DiffUnit(tuple(b), tuple(a)) for b, a in grouped.values() if _state(b) != _state(a))
-    return DiffPlan(replace(new, buckets=(), trace=()), predicate, units)
+    older = None if same_branch else before.metadata
+    return DiffPlan(replace(new, buckets=(), trace=()), predicate, units, older)
+
+
+def _check_columns(one: TableMetadata, other: TableMetadata) -> None:
+    """Raise UnsupportedError when both branches have added columns since they parted: their ids mean different columns."""
+    schemas, others = one.all_schemas(), other.all_schemas()
+    shared = max((a.highest_field_id for a, b in zip(schemas, others, strict=False) if a == b), default=-1)
+    if min(schemas[-1].highest_field_id, others[-1].highest_field_id) > shared:
+        raise UnsupportedError(
+            "both branches have added columns since they parted; their states cannot be compared", path=one.paths.root
+        )
 
 
 def read_diff(metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -119,12 +133,13 @@ def read_changes(metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, column
     memory    the keys of files that only one state has, and the rows of `SLICE_KEYS` of them in both states
     """
     scan = TableScan(metadata, plan.plan)
-    keys = _changed_keys(scan, unit)
+    older = scan if plan.older is None else TableScan(plan.older, plan.plan)
+    keys = _changed_keys(older, scan, unit)
     rows = sum(t.num_rows for t in keys)
     slices = max(1, -(-rows // SLICE_KEYS))
     for number in range(slices):
         subset = KeySubset(plan.plan.schema, _slice(keys, plan.plan.schema, number, slices))
-        before, after = (_state_rows(scan, side, subset) for side in (unit.before, unit.after))
+        before, after = _state_rows(older, unit.before, subset), _state_rows(scan, unit.after, subset)
         found = _compare(before, after, plan.plan.schema)
         selected = filter_table(plan.predicate, found)
         if selected.num_rows:
@@ -137,11 +152,11 @@ def count_differing(old: pa.ChunkedArray, new: pa.ChunkedArray, data_type: DataT
     return pc.sum(pc.not_equal(before, after)).as_py() or 0
 
 
-def _changed_keys(scan: TableScan, unit: DiffUnit) -> list[pa.Table]:
+def _changed_keys(older: TableScan, newer: TableScan, unit: DiffUnit) -> list[pa.Table]:
     """Return the key columns of all rows that only one of the states has, or whose deletion has changed."""
     before, after = (
         {f.file_name: (scan.section_reader(b), f, b.deletion_vectors.get(f.file_name)) for b in side for f in b.files()}
-        for side in (unit.before, unit.after)
+        for scan, side in ((older, unit.before), (newer, unit.after))
     )
     out: list[pa.Table] = []
     for name in before.keys() | after.keys():

@@ -24,7 +24,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.changes import ChangeScan, scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.plan import plan_scan
-from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.table.scan.states import State
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position, check_history
 from lakeidx.table.stream.start import Start
@@ -105,16 +105,14 @@ class ChangeFollower:
 
     def _changes(self, number: int, schema: TableSchema) -> ChangeScan:
         where = bind_where(self.where, schema)
-        return scan_changes(
-            self.metadata, schema, number - 1, number, predicate=where, columns=self.columns, mode=self.mode
-        )
+        after, upto = State(self.metadata, number - 1), State(self.metadata, number)
+        return scan_changes(schema, after, upto, predicate=where, columns=self.columns, mode=self.mode)
 
     def _whole(self, snapshot: Snapshot, schema: TableSchema) -> ChangeScan:
         where, least = bind_where(self.where, schema), _least_level(schema, self.mode)
         plan = plan_scan(self.metadata, snapshot, schema, where, least_level=least)
         names = schema.field_names if self.columns is None else self.columns
-        scan = TableScan(self.metadata, plan, columns=names)
-        return ChangeScan(self.metadata, schema, tuple(names), (scan,))
+        return ChangeScan(self.metadata, schema, tuple(names), (plan,), as_new=True)
 
     def _check_schema(self, began: TableSchema, now: TableSchema) -> None:
         read = {*(began.field_names if self.columns is None else self.columns)}

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.position import Position
+from lakeidx.table.times import epoch_ms
 
 log = logging.getLogger(__name__)
 
@@ -73,12 +73,12 @@ class Start:
         if name.isdecimal():
             return cls(StartMode.FROM_SNAPSHOT, snapshot=int(name))
         try:
-            time = datetime.fromisoformat(name)
-        except ValueError:
+            time_ms = epoch_ms(name)
+        except InvalidInputError:
             raise InvalidInputError(
                 f"{text!r}: start with {', '.join(_ALONE)}, earliest, a snapshot id, a tag or an ISO time"
             ) from None
-        return cls(StartMode.FROM_TIMESTAMP, timestamp_ms=round(time.timestamp() * 1000))
+        return cls(StartMode.FROM_TIMESTAMP, timestamp_ms=time_ms)
 
     def position(self, metadata: TableMetadata) -> Position:
         """Find where the stream begins now; before the first commit of a table that has none.

@@ -17,6 +17,7 @@ from lakeidx.predicate.parse import parse_where
 from lakeidx.table.scan import incremental_diff
 from lakeidx.table.scan.changes import scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
+from lakeidx.table.scan.states import find_state
 from lakeidx.tasks.runner import LocalRunner
 
 FIELDS = [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]
@@ -79,9 +80,8 @@ def apply(state: State, rows: list[dict[str, Any]]) -> State:
 
 
 def read(table: Table, after: int, upto: int, mode: IncrementalMode, **rest: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (
-        scan_changes(table.metadata, table.schema, after, upto, mode=mode, **rest).to_arrow().to_pylist()
-    )
+    ends = [find_state(table.metadata, n) for n in (after, upto)]
+    found: list[dict[str, Any]] = scan_changes(table.schema, *ends, mode=mode, **rest).to_arrow().to_pylist()
     return found
 
 
@@ -127,7 +127,7 @@ def test_records_keep_the_kinds_they_were_written_with(tmp_path: Path) -> None:
     table = make(tmp_path, KINDS["fixed"])
     write(table, [(1, "a", "+I"), (2, "b", "+I")])
     write(table, [(1, None, "-D"), (2, "c", "+U")])
-    found = scan_changes(table.metadata, table.schema, 0, 2, columns=["k", "v"])
+    found = scan_changes(table.schema, find_state(table.metadata, 0), find_state(table.metadata, 2), columns=["k", "v"])
     assert found.arrow_schema.names == ["k", "v", "_rowkind"]
     rows = sorted((r["k"], str(r["v"]), r["_rowkind"]) for r in pa.table(found).to_pylist() if r["v"] != "b")
     assert rows == [(1, "None", "-D"), (1, "a", "+I"), (2, "c", "+U")]
@@ -137,10 +137,7 @@ def test_files_that_both_states_share_are_read_for_changed_keys_only(tmp_path: P
     table = make(tmp_path, {"bucket": "1"})
     write(table, [(k, "x", "+I") for k in range(0, 20_000, 2)])
     write(table, [(2, "y", "+I"), (4, None, "-D")])
-    plan = incremental_diff.plan_diff(
-        table.metadata, table.schema, table.metadata.snapshot(1), table.metadata.snapshot(2),
-        TRUE,
-    )  # fmt: skip
+    plan = incremental_diff.plan_diff(table.schema, find_state(table.metadata, 1), find_state(table.metadata, 2), TRUE)
     (unit,) = plan.units
     (rows,) = incremental_diff.read_changes(table.metadata, plan, unit, ["k", "v"])
     assert [tuple(r.values()) for r in rows.to_pylist()] == [(2, "x", "-U"), (2, "y", "+U"), (4, "x", "-D")]

@@ -16,6 +16,7 @@ from lakeidx.predicate import TRUE, filter_table
 from lakeidx.predicate.parse import parse_where
 from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
 from lakeidx.table.scan.incremental_diff import plan_diff, read_diff
+from lakeidx.table.scan.states import find_state
 from lakeidx.tasks.runner import LocalRunner
 
 FIELDS = [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]
@@ -67,8 +68,7 @@ def test_two_states_are_compared_by_key(kind: str, tmp_path: Path) -> None:
     # Each pair of states with one filter, each filter with many pairs.
     for (before, after), where in zip(pairs, cycle((None, "v = 'a'", "k < 12", "p = 1 AND v IS NULL")), strict=False):
         predicate = TRUE if where is None else parse_where(where, table.schema.fields)
-        snapshots = (table.metadata.snapshot(before), table.metadata.snapshot(after))
-        plan = plan_diff(table.metadata, table.schema, *snapshots, predicate)
+        plan = plan_diff(table.schema, find_state(table.metadata, before), find_state(table.metadata, after), predicate)
         rows_found = [r for u in plan.units for t in read_diff(table.metadata, plan, u, NAMES) for r in t.to_pylist()]
         old, new = states[before], states[after]
         expected = [{"p": k % 2, "k": k, "v": v} for k, v in new.items() if k not in old or old[k] != v]
@@ -82,17 +82,17 @@ def test_states_with_the_same_files_need_no_reading(tmp_path: Path) -> None:
     table = make(tmp_path, {"bucket": "1"})
     for p in (0, 1):
         table.upsert(pa.Table.from_pylist([{"p": p, "k": 1, "v": "x"}], schema=table.schema.arrow_schema))
-    first, second = (table.metadata.snapshot(i) for i in (1, 2))
-    plan = plan_diff(table.metadata, table.schema, first, second, TRUE)
+    first, second = (find_state(table.metadata, i) for i in (1, 2))
+    plan = plan_diff(table.schema, first, second, TRUE)
     assert [len(u.after) for u in plan.units] == [1]  # partition 0 is the same in both
-    assert plan_diff(table.metadata, table.schema, second, second, TRUE).units == ()
+    assert plan_diff(table.schema, second, second, TRUE).units == ()
 
 
 def test_what_has_no_difference_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path, {"bucket": "-1"}, keys=())
     table.upsert(pa.Table.from_pylist([{"p": 1, "k": 1, "v": "x"}], schema=table.schema.arrow_schema))
-    snapshot = table.metadata.snapshot(1)
+    state = find_state(table.metadata, 1)
     with pytest.raises(UnsupportedError, match="primary key"):
-        plan_diff(table.metadata, table.schema, snapshot, snapshot, TRUE)
+        plan_diff(table.schema, state, state, TRUE)
     with pytest.raises(InvalidInputError, match="compares two states"):
         plan_incremental(table.metadata, table.schema, 0, 1, mode=IncrementalMode.DIFF)

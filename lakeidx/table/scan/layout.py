@@ -1,0 +1,124 @@
+"""How rows are laid out that came with their kinds: without them, with them at the end, or as Paimon's two system tables.
+
+=========  ============================================================================================================
+layout     columns
+=========  ============================================================================================================
+plain      those of the table; retracts (-U, -D) are left out
+kinds      those of the table, then `ROW_KIND`
+audit_log  ``rowkind``, then those of the table
+binlog     ``rowkind``, then each column as an array: its value, or before and after an update (one row for -U and +U)
+=========  ============================================================================================================
+
+source   org.apache.paimon.table.system.AuditLogTable, BinlogTable, org.apache.paimon.reader.PackChangelogReader, release 1.4.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import TableSchema
+
+#: Column that says what became of a row: ``+I``, ``-U``, ``+U`` or ``-D``.
+ROW_KIND = "_rowkind"
+#: What Paimon calls that column.
+SYSTEM_ROW_KIND = "rowkind"
+
+
+class Layout(StrEnum):
+    """Layouts of rows with kinds; see the table above."""
+
+    PLAIN = "plain"
+    KINDS = "kinds"
+    AUDIT_LOG = "audit_log"
+    BINLOG = "binlog"
+
+    @property
+    def kind_columns(self) -> tuple[str, ...]:
+        """The name of the column with the kinds; nothing for plain rows."""
+        if self is Layout.PLAIN:
+            return ()
+        return (ROW_KIND,) if self is Layout.KINDS else (SYSTEM_ROW_KIND,)
+
+    def arrow_schema(self, schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
+        """Return the columns of the rows.
+
+        errors   InvalidInputError when a column of the table has the name of the kind's column
+        """
+        fields = [schema.arrow_schema.field(n) for n in columns]
+        if self is Layout.PLAIN:
+            return pa.schema(fields)
+        (name,) = self.kind_columns
+        if name in columns:
+            raise InvalidInputError(
+                f"the table has a column {name!r}, the name of the row kind's: leave it out, or rename it"
+            )
+        kind = pa.field(name, pa.string(), nullable=False)
+        if self is Layout.KINDS:
+            return pa.schema([*fields, kind])
+        if self is Layout.BINLOG:
+            fields = [pa.field(f.name, pa.list_(f.type), f.nullable) for f in fields]
+        return pa.schema([kind, *fields])
+
+    def lay_out(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Lay out rows that have their kinds in a last column `ROW_KIND` (except the plain ones)."""
+        if self is Layout.BINLOG:
+            yield from _binlog(tables)
+        elif self is Layout.AUDIT_LOG:
+            for rows in tables:
+                yield rows.select([ROW_KIND, *rows.column_names[:-1]]).rename_columns({ROW_KIND: SYSTEM_ROW_KIND})
+        else:
+            yield from tables
+
+
+def split_system_name(uri: str) -> tuple[str, Layout | None]:
+    """Split the path of a system table (``/lake/db.db/t$audit_log``) into the table's and the layout; None for another path.
+
+    errors   InvalidInputError for a system table that lakeidx does not have
+    """
+    root, dollar, name = uri.rstrip("/").rpartition("$")
+    if not dollar or "/" in name:
+        return uri, None
+    if name not in (Layout.AUDIT_LOG.value, Layout.BINLOG.value):
+        raise InvalidInputError(f"there is no system table {name!r}; there are audit_log and binlog", path=root)
+    return root, Layout(name)
+
+
+def _binlog(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Pack -U and the +U behind it, wherever a table ends."""
+    held: pa.Table | None = None
+    for rows in tables:
+        if held is not None:
+            rows = pa.concat_tables([held, rows])
+            held = None
+        if rows.num_rows and rows.column(ROW_KIND)[-1].as_py() == "-U":
+            held = rows.slice(rows.num_rows - 1)
+            rows = rows.slice(0, rows.num_rows - 1)
+        if rows.num_rows:
+            yield _packed(rows)
+    if held is not None:
+        yield _packed(held)
+
+
+def _packed(rows: pa.Table) -> pa.Table:
+    """Make every value an array of one, or of two for a -U that a +U follows."""
+    kinds = rows.column(ROW_KIND).combine_chunks()
+    before, after = (pc.equal(kinds, k).to_numpy(zero_copy_only=False) for k in ("-U", "+U"))
+    second = np.zeros(rows.num_rows, np.bool_)
+    second[1:] = before[:-1] & after[1:]
+    starts = np.flatnonzero(~second)
+    offsets = pa.array(np.append(starts, rows.num_rows).astype(np.int32))
+    last = np.append(starts[1:], rows.num_rows) - 1
+    names = rows.column_names[:-1]
+    columns = [pa.ListArray.from_arrays(offsets, _whole(rows.column(n))) for n in names]
+    return pa.table([kinds.take(pa.array(last)), *columns], names=[SYSTEM_ROW_KIND, *names])
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found

@@ -1,0 +1,105 @@
+"""States of a table as people name them: a snapshot id, a tag, an ISO time, or the end of a branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.times import epoch_ms
+
+_BRANCH = "branch:"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One state; it is read when it is needed, for a range of commits needs no more than the ids at its ends.
+
+    metadata   of the branch that the state is in
+    number     of its snapshot; 0 = the empty table
+    known      its snapshot, when it was read already: a tag keeps one that has expired
+    """
+
+    metadata: TableMetadata
+    number: int
+    known: Snapshot | None = None
+
+    def snapshot(self) -> Snapshot | None:
+        """Read the snapshot, None for the empty table; NotFoundError when it has expired."""
+        if self.known is not None or self.number == 0:
+            return self.known
+        return self.metadata.snapshot(self.number)
+
+
+#: How callers name a state.
+StateName: TypeAlias = int | str | State
+
+
+def find_state(metadata: TableMetadata, name: StateName) -> State:
+    """Find a state by its name.
+
+    name     snapshot id (0 = the empty table), tag, ISO time, ``branch:NAME`` (its newest state) or ``branch:NAME@STATE``
+    errors   InvalidInputError for text that is none of them; NotFoundError for a branch that is not there, or without commits
+    """
+    if isinstance(name, State):
+        return name
+    if isinstance(name, int):
+        return State(metadata, name)
+    text = name.strip()
+    if text.startswith(_BRANCH):
+        branch, at, state = text.removeprefix(_BRANCH).partition("@")
+        there = _branch(metadata, branch)
+        return find_state(there, state) if at else newest_state(there)
+    tags = metadata.tag_names()
+    if text in tags:
+        tag = metadata.tag(text)
+        return State(metadata, tag.id, tag)
+    if text.isdecimal():
+        return State(metadata, int(text))
+    try:
+        time_ms = epoch_ms(text)
+    except InvalidInputError:
+        have = ", ".join(tags) or "none"
+        raise InvalidInputError(
+            f"{name!r} is no tag of the table, no snapshot id and no ISO time; tags: {have}", path=metadata.paths.root
+        ) from None
+    return state_at(metadata, time_ms)
+
+
+def state_at(metadata: TableMetadata, time_ms: int) -> State:
+    """Find the state readers saw at a time (epoch ms): before the oldest snapshot, the one in front of it."""
+    try:
+        found = metadata.snapshot_at(time_ms)
+    except NotFoundError:
+        return State(metadata, (metadata.earliest_snapshot_id() or 1) - 1)
+    return State(metadata, found.id, found)
+
+
+def newest_state(metadata: TableMetadata) -> State:
+    """Find the newest state; the empty table when there is no snapshot."""
+    newest = metadata.latest_snapshot()
+    return State(metadata, 0) if newest is None else State(metadata, newest.id, newest)
+
+
+def find_range(metadata: TableMetadata, text: str) -> tuple[State, State]:
+    """Find the ends of a range as people write it: ``A..B``; ``A..`` goes up to the newest state, ``..B`` begins with the empty
+    table.
+
+    errors   InvalidInputError for another form
+    """
+    first, dots, last = text.partition("..")
+    if not dots:
+        raise InvalidInputError(f"{text!r}: write a range as A..B, with snapshot ids, tags or ISO times")
+    after = find_state(metadata, first) if first.strip() else State(metadata, 0)
+    return after, find_state(metadata, last) if last.strip() else newest_state(metadata)
+
+
+def _branch(metadata: TableMetadata, name: str) -> TableMetadata:
+    prefix = "branch-"
+    there = sorted(f.name.removeprefix(prefix) for f in metadata.store.list(metadata.paths.branch_dir) if f.is_dir)
+    if name not in there:
+        have = ", ".join(there) or "none"
+        raise NotFoundError(f"branch {name!r} does not exist; branches: {have}", path=metadata.paths.root)
+    return TableMetadata.open(metadata.store, metadata.paths.root, branch=name)

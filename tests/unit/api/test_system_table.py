@@ -1,0 +1,139 @@
+"""Rows with their kinds: of ranges, of states, and as Paimon's system tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from lakeidx.api import Table
+from lakeidx.api.system_table import SystemTable
+from lakeidx.cli.main import app
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.expiration.tags import create_tag
+
+FIELDS = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
+
+
+def make(folder: Path, **options: str) -> Table:
+    spec = {"fields": FIELDS, "primaryKeys": ["k"], "options": {"bucket": "1", **options}}
+    table = Table.create(f"{folder}/d.db/t", spec)
+    table.upsert(pa.table({"k": [1, 2, 3], "v": ["a", "b", "c"]}))
+    create_tag(table.metadata, "first")
+    table.upsert(pa.table({"k": [2, 3, 4], "v": ["B", "c", "d"], "_kind": ["+U", "-D", "+I"]}))
+    return table
+
+
+def rows(found: Any) -> list[tuple[Any, ...]]:
+    return sorted((tuple(r.values()) for r in found.to_arrow().to_pylist()), key=str)
+
+
+def test_a_scan_of_a_range_gives_rows_with_their_kinds(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    delta = [(2, "B", "+U"), (3, "c", "-D"), (4, "d", "+I")]
+    diff = [(2, "B", "+U"), (2, "b", "-U"), (3, "c", "-D"), (4, "d", "+I")]
+    assert rows(table.scan(incremental=(1, 2), kinds=True)) == delta
+    assert rows(table.scan(incremental=("first", None), kinds=True, mode="delta")) == delta
+    assert rows(table.scan(incremental=("first", 2), kinds=True, mode="diff")) == diff
+    assert rows(table.scan(incremental=("first", 2), kinds=True, mode="derived")) == diff
+    assert rows(table.changes("first", 2, mode="diff")) == rows(table.diff("first", 2)) == diff
+    # Without the kinds: what is new or changed.
+    for mode in ("delta", "derived", "diff"):
+        assert rows(table.scan(incremental=(1, 2), mode=mode)) == [(2, "B"), (4, "d")]
+    assert table.scan(incremental=(0, 2), kinds=True, limit=4).to_arrow().num_rows == 4
+    assert rows(table.scan(incremental=(1, 2), kinds=True, where="k > 3", columns=["v"])) == [("d", "+I")]
+    with pytest.raises(InvalidInputError, match="kinds and mode belong to incremental"):
+        table.scan(kinds=True)  # type: ignore[call-overload]
+    with pytest.raises(InvalidInputError, match="names the states"):
+        table.scan(incremental=(1, 2), snapshot=1)  # type: ignore[call-overload]
+
+
+def test_the_changelog_of_a_producer(tmp_path: Path) -> None:
+    table = make(tmp_path, **{"changelog-producer": "input"})
+    assert rows(table.scan(incremental=(1, 2), kinds=True, mode="changelog")) == rows(
+        table.scan(incremental=(1, 2), kinds=True)
+    )
+    assert rows(table.changes(1)) == [(2, "B", "+U"), (3, "c", "-D"), (4, "d", "+I")]
+
+
+def test_the_system_tables(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    audit, binlog = (SystemTable.open(f"{table.uri}${name}") for name in ("audit_log", "binlog"))
+    assert rows(audit.scan()) == [("+I", 1, "a"), ("+I", 4, "d"), ("+U", 2, "B"), ("-D", 3, "c")]
+    assert rows(audit.scan(snapshot=1, where="k < 2", columns=["rowkind", "v"])) == [("+I", "a")]
+    assert rows(audit.scan(incremental=(1, 2))) == [("+I", 4, "d"), ("+U", 2, "B"), ("-D", 3, "c")]
+    assert rows(binlog.scan(incremental=(1, 2), mode="derived")) == [
+        ("+I", [4], ["d"]), ("+U", [2, 2], ["b", "B"]), ("-D", [3], ["c"]),
+    ]  # fmt: skip
+    with pytest.raises(InvalidInputError, match="a system table is only read"):
+        Table.open(f"{table.uri}$audit_log")
+    with pytest.raises(InvalidInputError, match="names no system table"):
+        SystemTable.open(table.uri)
+
+
+def test_a_table_without_keys_has_inserts_only(tmp_path: Path) -> None:
+    table = Table.create(f"{tmp_path}/d.db/t", {"fields": FIELDS, "options": {"bucket": "-1"}})
+    table.upsert(pa.table({"k": [1, 1], "v": ["a", "a"]}))
+    assert rows(table.changes(0)) == [(1, "a", "+I")] * 2
+    assert rows(SystemTable.open(f"{table.uri}$audit_log").scan()) == [("+I", 1, "a")] * 2
+
+
+def run(*arguments: str) -> list[Any]:
+    result = CliRunner().invoke(app, ["scan", *arguments])
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    assert run(table.uri, "--incremental", "1..", "--kinds", "--where", "k = 3") == [
+        {"k": 3, "v": "c", "_rowkind": "-D"}
+    ]
+    assert run(table.uri, "--incremental", "first..2", "--mode", "diff", "--limit", "1") == [{"k": 2, "v": "B"}]
+    assert run(f"{table.uri}$binlog", "--incremental", "1..2", "--mode", "diff", "--where", "k = 2") == [
+        {"rowkind": "+U", "k": [2, 2], "v": ["b", "B"]}
+    ]
+    output = tmp_path / "rows.parquet"
+    assert run(f"{table.uri}$audit_log", "-o", str(output)) == []
+    assert pq.read_table(output).column_names == ["rowkind", "k", "v"]
+    refused = CliRunner().invoke(app, ["scan", table.uri, "--incremental", "1..2", "--explain"])
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+
+
+def expired(folder: Path, **options: str) -> Table:
+    """Snapshots 1 to 5, of which 5 is left."""
+    table = make(folder, **options)
+    for k in (5, 6, 7):
+        table.upsert(pa.table({"k": [k], "v": ["x"]}))
+    for _ in range(2):
+        # What is left of a snapshot as a changelog expires the next time.
+        expire_table(table.metadata, table.schema, now_ms=1 << 60)
+    return table
+
+
+def test_commits_that_have_expired_are_named(tmp_path: Path) -> None:
+    once = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    plain = expired(tmp_path / "plain", **once)
+    assert rows(plain.changes(4)) == [(7, "x", "+I")]
+    with pytest.raises(NotFoundError, match="the commit of snapshot 4 has expired; those after 4 are left"):
+        plain.changes(3)
+    # A tag keeps the state it names: it can be compared still, and that of a snapshot that has gone cannot.
+    assert rows(plain.diff("first", 5, columns=["k"])) == [
+        (2, "+U"), (2, "-U"), (3, "-D"), (4, "+I"), (5, "+I"), (6, "+I"), (7, "+I"),
+    ]  # fmt: skip
+    with pytest.raises(NotFoundError, match="snapshot 2 does not exist; snapshots 5 to 5 exist"):
+        plain.diff(2, 5)
+    kept = {**once, "changelog.num-retained.min": "3", "changelog.num-retained.max": "3"}
+    for producer in ("none", "input"):
+        table = expired(tmp_path / producer, **kept, **{"changelog-producer": producer})
+        assert rows(table.changes(2)) == [(5, "x", "+I"), (6, "x", "+I"), (7, "x", "+I")]
+        with pytest.raises(NotFoundError, match="of snapshot 2 has expired; those after 2 are left"):
+            table.changes(1)
+    refused = CliRunner().invoke(app, ["changes", plain.uri, "1.."])
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
