@@ -23,6 +23,7 @@ COMMANDS = {
     "scan": "Table.scan",
     "changes": "Table.changes",
     "diff": "Table.diff",
+    "tail": "Table.follow",
     "lookup": "Table.lookup",
     "keys": "Table.keys",
     "snapshots": "Table.snapshots",
@@ -48,7 +49,7 @@ COMMANDS = {
 #: Methods that need no command: rows in memory, opening, and what the ones above are made of.
 ONLY_PYTHON = {
     "Table.open", "Table.upsert", "Table.overwrite", "Warehouse.table", "Warehouse.tables", "Warehouse.databases",
-    "Warehouse.path", "Warehouse.create",
+    "Warehouse.path", "Warehouse.create", "Table.upsert_changes",
 }  # fmt: skip
 
 
