@@ -175,10 +175,11 @@ with mock.patch(sys.argv[2], dies):
     "place",
     [
         "lakeidx.key_index.state.key_state.KeyState.commit",
-        pytest.param("lakeidx.batch.stages.bucket_assignment.write_located", marks=pytest.mark.slow),
-        pytest.param("lakeidx.key_index.state.checkpoint.CheckpointFolder.save", marks=pytest.mark.slow),
+        "lakeidx.batch.stages.bucket_assignment.write_located",
+        "lakeidx.key_index.state.checkpoint.CheckpointFolder.save",
     ],
 )
+@pytest.mark.slow
 def test_the_process_is_killed(tmp_path: Path, place: str) -> None:
     """Without a chance to close the key state: in the middle of changing the state, after tagging, before a checkpoint."""
     history: list[list[Row]] = fixed_history(3, batches=3, size=24)

@@ -275,7 +275,7 @@ def test_damaged_files_between_stages(tmp_path: Path) -> None:
         (Path(located), lambda: read_located(store, [located])),
     ):
         good = whole if path == file else path.read_bytes()
-        for at in range(len(good)):
+        for at in range(0, len(good), 3):
             path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
             with suppress(CorruptFileError):
                 read()
@@ -464,7 +464,7 @@ def test_a_table_may_change_its_type(tmp_path: Path) -> None:
         metadata.store.put(metadata.paths.schema(new.id), encode_schema(new))
         table.upsert(batch, f"b{number}")
         apply(model, batch, over_partitions=False)
-        table.check(model)
+    table.check(model)
 
 
 # -- two writers -----------------------------------------------------------------------------------------------------------

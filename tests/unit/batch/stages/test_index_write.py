@@ -91,8 +91,8 @@ def test_a_fault_at_any_call_leaves_each_row_once(tmp_path: Path, when: Any) -> 
     total = calls_of(tmp_path / "dry")
     assert total > 20
     hits = 0
-    # Every second call in all: half of them before it is done, half after.
-    for call in range(0 if when == "before" else 2, total, 4):
+    # Every fifth call in all; the slow lane tries each one (`test_every_point_of_death`).
+    for call in range(0 if when == "before" else 5, total, 10):
         table = make_table(tmp_path / f"t{call}")
         upsert_table(make_context(table.metadata, "first"), rows(by_index(15)))
         store = FaultStore(table.store)
@@ -106,7 +106,7 @@ def test_a_fault_at_any_call_leaves_each_row_once(tmp_path: Path, when: Any) -> 
         fresh = TableHandle.open(table.uri)
         assert content(fresh) == {(p, k): v for p, k, v in by_index(30)}, call
         assert fresh.metadata.snapshot_ids() == [1, 2], call
-    assert hits > 10
+    assert hits > 4
 
 
 def test_repeating_text_by_reference_is_the_same_as_staged(tmp_path: Path) -> None:

@@ -99,8 +99,8 @@ def test_a_diff_leads_from_one_state_to_the_other(
 ) -> None:
     monkeypatch.setattr(incremental_diff, "SLICE_KEYS", slice_keys)
     table, states = lived
-    for before in states:
-        for after in [s for s in states if s >= max(before, 1)]:
+    for number, before in enumerate(states):
+        for after in [s for s in states if s >= max(before, 1)][number % 2 :: 2]:
             rows = read(table, before, after, IncrementalMode.DIFF)
             old, new = states[before], states[after]
             expected = [(k, old[k], "-D") for k in old.keys() - new.keys()]
@@ -118,8 +118,8 @@ def test_a_diff_leads_from_one_state_to_the_other(
 
 def test_a_derived_changelog_builds_the_table(lived: tuple[Table, dict[int, State]]) -> None:
     table, states = lived
-    for before in states:
-        for after in [s for s in states if s > before]:
+    for number, before in enumerate(states):
+        for after in [s for s in states if s > before][number % 2 :: 2]:
             assert apply(states[before], read(table, before, after, IncrementalMode.DERIVED)) == states[after]
 
 
