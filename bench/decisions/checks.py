@@ -135,7 +135,7 @@ def expectations(results: list[Any], rows: int, rounds: int) -> list[Figure]:
         ],
     )
 
-    def over_metrics() -> bool:
+    def over_figures() -> bool:
         return all(v.passed for v in judge(results, limits).values())
 
     def over_rows() -> bool:
@@ -146,7 +146,7 @@ def expectations(results: list[Any], rows: int, rounds: int) -> list[Figure]:
 
     out = []
     for way, chosen, work, what in (
-        ("Great Expectations over one row of metrics", True, over_metrics, f"verdicts on {len(results)} rules"),
+        ("Great Expectations over the figures of the rules", True, over_figures, f"verdicts on {len(results)} rules"),
         ("rules alone, without the library", False, rules_only, f"verdicts on {len(results)} rules"),
         (
             "Great Expectations over rows in pandas",

@@ -1,4 +1,8 @@
-"""Verdicts of Great Expectations on rule results: one ephemeral context, one validation for all checks of a step."""
+"""Verdicts of Great Expectations on rule results: one ephemeral context, one validation for all checks of a step.
+
+It judges a frame with a row per figure: check, figure, value, least, most. Three expectations hold for every row, however many
+checks there are: the library's time goes with the number of expectations, not of rows.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from dagster_project.expectations.figures import Figure, figures_of
 from lakeidx.errors import InternalError
 from lakeidx.pipeline_file.sections import ChecksConfig
 from lakeidx.quality.result import RuleResult
@@ -18,17 +23,18 @@ from lakeidx.quality.result import RuleResult
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
 import great_expectations as gx
+from great_expectations import expectations as gxe
 from great_expectations.data_context.types.base import ProgressBarsConfig
 
-from dagster_project.expectations.suites import SUITES
+_ROW = ["check", "figure"]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What the expectations say of one check.
 
-    passed         all of its expectations hold
-    expectations   plain values per expectation: what, of which figure, what was seen, whether it holds
+    passed         all of its figures are within their limits
+    expectations   plain values per figure: what was expected, what was seen, whether it holds
     """
 
     check: str
@@ -44,7 +50,7 @@ class Verdict:
 def _broken(expectation: dict[str, Any]) -> str:
     figure, seen, least, most = (expectation[k] for k in ("figure", "observed", "min", "max"))
     if " = " in figure:
-        return f"{figure} is not met ({seen})"
+        return f"{figure} is not met ({seen}, {most})"
     limits = [f"at least {least}"] if least is not None and seen.startswith("-") else []
     limits += [f"at most {most}"] if most is not None else []
     return f"{figure} = {seen} ({' and '.join(limits)})" if limits else f"{figure} = {seen}"
@@ -54,65 +60,65 @@ def _broken(expectation: dict[str, Any]) -> str:
 def _data_source() -> Any:
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    asset = context.data_sources.add_pandas("metrics").add_dataframe_asset("rules")
+    asset = context.data_sources.add_pandas("metrics").add_dataframe_asset("figures")
     return asset.add_batch_definition_whole_dataframe("run")
 
 
-def _metrics_frame(results: Sequence[RuleResult]) -> pd.DataFrame:
-    """Make a frame of one row: a column ``<rule>.<metric>`` per metric, and the sums that pairs of metrics are compared with."""
-    row: dict[str, int | float] = {}
-    for result in results:
-        row |= {f"{result.name}.{name}": value for name, value in _with_sums(result).items()}
-    return pd.DataFrame([row])
+def _suite() -> Any:
+    """Expect a value in every row, not below `least`, not above `most`; a row without a limit is not asked for it."""
 
+    def not_above(lower: str, upper: str) -> Any:
+        return gxe.ExpectColumnPairValuesAToBeGreaterThanB(
+            column_A=upper, column_B=lower, or_equal=True, ignore_row_if="either_value_is_missing"
+        )
 
-def _with_sums(result: RuleResult) -> dict[str, int | float]:
-    metrics = dict(result.metrics)
-    if result.name == "batch_rows_accounted":
-        metrics["accounted"] = sum(metrics[n] for n in ("inserted", "updated", "deleted", "rejected"))
-    elif result.name == "staged_rows_committed":
-        metrics["committed_or_superseded"] = metrics["committed"] + metrics["superseded"]
-    elif result.name == "stale_hashes":
-        metrics["stale_share"] = metrics["stale_hashes"] / metrics["hashes"] if metrics["hashes"] else 0.0
-    return metrics
+    expected = [
+        gxe.ExpectColumnValuesToNotBeNull(column="value"),
+        not_above("least", "value"),
+        not_above("value", "most"),
+    ]
+    return gx.ExpectationSuite(name="checks", expectations=expected)
 
 
 def judge(results: Sequence[RuleResult], limits: ChecksConfig) -> dict[str, Verdict]:
-    """Validate rule results, each with its own suite.
+    """Validate the figures of rule results.
 
     returns  verdicts by the rule's name
     errors   InternalError when an expectation could not be evaluated: no verdict is no pass
     """
     if not results:
         return {}
-    expectations = []
-    for result in results:
-        for number, expectation in enumerate(SUITES[result.name](limits)):
-            for field in ("column", "column_A", "column_B"):
-                if hasattr(expectation, field):
-                    setattr(expectation, field, f"{result.name}.{getattr(expectation, field)}")
-            expectation.meta = {"check": result.name, "number": number}
-            expectations.append(expectation)
-    suite = gx.ExpectationSuite(name="checks", expectations=expectations)
-    frame = _metrics_frame(results)
-    outcome = _data_source().get_batch(batch_parameters={"dataframe": frame}).validate(suite)
-    seen: dict[str, list[dict[str, Any]]] = {r.name: [] for r in results}
+    figures = {r.name: figures_of(r, limits) for r in results}
+    rows = [(name, *figure) for name, of_rule in figures.items() for figure in of_rule]
+    frame = pd.DataFrame(rows, columns=[*_ROW, "value", "least", "most"]).astype(
+        dict.fromkeys(("value", "least", "most"), float)
+    )
+    batch = _data_source().get_batch(batch_parameters={"dataframe": frame})
+    outcome = batch.validate(
+        _suite(), result_format={"result_format": "COMPLETE", "unexpected_index_column_names": _ROW}
+    )
+    broken: set[tuple[str, str]] = set()
     for item in outcome.results:
-        config = item.expectation_config
+        kind = item.expectation_config.type
         if item.exception_info and item.exception_info.get("raised_exception"):
-            raise InternalError(f"an expectation of {config.meta['check']} failed: {item.exception_info}")
-        seen[config.meta["check"]].append(_described(item, frame))
-    return {name: Verdict(name, all(e["holds"] for e in parts), tuple(parts)) for name, parts in seen.items()}
+            raise InternalError(f"{kind} failed: {item.exception_info}")
+        found = item.result["unexpected_index_list"] or []
+        if item.result["element_count"] != len(rows) or item.success != (not found):
+            raise InternalError(f"{kind} looked at {item.result['element_count']} of {len(rows)} figures")
+        broken |= {(row["check"], row["figure"]) for row in found}
+    verdicts = {}
+    for name, of_rule in figures.items():
+        parts = tuple(_described(f, holds=(name, f.name) not in broken) for f in of_rule)
+        verdicts[name] = Verdict(name, all(e["holds"] for e in parts), parts)
+    return verdicts
 
 
-def _described(item: Any, frame: pd.DataFrame) -> dict[str, Any]:
-    config = item.expectation_config
-    columns = [config.kwargs[k] for k in ("column", "column_A", "column_B") if k in config.kwargs]
+def _described(figure: Figure, *, holds: bool) -> dict[str, Any]:
+    """Show a figure with its limits."""
     return {
-        "expectation": config.type,
-        "figure": " = ".join(c.partition(".")[2] for c in columns),
-        "min": config.kwargs.get("min_value"),
-        "max": config.kwargs.get("max_value"),
-        "observed": ", ".join(str(frame[c].iloc[0]) for c in columns),
-        "holds": bool(item.success),
+        "figure": figure.name,
+        "min": figure.least,
+        "max": figure.most,
+        "observed": str(figure.value),
+        "holds": holds,
     }

@@ -15,7 +15,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dagster_project.assets.stages": ("dagster/test_runs.py",),
     "dagster_project.assets.table": ("dagster/test_runs.py",),
     "dagster_project.definitions": ("dagster/test_secrets.py", "dagster/test_weather.py",),
-    "dagster_project.expectations.suites": ("dagster/test_damage.py",),
+    "dagster_project.expectations.figures": ("dagster/test_damage.py",),
     "dagster_project.expectations.verdicts": ("dagster/test_damage.py",),
     "dagster_project.factory": ("dagster/test_runs.py",),
     "dagster_project.flights.prepare": ("unit/dagster_project/test_flights.py",),
