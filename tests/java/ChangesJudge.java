@@ -1,0 +1,97 @@
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.disk.IOManager;
+import org.apache.paimon.fs.Path;
+import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.reader.RecordReader;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.FileStoreTableFactory;
+import org.apache.paimon.table.Table;
+import org.apache.paimon.table.source.ReadBuilder;
+import org.apache.paimon.table.source.Split;
+import org.apache.paimon.table.system.SystemTableLoader;
+import org.apache.paimon.types.DataField;
+
+/**
+ * Rows of the system tables audit_log and binlog. The argument names a file of jobs, one a line, tab-separated:
+ *
+ * <pre>
+ * TABLE SYSTEM OUT [option=value ...]    OUT: a line "name type, ..." of the columns, then the rows as JSON; or "ERR message"
+ * time TABLE SYSTEM ROUNDS [option=value ...]    prints rows and best seconds of reading all rows, values not looked at
+ * </pre>
+ */
+public class ChangesJudge {
+    private static final ObjectMapper MAPPER = new ObjectMapper();
+
+    public static void main(String[] args) throws Exception {
+        for (String line : Files.readAllLines(Paths.get(args[0]))) {
+            String[] job = line.split("\t");
+            if (job[0].equals("time")) {
+                time(system(job, 1, 4), Integer.parseInt(job[3]));
+                continue;
+            }
+            List<String> out = new ArrayList<>();
+            try {
+                Table table = system(job, 0, 3);
+                List<String> columns = new ArrayList<>();
+                for (DataField f : table.rowType().getFields()) columns.add(f.name() + " " + f.type());
+                out.add(String.join(", ", columns));
+                read(table, row -> out.add(json(row, table)));
+            } catch (Throwable e) {
+                out.clear();
+                out.add("ERR " + String.valueOf(e).replace('\n', ' '));
+            }
+            Files.write(Paths.get(job[2]), out);
+        }
+    }
+
+    interface Rows {
+        void take(InternalRow row);
+    }
+
+    private static Table system(String[] job, int at, int options) {
+        FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(job[at]));
+        Map<String, String> dynamic = new HashMap<>();
+        for (int i = options; i < job.length; i++) {
+            String[] option = job[i].split("=", 2);
+            dynamic.put(option[0], option[1]);
+        }
+        return SystemTableLoader.load(job[at + 1], (FileStoreTable) table.copy(dynamic));
+    }
+
+    private static String json(InternalRow row, Table table) {
+        try {
+            return MAPPER.writeValueAsString(PaimonOracle.obj(row, table.rowType()));
+        } catch (Exception e) {
+            throw new RuntimeException(e);
+        }
+    }
+
+    private static void read(Table table, Rows rows) throws Exception {
+        ReadBuilder builder = table.newReadBuilder();
+        IOManager disk = IOManager.create(System.getProperty("java.io.tmpdir"));
+        for (Split split : builder.newScan().plan().splits()) {
+            try (RecordReader<InternalRow> reader = builder.newRead().withIOManager(disk).createReader(split)) {
+                reader.forEachRemaining(rows::take);
+            }
+        }
+    }
+
+    private static void time(Table table, int rounds) throws Exception {
+        double best = Double.MAX_VALUE;
+        long[] count = {0};
+        for (int round = 0; round < rounds; round++) {
+            count[0] = 0;
+            long started = System.nanoTime();
+            read(table, row -> count[0]++);
+            best = Math.min(best, (System.nanoTime() - started) / 1e9);
+        }
+        System.out.println(count[0] + " " + best);
+    }
+}
