@@ -113,12 +113,15 @@ class LookingMixin(TableHandle):
             )
         if any(v is not None for v in (snapshot, tag, timestamp, timestamp_ms, layers)):
             raise InvalidInputError("incremental=(after, upto) names the states: give no other")
-        after, upto = incremental
-        schema = self.schema
+        first, last = incremental
+        after = find_state(self.metadata, first)
+        upto = newest_state(self.metadata) if last is None else find_state(self.metadata, last)
+        # That of the branch the later state is in.
+        schema = upto.metadata.latest_schema()
         return scan_changes(
             schema,
-            find_state(self.metadata, after),
-            newest_state(self.metadata) if upto is None else find_state(self.metadata, upto),
+            after,
+            upto,
             predicate=bind_where(where, schema),
             columns=columns,
             mode=IncrementalMode(mode),

@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from enum import StrEnum
 from pathlib import Path
 from threading import Event
-from typing import Annotated, Any
+from typing import Annotated
 
-import pyarrow.compute as pc
 import typer
 
 from lakeidx.cli.context import TableArgument, open_table, report_errors
-from lakeidx.cli.output import ListFormat, RowFormat, chosen_format, print_list, write_rows
+from lakeidx.cli.difference.collect import collect
+from lakeidx.cli.difference.terminal import print_difference
+from lakeidx.cli.output import ListFormat, RowFormat, chosen_format, print_list, text_sink, write_rows
 from lakeidx.errors import InvalidInputError
-from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.table.scan.incremental import IncrementalMode
-from lakeidx.table.scan.incremental_diff import count_differing
-from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.scan.states import find_range
 
 Mode = Annotated[
@@ -52,31 +50,70 @@ def changes(
     opened = open_table(table)
     after, upto = find_range(opened.metadata, states)
     found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns))
-    write_rows(found.batches(), found.arrow_schema, chosen_format(row_format, output), output)
+    write_rows(
+        found.batches(), found.arrow_schema, chosen_format(row_format, output, RowFormat, RowFormat.JSONL), output
+    )
+
+
+class DiffFormat(StrEnum):
+    """How two states are compared for a reader: formats of rows, and two that put before and after side by side."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    TABLE = "table"
+    HTML = "html"
+
+
+#: Keys that a table and a page show, when nothing else is said.
+_SHOWN = {DiffFormat.TABLE: 100, DiffFormat.HTML: 1000}
 
 
 @report_errors
 def diff(
     table: TableArgument,
-    before: Annotated[str, typer.Argument(metavar="BEFORE", help="snapshot id, tag or ISO time; 0 = the empty table")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="snapshot id, tag or ISO time")],
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="snapshot id, tag, ISO time or branch:NAME[@STATE]")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="the same; 0 is the empty table")],
     stat: Annotated[bool, typer.Option("--stat", help="count rows by kind, and changed values by column")] = False,
     keys: Annotated[bool, typer.Option("--keys", help="print key columns only")] = False,
     where: Where = None,
     columns: Columns = None,
-    row_format: Format = None,
+    diff_format: Annotated[
+        DiffFormat | None,
+        typer.Option("--format", help="default by the name of -o, else a coloured table on a terminal, else jsonl"),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, help="keys to show: 100 in a table, 1000 on a page")
+    ] = None,
     output: Output = None,
 ) -> None:
     """Compare two states by key: every row that is new, changed (before and after) or deleted, once."""
     opened = open_table(table)
     if keys and columns is not None:
         raise InvalidInputError("give --keys or --columns, not both")
+    usual = DiffFormat.TABLE if output is None and sys.stdout.isatty() else DiffFormat.JSONL
+    kind = chosen_format(diff_format, output, DiffFormat, usual)
+    if limit is not None and (stat or kind not in _SHOWN):
+        raise InvalidInputError(f"--limit is for tables and pages; {'--stat' if stat else kind.value} has no use of it")
     names = list(opened.schema.primary_keys) if keys else _names(columns)
+    if kind in _SHOWN and not stat and names is not None:
+        names = [*dict.fromkeys((*opened.schema.primary_keys, *names))]
     found = opened.diff(before, after, where=where, columns=names)
     if stat:
-        print_list(_count_changes(found), ListFormat.TABLE if row_format is RowFormat.TABLE else ListFormat.JSONL)
+        print_list(collect(found).stat(), ListFormat.TABLE if kind is DiffFormat.TABLE else ListFormat.JSONL)
+    elif kind in _SHOWN:
+        kept = collect(found, _SHOWN[kind] if limit is None else limit)
+        if kind is DiffFormat.TABLE:
+            print_difference(kept)
+        else:
+            # Jinja takes a while to import: only pages need it.
+            from lakeidx.cli.difference.page import render_page
+
+            with text_sink(output) as sink:
+                sink.write(render_page(kept, table=opened.uri, before=before, after=after, where=where))
     else:
-        write_rows(found.batches(), found.arrow_schema, chosen_format(row_format, output), output)
+        write_rows(found.batches(), found.arrow_schema, RowFormat(kind.value), output)
 
 
 @report_errors
@@ -153,20 +190,3 @@ def _ended_by_signals() -> Iterator[Event]:
 
 def _names(columns: str | None) -> list[str] | None:
     return None if columns is None else [c.strip() for c in columns.split(",") if c.strip()]
-
-
-def _count_changes(found: ChangeScan) -> list[dict[str, Any]]:
-    """Count rows per kind of change, then changed values per column."""
-    kinds: Counter[str] = Counter()
-    values: Counter[str] = Counter()
-    for rows in found.batches():
-        for entry in pc.value_counts(rows.column(ROW_KIND)).to_pylist():
-            kinds[entry["values"]] += entry["counts"]
-        old, new = (rows.filter(pc.equal(rows.column(ROW_KIND), kind)) for kind in ("-U", "+U"))
-        if old.num_rows == new.num_rows:
-            for name in found.columns:
-                values[name] += count_differing(old.column(name), new.column(name), found.schema.field(name).type)
-    out: list[dict[str, Any]] = [
-        {"what": what, "rows": kinds[kind]} for what, kind in (("new", "+I"), ("changed", "+U"), ("deleted", "-D"))
-    ]
-    return out + [{"what": f"column {name}", "rows": count} for name, count in values.most_common() if count]

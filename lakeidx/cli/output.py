@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,8 @@ from rich.table import Table
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.results import Result
+
+F = TypeVar("F", bound=StrEnum)
 
 
 class RowFormat(StrEnum):
@@ -41,12 +43,13 @@ class ListFormat(StrEnum):
     JSONL = "jsonl"
 
 
-def chosen_format(kind: RowFormat | None, output: Path | None) -> RowFormat:
-    """Return the format asked for, else the one that the name of the output file has, else JSON lines."""
+def chosen_format(kind: F | None, output: Path | None, formats: type[F], usual: F) -> F:
+    """Return the format asked for, else the one that the name of the output file has, else the usual one."""
     if kind is not None:
         return kind
     ending = "" if output is None else output.suffix.removeprefix(".").lower()
-    return RowFormat(ending) if ending in set(RowFormat) - {RowFormat.TABLE} else RowFormat.JSONL
+    named = {str(f): f for f in formats if str(f) != RowFormat.TABLE}
+    return named.get(ending, usual)
 
 
 def text_columns(table: pa.Table) -> list[list[Any]]:
@@ -112,7 +115,8 @@ def _new_file(output: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _text_sink(output: Path | None) -> Iterator[TextIO]:
+def text_sink(output: Path | None) -> Iterator[TextIO]:
+    """Give a file to write text to, or stdout; the file gets its name when everything is written."""
     if output is None:
         yield sys.stdout
         return
@@ -134,7 +138,7 @@ def write_rows(tables: Iterable[pa.Table], schema: pa.Schema, kind: RowFormat, o
 
 def _write_jsonl(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
     count = 0
-    with _text_sink(output) as sink:
+    with text_sink(output) as sink:
         for table in tables:
             count += table.num_rows
             sink.writelines(line + "\n" for line in json_lines(table))
@@ -143,7 +147,7 @@ def _write_jsonl(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | N
 
 def _write_csv(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
     count = 0
-    with _text_sink(output) as sink:
+    with text_sink(output) as sink:
         header = True
         for table in (*tables, schema.empty_table()):
             count += table.num_rows
@@ -190,7 +194,7 @@ def _write_table(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | N
     for table in tables:
         columns = text_columns(table)
         rows += [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
-    with _text_sink(output) as sink:
+    with text_sink(output) as sink:
         _print_table(rows, schema.names, sink)
     return len(rows)
 

@@ -77,7 +77,9 @@ def scan(
             raise InvalidInputError("--explain shows the scan of one state of a table")
         _show_explanation(found.explain(), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
     else:
-        write_rows(found.batches(), found.arrow_schema, chosen_format(row_format, output), output)
+        write_rows(
+            found.batches(), found.arrow_schema, chosen_format(row_format, output, RowFormat, RowFormat.JSONL), output
+        )
 
 
 def _show_explanation(explained: ScanExplanation, list_format: ListFormat) -> None:

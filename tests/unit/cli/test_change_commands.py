@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -52,6 +53,16 @@ def test_a_diff_shows_rows_before_and_after(table: Table) -> None:
     ]
 
 
+def test_the_name_of_the_file_decides_the_format(table: Table, tmp_path: Path) -> None:
+    assert run("diff", table.uri, "1", "2", "-o", str(tmp_path / "rows.parquet")) == []
+    assert pq.read_table(tmp_path / "rows.parquet").column("_rowkind").to_pylist() == ["-U", "+U", "-D", "+I"]
+    assert run("diff", table.uri, "1", "2", "-o", str(tmp_path / "rows.arrow"), "--format", "jsonl") == []
+    assert (tmp_path / "rows.arrow").read_text().count("\n") == 4
+    shown = CliRunner().invoke(app, ["diff", table.uri, "1", "2", "--format", "table", "--limit", "1"])
+    assert "b → B" in shown.stdout
+    assert "and 2 more" in shown.stdout
+
+
 def test_changes_of_a_range(table: Table) -> None:
     assert run("changes", table.uri, "1..", "--columns", "k") == [
         {"k": 2, "_rowkind": "+I"},
@@ -74,6 +85,8 @@ def test_changes_of_a_range(table: Table) -> None:
         (["diff", "1", "9"], "snapshot 9"),
         (["diff", "2", "1"], "the first must not be greater"),
         (["diff", "1", "2", "--keys", "--columns", "v"], "give --keys or --columns, not both"),
+        (["diff", "1", "branch:dev"], "branch 'dev' does not exist; branches: none"),
+        (["diff", "1", "2", "--limit", "3"], "--limit is for tables and pages; jsonl has no use of it"),
         (["changes", "2"], "'2': write a range as A..B"),
         (["changes", "1..2", "--columns", "w"], "w"),
     ],

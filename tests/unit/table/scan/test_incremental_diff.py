@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from itertools import cycle
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.format.paths import TablePaths
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import TRUE, filter_table
 from lakeidx.predicate.parse import parse_where
@@ -96,3 +98,33 @@ def test_what_has_no_difference_is_refused(tmp_path: Path) -> None:
         plan_diff(table.schema, state, state, TRUE)
     with pytest.raises(InvalidInputError, match="compares two states"):
         plan_incremental(table.metadata, table.schema, 0, 1, mode=IncrementalMode.DIFF)
+
+
+def test_branches_are_compared(tmp_path: Path) -> None:
+    """A branch as Java makes it, copies of a snapshot and of the schemas; each then lives on by itself."""
+    table = make(tmp_path, {"bucket": "1"})
+    rows = [{"p": 0, "k": k, "v": "x"} for k in range(4)]
+    table.upsert(pa.Table.from_pylist(rows, schema=table.schema.arrow_schema))
+    branch = Table(table.store, TablePaths.of(table.uri, table.schema, branch="dev"))
+    for name in ("schema/schema-0", "snapshot/snapshot-1"):
+        (Path(branch.paths.branch_root) / name).parent.mkdir(parents=True)
+        shutil.copy(Path(table.uri) / name, Path(branch.paths.branch_root) / name)
+    branch.upsert(pa.table({"p": [0, 0], "k": [1, 9], "v": ["branch", "branch"]}))
+    table.upsert(pa.table({"p": [0, 0], "k": [1, 2], "v": ["main", "main"]}))
+
+    def found(*states: str) -> list[tuple[object, ...]]:
+        return [tuple(r.values())[1:] for r in table.diff(*states).to_arrow().to_pylist()]
+
+    assert found("2", "branch:dev") == [
+        (1, "main", "-U"), (1, "branch", "+U"), (2, "main", "-U"), (2, "x", "+U"), (9, "branch", "+I"),
+    ]  # fmt: skip
+    assert found("branch:dev@1", "branch:dev") == [(1, "x", "-U"), (1, "branch", "+U"), (9, "branch", "+I")]
+    assert found("branch:dev", "1") == [(1, "branch", "-U"), (1, "x", "+U"), (9, "branch", "-D")]
+    with pytest.raises(InvalidInputError, match="commits are those of one branch"):
+        table.changes(1, "branch:dev")
+    branch.alter(add={"w": "INT"})
+    branch.upsert(pa.table({"p": [0], "k": [9], "v": ["branch"], "w": [7]}))
+    assert found("2", "branch:dev@3")[-1] == (9, "branch", 7, "+I")
+    table.alter(add={"other": "STRING"})
+    with pytest.raises(UnsupportedError, match="both branches have added columns since they parted"):
+        table.diff("2", "branch:dev")

@@ -1,0 +1,116 @@
+"""Counts what differs, and keeps the first keys as text, before and after."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.cli.output import text_columns
+from lakeidx.table.scan.changes import ChangeScan
+from lakeidx.table.scan.incremental_diff import count_differing
+from lakeidx.table.scan.layout import ROW_KIND
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value before and after as text; None where there is none, ``null`` for a null."""
+
+    before: str | None
+    after: str | None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the value is another one."""
+        return self.before is not None and self.after is not None and self.before != self.after
+
+    @property
+    def text(self) -> str:
+        """The value, where it has not changed."""
+        return (self.before if self.after is None else self.after) or ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDifference:
+    """What became of one key: ``new``, ``changed`` or ``deleted``."""
+
+    what: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(slots=True)
+class Difference:
+    """What differs between two states.
+
+    keys     the first ones
+    kinds    rows by kind
+    values   changed values by column
+    """
+
+    columns: tuple[str, ...]
+    keys: list[KeyDifference] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    values: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def left_out(self) -> int:
+        """Keys that differ and are not in `keys`; a row whose other side the filter left out counts as one."""
+        return max(self.kinds["-U"], self.kinds["+U"]) + self.kinds["+I"] + self.kinds["-D"] - len(self.keys)
+
+    def stat(self) -> list[dict[str, Any]]:
+        """Return rows per kind of change, then changed values per column, most first."""
+        out: list[dict[str, Any]] = [
+            {"what": what, "rows": self.kinds[kind]}
+            for what, kind in (("new", "+I"), ("changed", "+U"), ("deleted", "-D"))
+        ]
+        return out + [{"what": f"column {name}", "rows": count} for name, count in self.values.most_common() if count]
+
+
+def collect(found: ChangeScan, limit: int = 0) -> Difference:
+    """Read a comparison of two states.
+
+    limit    keys to keep
+    memory   these, and what reading needs
+    """
+    out = Difference(found.columns)
+    for rows in found.batches():
+        kinds = rows.column(ROW_KIND)
+        for entry in pc.value_counts(kinds).to_pylist():
+            out.kinds[entry["values"]] += entry["counts"]
+        old, new = (rows.filter(pc.equal(kinds, kind)) for kind in ("-U", "+U"))
+        if old.num_rows == new.num_rows:
+            for name in found.columns:
+                out.values[name] += count_differing(old.column(name), new.column(name), found.schema.field(name).type)
+        left = limit - len(out.keys)
+        if left > 0:
+            # One more, so that the last key's row after it is there.
+            out.keys += list(_keys(rows.slice(0, 2 * left + 1)))[:left]
+    return out
+
+
+def _keys(rows: pa.Table) -> Iterator[KeyDifference]:
+    """Pair -U with the +U behind it."""
+    kinds = rows.column(ROW_KIND).to_pylist()
+    values = [[_text(v) for v in column] for column in text_columns(rows.drop_columns([ROW_KIND]))]
+    at = 0
+    while at < len(kinds):
+        paired = kinds[at : at + 2] == ["-U", "+U"]
+        yield _key(kinds[at], [column[at : at + 1 + paired] for column in values])
+        at += 1 + paired
+
+
+def _key(kind: str, values: Sequence[Sequence[str]]) -> KeyDifference:
+    if kind in ("+I", "+U"):
+        return KeyDifference("new" if kind == "+I" else "changed", tuple(Cell(None, v[0]) for v in values))
+    if kind == "-D":
+        return KeyDifference("deleted", tuple(Cell(v[0], None) for v in values))
+    return KeyDifference("changed", tuple(Cell(v[0], v[1] if len(v) > 1 else None) for v in values))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
