@@ -79,6 +79,22 @@ def newest_id(table: TableHandle) -> int | None:
     return table.metadata.latest_snapshot_id()
 
 
+@pytest.mark.parametrize("again", ["branch", "other rows"])
+def test_a_branch_made_again_has_none_of_its_batches(table: TableHandle, again: str) -> None:
+    """Its name, its tag and the table are those of the branch that was dropped; the staged rows of that one are still there."""
+    dropped = on_branch(table)
+    upsert(dropped, [(1, 1, "branch")], batch_id="day")
+    waits = make_context(dropped.metadata, "night", runner=LocalRunner(1))
+    stage_table(waits.files, dropped.schema, rows([(1, 2, "dropped")]), table_id=dropped.metadata.table_id)
+    shutil.rmtree(Path(table.uri, "branch", "branch-x"))
+    make_branch(Path(table.uri), "x", "start")
+    branch = TableHandle(table.store, TablePaths.of(table.uri, table.schema, branch="x"))
+    assert not upsert(branch, [(1, 1, again)], batch_id="day").already
+    assert content(branch) == {(1, 0): "first", (1, 1): again}
+    assert upsert(branch, [(1, 1, again)], batch_id="day").already
+    assert content(dropped) == content(branch)
+
+
 def test_cleaning_the_table_knows_batches_that_wait_on_a_branch(table: TableHandle) -> None:
     """Their files are safe from the cleaner, and those that were given up go with the table's."""
     branch = on_branch(table)

@@ -217,6 +217,7 @@ class Machine(Programs):
     def _step_drop(self, step: Step, handle: int) -> None:
         """Somebody removes the directory, as SQL engines do, and creates the table again."""
         shutil.rmtree(self.root)
+        self.on_branches.clear()
         self._create()
         self.model.dropped()
         self.reopen(handle)
@@ -273,6 +274,8 @@ class Machine(Programs):
             if branch.tag not in self.model.tags:
                 del self.model.branches[name]
                 shutil.rmtree(self.root / "branch" / f"branch-{name}")
+                # A branch that is made again under the name has none of its batches.
+                self.on_branches = {b for b in self.on_branches if b[0] != name}
 
     def _step_add_column(self, step: Step) -> None:
         number = len(list((self.root / "schema").glob("schema-*")))
