@@ -29,12 +29,13 @@ from pyspark.sql.types import StructType
 
 from lakeidx.errors import UnsupportedError
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.table_reader import PushingTableReader, TableReader, TableStreamReader, read_schema
+from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
 
 FORMAT = "lakeidx"
 #: Found when a frame is written: Spark starts several processes to plan and read, and each would load the whole pipeline
 #: for it, which takes longer than all that reading needs.
 _WRITER = "lakeidx.spark.table_writer:TableWriter"
+_STREAM_READER = "lakeidx.spark.stream_reader:TableStreamReader"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -60,8 +61,16 @@ class LakeIdxDataSource(DataSource):
         return made(options, schema.names, to_arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Make a reader that follows the snapshots."""
-        return TableStreamReader(ReadOptions.parse(self.options), schema.names, to_arrow_schema(schema))
+        """Make a reader that follows the snapshots.
+
+        errors   UnsupportedError for a pyspark whose streams have no limits and do not say where a batch begins
+        """
+        try:
+            reader = resolve_name(_STREAM_READER)
+        except ImportError as error:
+            raise UnsupportedError("streams need pyspark 4.2 or later") from error
+        made: DataSourceStreamReader = reader(ReadOptions.parse(self.options), schema.names, to_arrow_schema(schema))
+        return made
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of one batch."""

@@ -16,7 +16,13 @@
 ``incremental-between-scan-mode``          auto, delta, changelog, derived (see `lakeidx.table.scan.changes`), or diff: what
                                            differs between the states a and b
 ``incremental-between-tag-to-snapshot``    true: two tags stand for the ids of their snapshots
-``scan.mode``                              streams: latest-full (default), latest, from-snapshot
+``scan.mode``                              where a stream begins: latest-full (default), latest, compacted-full, from-snapshot,
+                                           from-snapshot-full (both with scan.snapshot-id), from-timestamp (with
+                                           scan.timestamp-millis); see `lakeidx.table.stream.start`
+``read.stream.maxFilesPerTrigger``         files, bytes or rows a batch of a stream reads at most, by one of ``maxFilesPerTrigger``,
+                                           ``maxBytesPerTrigger``, ``maxRowsPerTrigger``, with or without ``read.stream.``
+``consumer-id``                            streams: what a new query begins with, and what expiry leaves while it does not run
+``consumer.ignore-progress``               true: a new query begins by ``scan.mode``
 ``source.split.target-size``               bytes of a task
 ``source.split.open-file-cost``            least bytes a file counts
 ``storage.<name>``                         option of the object store
@@ -40,12 +46,17 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import Layout, split_system_name
 from lakeidx.table.scan.states import State, find_state, state_at
+from lakeidx.table.stream.start import Start, StartMode
 from lakeidx.table.times import epoch_ms
 
 #: Bytes of a task when neither the read nor the table says: small tables still fill a few cores.
 DEFAULT_SPLIT_BYTES = 32 << 20
 _STORAGE = "storage."
-_CHOOSES_ROWS = ("scan.", "incremental-", "read.changelog")
+_CHOOSES_ROWS = ("scan.", "incremental-", "read.")
+_STREAM = "read.stream."
+#: Options that say how much one batch of a stream reads, and what they count.
+_LIMITS = {"maxfilespertrigger": "files", "maxbytespertrigger": "bytes", "maxrowspertrigger": "rows"}
+_SCAN_MODES = ("default", "full", *StartMode)
 _VERSION = ("scan.version", "versionasof")
 _STATE = "scan.snapshot-id, scan.tag-name or scan.timestamp-millis"
 _RANGE = "incremental-between or incremental-between-timestamp"
@@ -63,12 +74,11 @@ _OF_OTHER_SOURCES = {
     ),
     **dict.fromkeys(("filter", "query", "predicates", "limit", "partition", "partitions"), "where, or filter the data frame"),
     "branch": "the path of the table; branches are not read by Spark",
-    "consumer-id": "a checkpoint of the stream",
 }  # fmt: skip
 _KNOWN = frozenset({
     "scan.mode", "scan.snapshot-id", "scan.version", "scan.tag-name", "scan.timestamp-millis", "incremental-between",
     "incremental-between-tag", "incremental-between-timestamp", "incremental-between-scan-mode",
-    "incremental-between-tag-to-snapshot", "read.changelog",
+    "incremental-between-tag-to-snapshot", "read.changelog", *(_STREAM + name for name in _LIMITS),
 })  # fmt: skip
 
 
@@ -83,7 +93,10 @@ class ReadOptions:
     tag: str | None = None
     timestamp_ms: int | None = None
     mode: IncrementalMode = IncrementalMode.AUTO
-    scan_mode: str | None = None
+    scan_mode: str = "default"
+    stream_limit: tuple[str, int] | None = None
+    consumer: str | None = None
+    ignore_progress: bool = False
     split_bytes: int | None = None
     open_cost: int | None = None
     batch_id: str | None = None
@@ -115,8 +128,8 @@ class ReadOptions:
             if key in _OF_OTHER_SOURCES:
                 raise InvalidInputError(f"{key}: lakeidx does not have this option; write {_OF_OTHER_SOURCES[key]}")
         scan_mode = given.get("scan.mode", "default")
-        if scan_mode not in ("default", "latest-full", "full", "latest", "from-snapshot"):
-            raise InvalidInputError(f"scan.mode: {scan_mode!r} is not latest-full, latest or from-snapshot")
+        if scan_mode not in _SCAN_MODES:
+            raise InvalidInputError(f"scan.mode: {scan_mode!r} is not {', '.join(StartMode)}")
         root, system = split_system_name(path)
         kinds = Layout.KINDS if _flag(given, "read.changelog") else Layout.PLAIN
         return cls(
@@ -129,6 +142,9 @@ class ReadOptions:
             timestamp_ms=_number(given, "scan.timestamp-millis"),
             mode=IncrementalMode(mode),
             scan_mode=scan_mode,
+            stream_limit=_stream_limit(given),
+            consumer=given.get("consumer-id"),
+            ignore_progress=_flag(given, "consumer.ignore-progress"),
             split_bytes=_size(given, "source.split.target-size"),
             open_cost=_size(given, "source.split.open-file-cost"),
             batch_id=given.get("batch-id"),
@@ -154,6 +170,24 @@ class ReadOptions:
             else:
                 snapshot = _int(self.version)
         return {"snapshot": snapshot, "tag": tag, "timestamp_ms": self.timestamp_ms}
+
+    def stream_start(self) -> Start:
+        """Return where a stream begins.
+
+        errors   InvalidInputError for options of batch reads
+        """
+        if self.is_incremental or self.tag is not None or self.version is not None:
+            raise InvalidInputError(
+                "a stream begins by scan.mode, scan.snapshot-id or scan.timestamp-millis, and has no end"
+            )
+        by_default = StartMode.LATEST_FULL
+        if self.snapshot is not None:
+            by_default = StartMode.FROM_SNAPSHOT
+        elif self.timestamp_ms is not None:
+            by_default = StartMode.FROM_TIMESTAMP
+        modes = {"default": by_default, "full": StartMode.LATEST_FULL}
+        mode = modes.get(self.scan_mode) or StartMode(self.scan_mode)
+        return Start(mode, self.snapshot, self.timestamp_ms)
 
     @property
     def is_incremental(self) -> bool:
@@ -230,6 +264,20 @@ def _number(given: Mapping[str, str], key: str) -> int | None:
         return int(text)
     except ValueError:
         raise InvalidInputError(f"{key}: {text!r} is not a whole number") from None
+
+
+def _stream_limit(given: Mapping[str, str]) -> tuple[str, int] | None:
+    """Return what one batch of a stream reads at most: (what is counted, how many)."""
+    found = [(k, k.removeprefix(_STREAM)) for k in given if k.removeprefix(_STREAM) in _LIMITS]
+    if len(found) > 1:
+        raise InvalidInputError(f"a batch has one limit: give one of {', '.join(k for k, _ in found)}")
+    for key, name in found:
+        counted = _LIMITS[name]
+        most = _size(given, key) if counted == "bytes" else _number(given, key)
+        if most is None or most < 1:
+            raise InvalidInputError(f"{key}: write a number of {counted}, at least 1, not {given[key]!r}")
+        return counted, most
+    return None
 
 
 def _size(given: Mapping[str, str], key: str) -> int | None:

@@ -13,7 +13,11 @@ TESTS = ROOT / "tests"
 #: Modules that are started by name: module or test -> what it starts.
 STARTED = {
     "lakeidx.cli.main": {m for m in MODULES if m.startswith("lakeidx.cli.")},
-    "lakeidx.spark.datasource": {"lakeidx.spark.table_reader", "lakeidx.spark.table_writer"},
+    "lakeidx.spark.datasource": {
+        "lakeidx.spark.table_reader",
+        "lakeidx.spark.stream_reader",
+        "lakeidx.spark.table_writer",
+    },
     "dagster_project.ui": {"dagster_project.definitions"},
     "tests/dagster/test_stage_jobs.py": {m for m in MODULES if m.startswith("lakeidx.jobs.")},
     "tests/spark/test_cluster.py": {m for m in MODULES if m.startswith("lakeidx.jobs.")},

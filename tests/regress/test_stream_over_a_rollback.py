@@ -15,9 +15,13 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.testing.small_tables import SPEC, make_table, rows, upsert
 
 pytest.importorskip("pyspark")
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
 from lakeidx.spark import joins
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.table_reader import TableStreamReader
+from lakeidx.spark.stream_reader import TableStreamReader
+
+ALL = ReadAllAvailable()
 
 
 def reader(table: TableHandle) -> TableStreamReader:
@@ -36,14 +40,14 @@ def table(tmp_path: Path) -> TableHandle:
 
 def test_a_stream_over_a_rollback_stops(table: TableHandle) -> None:
     stream = reader(table)
-    start: dict[str, Any] = stream.latestOffset(stream.initialOffset())
+    start: dict[str, Any] = stream.latestOffset(stream.initialOffset(), ALL)
     assert start["snapshot"] == 3
     other = TableHandle.open(table.uri)
     roll_back_table(other.metadata, other.schema, snapshot_id=1)
     for newer in range(3):
         for running in (stream, reader(table)):
             with pytest.raises(InvalidInputError, match="snapshot 3, which was rolled back or replaced"):
-                running.latestOffset(start)
+                running.latestOffset(start, ALL)
             with pytest.raises(InvalidInputError, match="snapshot 3, which was rolled back or replaced"):
                 running.partitions(start, {"snapshot": 9})
         upsert(other, [(1, 10 + newer, "new")])
@@ -51,29 +55,29 @@ def test_a_stream_over_a_rollback_stops(table: TableHandle) -> None:
 
 def test_a_stream_goes_on_over_commits_and_expired_snapshots(table: TableHandle) -> None:
     stream = reader(table)
-    start = stream.latestOffset(stream.initialOffset())
-    assert stream.latestOffset(start) == start
+    start = stream.latestOffset(stream.initialOffset(), ALL)
+    assert stream.latestOffset(start, ALL) == start
     assert list(stream.partitions(start, start)) == []
     upsert(TableHandle.open(table.uri), [(1, 7, "new")])
-    end = stream.latestOffset(start)
+    end = stream.latestOffset(start, ALL)
     assert [b.num_rows for s in stream.partitions(start, end) for b in stream.read(s)] == [1]
     for snapshot_id in (1, 2, 3):
         Path(table.paths.snapshot(snapshot_id)).unlink()
-    assert stream.latestOffset(start) == end
-    assert stream.latestOffset({"snapshot": 3}) == end
+    assert stream.latestOffset(start, ALL) == end
+    assert stream.latestOffset({"snapshot": 3}, ALL) == end
 
 
 def test_a_stream_over_a_dropped_table_stops(table: TableHandle) -> None:
     stream = reader(table)
-    start = stream.latestOffset(stream.initialOffset())
+    start = stream.latestOffset(stream.initialOffset(), ALL)
     shutil.rmtree(table.uri)
     new = TableHandle.create(table.uri, {**SPEC, "comment": "again"})
     for k in range(4):
         upsert(new, [(1, k, "new")])
     with pytest.raises(TableReplacedError):
-        stream.latestOffset(start)
+        stream.latestOffset(start, ALL)
     with pytest.raises(InvalidInputError, match="rolled back or replaced"):
-        reader(new).latestOffset(start)
+        reader(new).latestOffset(start, ALL)
 
 
 def test_a_join_worker_opens_the_table_that_was_created_again(table: TableHandle) -> None:

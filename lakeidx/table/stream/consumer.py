@@ -102,7 +102,9 @@ class StreamConsumer:
         listed = self._metadata.store.list(self._metadata.paths.consumer_dir)
         modified = {f.path: f.mtime_ms for f in listed if f.name.startswith(f"consumer-{LEASE_PREFIX}")}
         self._metadata.store.delete_many(dead_leases(modified, round(time.time() * 1000)))
-        self._thread = threading.Thread(target=self._renew, name="consumer", daemon=True)
+        limit = self._metadata.latest_schema().table_options.consumer_expiration_time
+        pause = min(_RENEW_SECONDS, (limit or LEASE_MS) / 3000)
+        self._thread = threading.Thread(target=self._renew, args=(pause,), name="consumer", daemon=True)
         self._thread.start()
         return self
 
@@ -126,17 +128,17 @@ class StreamConsumer:
             self._metadata.store.put(self._path, content)
             self._content = content
 
-    def _renew(self) -> None:
-        """Write the file again and again, well within the time after which it would count as unused."""
-        limit = self._metadata.latest_schema().table_options.consumer_expiration_time
-        pause = min(_RENEW_SECONDS, (limit or LEASE_MS) / 3000)
+    def _renew(self, pause: float) -> None:
+        """Write the file again and again, well within the time after which it would count as unused.
+
+        One that someone removed stays away: with a table that was dropped, for one.
+        """
+        store = self._metadata.store
         while not self._ended.wait(pause):
             with self._lock:
-                content = self._content
-                if content is None:
-                    continue
                 try:
-                    self._metadata.store.put(self._path, content)
+                    if self._content is not None and store.exists(self._path):
+                        store.put(self._path, self._content)
                 except LakeIdxError as error:
                     log.warning("the consumer file could not be renewed; trying again: %s", error)
 

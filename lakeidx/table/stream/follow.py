@@ -95,7 +95,7 @@ class ChangeFollower:
     def _step(self, number: int, schema: TableSchema, *, whole: bool) -> StreamStep:
         try:
             snapshot = self.metadata.snapshot(number) if whole else self.metadata.commit(number)
-            if self.schema is not None and snapshot.schema_id != schema.id:
+            if self.schema is not None and snapshot.schema_id > schema.id:
                 self._check_schema(schema, self.metadata.schema(snapshot.schema_id))
             changes = self._whole(snapshot, schema) if whole else self._changes(number, schema)
         except NotFoundError as error:

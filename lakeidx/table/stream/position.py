@@ -18,16 +18,18 @@ class Position:
     identity   of the snapshot; None where it is not known, and then not checked
     whole      the stream reads the whole state of the snapshot, not what its commit changed
     units      how many units of it are read; None = all
+    of         how many there are, when some are read
     """
 
     snapshot: int
     identity: str | None = None
     whole: bool = False
     units: int | None = None
+    of: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys and values that are not the default."""
-        pairs = {"identity": self.identity, "whole": self.whole or None, "units": self.units}
+        pairs = {"identity": self.identity, "whole": self.whole or None, "units": self.units, "of": self.of}
         return {"snapshot": self.snapshot} | {k: v for k, v in pairs.items() if v is not None}
 
     @classmethod
@@ -36,18 +38,18 @@ class Position:
 
         errors   InvalidInputError
         """
-        snapshot, identity, units = value.get("snapshot"), value.get("identity"), value.get("units")
+        snapshot, identity, units, of = (value.get(k) for k in ("snapshot", "identity", "units", "of"))
         whole = value.get("whole", False)
         if (
             not _is_count(snapshot)
             or not (identity is None or isinstance(identity, str))
-            or not (units is None or _is_count(units))
+            or not all(n is None or _is_count(n) for n in (units, of))
             or not isinstance(whole, bool)
         ):
             raise InvalidInputError(
                 f"{dict(value)} is no position of a stream: start a new stream, with a new checkpoint"
             )
-        return cls(snapshot, identity, whole, units)
+        return cls(snapshot, identity, whole, units, of)
 
     @property
     def next_snapshot(self) -> int:

@@ -161,6 +161,8 @@ def test_schemas_that_change_under_a_stream(tmp_path: Path) -> None:
 
     assert rows(began, Position(1)) == [[{"k": 2, "v": "b", "_rowkind": "+I"}]]
     assert rows(newest, Position(1)) == [[{"k": 2, "w": "b", "n": 5, "_rowkind": "+I"}]]
+    later = ChangeFollower(table.metadata, schema=table.schema)
+    assert rows(later, Position(0))[0] == [{"k": 1, "w": "a", "n": None, "_rowkind": "+I"}]
     table.alter(drop=["w"])
     write_n = pa.table({"k": [3], "n": pa.array([6], pa.int32())})
     table.upsert(write_n)
