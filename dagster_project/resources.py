@@ -82,7 +82,9 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def ensure(self, config: PipelineConfig) -> TableHandle:
         """Open the table of a pipeline; create it when it does not exist."""
         options = self.store.storage_options(config.uri)
-        return ensure_table(config.uri, config.spec(), options, policy=config.schema_changes)
+        return ensure_table(
+            config.uri, config.spec(), options, policy=config.schema_changes, landed=config.lands_columns
+        )
 
     def open(self, config: PipelineConfig) -> TableHandle:
         """Open the table of a pipeline; NotFoundError when it does not exist."""

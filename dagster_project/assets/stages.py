@@ -3,7 +3,7 @@
 ================== ======================================= ==========================================================
 asset              runs                                    when it is run again
 ================== ======================================= ==========================================================
-ingest             `ingest_files` on files not committed yet gives its report; files that are new make another batch
+ingest             `ingest_landing` on files not committed  gives its report; files that are new make another batch
 bucket_assignment  `run_bucket_assignment`                        gives its report
 index_write        `write_attempt`                         gives its report
 commit             `commit_batch`                          finds its snapshot and changes nothing
@@ -38,8 +38,9 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.evidence import read_reports
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.rerun import still_counts
-from lakeidx.batch.upsert import commit_batch, ingest_files, make_context, write_attempt
+from lakeidx.batch.upsert import commit_batch, make_context, write_attempt
 from lakeidx.maintenance.after_commit import compact_after_commit
+from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import (
     current_batch,
@@ -164,10 +165,10 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                 if done is None:
                     return gone(StageBatch(batch, True))
                 return dg.MaterializeResult(metadata=ingest_metadata(done, table.store))
-            report = ingest_files(
+            report = ingest_landing(
                 batch,
                 [f.path for f in chosen],
-                pipeline.landing.options(),
+                pipeline.landing_options(),
                 strict=pipeline.strict,
                 max_rejected=pipeline.reject_limit(),
             )

@@ -11,13 +11,14 @@ from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.api.looking import LookingMixin
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.upsert import BatchResult, OnStage, make_context, new_batch_id, upsert_files, upsert_table
+from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, upsert_table
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.maintenance.after_commit import compact_after_commit
+from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.predicate import Predicate
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.stream.follow import StreamStep
@@ -100,7 +101,8 @@ class WritingMixin(LookingMixin):
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult:
-        """Upsert landing files (Parquet, CSV, JSON lines) as one batch; bad rows are split off with their reasons.
+        """Upsert landing files (Parquet, CSV, JSON lines, changes of a database) as one batch; bad rows are split off with
+        their reasons.
 
         strict        refuse the batch when a row is rejected (RejectedRowsError)
         max_rejected  refuse it when more rows are: ``100``, ``5%`` or ``100,5%``
@@ -110,8 +112,10 @@ class WritingMixin(LookingMixin):
             self.metadata, batch_id or new_batch_id(), runner=make_runner(runner), overwrite=overwrite
         )
         limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
-        result = upsert_files(context, files, options, strict=strict, max_rejected=limit, on_stage=on_stage)
-        return self._finished(result, context)
+        tell = on_stage or (lambda stage: None)
+        tell("ingest")
+        ingest_landing(context, files, options, strict=strict, max_rejected=limit)
+        return self._finished(finish_batch(context, tell), context)
 
     def delete(
         self,

@@ -77,6 +77,8 @@ class IngestReport(Report):
 
     table_id   that of the table the rows are for ("" in reports of older releases)
     content    of rows that come without an order or parts of their own: see `lakeidx.batch.row_content`
+    skipped    messages of change capture tools that are no rows (tombstones, ddl), by what they are
+    newest_change_ms   newest time at which the source committed a row, epoch ms
     """
 
     stage: Literal["ingest"] = "ingest"
@@ -90,6 +92,8 @@ class IngestReport(Report):
     reject_reasons: dict[str, int]
     table_id: str = ""
     content: str | None = None
+    skipped: dict[str, int] = {}
+    newest_change_ms: int | None = None
     seconds: float
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Annotated
 
 import pyarrow.parquet as pq
@@ -26,10 +27,27 @@ from lakeidx.cli.context import (
 )
 from lakeidx.cli.inputs import absolute, stdin_as_file
 from lakeidx.cli.key_input import read_key_rows
+from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError, RejectedRowsError
-from lakeidx.landing.read import ENDINGS, LandingOptions
+from lakeidx.landing.read import ENDINGS, FORMATS, LandingOptions
 from lakeidx.storage.base import ObjectStore
 
+_FORMAT_HELP = f"{', '.join(FORMATS)}; default by ending"
+FormatOption = Annotated[str | None, typer.Option("--format", help=_FORMAT_HELP)]
+OrderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--order", help="of changes: where they have the source's order, e.g. source.lsn; for 'sequence.field'"
+    ),
+]
+OpColumnOption = Annotated[str | None, typer.Option("--op-column", help="column with what happened to a row")]
+OpValuesOption = Annotated[
+    list[str] | None,
+    typer.Option("--op-value", help="text of that column and its row kind, e.g. c=+I; default I, U, D"),
+]
+NewColumnsOption = Annotated[
+    str, typer.Option("--new-columns", help="columns of changes that the table does not have: refuse | add | widen")
+]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
 
 
@@ -52,9 +70,7 @@ def upsert(
     overwrite: Annotated[
         str | None, typer.Option("--overwrite", help="replace instead of upsert: partitions | table")
     ] = None,
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="parquet, csv or jsonl; default by ending")
-    ] = None,
+    file_format: FormatOption = None,
     delimiter: Annotated[str, typer.Option("--delimiter", help="delimiter of CSV files")] = ",",
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra-columns", help="ignore columns the table does not have")
@@ -62,13 +78,20 @@ def upsert(
     missing: Annotated[
         str, typer.Option("--missing", help="columns missing in a file: refuse it, or read them as null")
     ] = "refuse",
+    order: OrderOption = None,
+    op_column: OpColumnOption = None,
+    op_value: OpValuesOption = None,
+    new_columns: NewColumnsOption = "refuse",
     threads: ThreadsOption = 2,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present."""
+    """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present, or as changes have them."""
     opened = open_table(table)
-    options = LandingOptions(file_format, delimiter, ignore_extra=ignore_extra, missing=missing)
+    options = LandingOptions(
+        file_format, delimiter, ignore_extra=ignore_extra, missing=missing, order=tuple(order or ()),
+        op_column=op_column, op_values=_pairs(op_value or ()), new_columns=new_columns,
+    )  # fmt: skip
     try:
         with stdin_as_file(files, file_format) as given, stages(no_progress) as on_stage:
             result = opened.upsert_files(
@@ -132,6 +155,17 @@ def delete(
         typer.echo(json.dumps({"rows": 0, "snapshots": []}))
         return
     _print_batch(result, as_json)
+
+
+def _pairs(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Read operations and kinds, ``c=+I``; InvalidInputError for anything else."""
+    pairs = []
+    for text in texts:
+        word, equals, kind = text.rpartition("=")
+        if not equals or kind not in SHORT_NAMES:
+            raise InvalidInputError(f"--op-value {text}: write a text and its row kind, +I -U +U or -D, as c=+I")
+        pairs.append((word, kind))
+    return tuple(pairs)
 
 
 def _print_batch(result: BatchResult, as_json: bool) -> None:

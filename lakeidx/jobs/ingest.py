@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 
 from lakeidx.batch.artifacts import IngestReport
-from lakeidx.batch.upsert import ingest_files
 from lakeidx.jobs.engine_arguments import run_job
 from lakeidx.jobs.stage_arguments import make_batch, open_table, stage_parser
 from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.maintenance.landed_columns import ingest_landing
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,10 +27,10 @@ def main(argv: list[str] | None = None) -> int:
     def stage() -> IngestReport:
         config, table = open_table(arguments, create=True)
         batch = make_batch(arguments, table)
-        return ingest_files(
+        return ingest_landing(
             batch,
             arguments.files,
-            config.landing.options(),
+            config.landing_options(),
             strict=arguments.strict or config.strict,
             max_rejected=RejectLimit.parse(arguments.max_rejected) if arguments.max_rejected else config.reject_limit(),
         )

@@ -30,7 +30,9 @@ def open_table(arguments: argparse.Namespace, *, create: bool = False) -> tuple[
     """Open the pipeline file and its table; stores take their credentials from the environment (AWS_*)."""
     config = load_pipeline(arguments.pipeline)
     if create:
-        return config, ensure_table(config.uri, config.spec(), policy=config.schema_changes)
+        return config, ensure_table(
+            config.uri, config.spec(), policy=config.schema_changes, landed=config.lands_columns
+        )
     table = TableHandle.open(config.uri)
     return config, table
 

@@ -29,7 +29,7 @@ _TEXT_BYTES = 2000
 def read_csv(
     source: Any, path: str, fields: Sequence[Field], options: LandingOptions, *, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[Piece]:
-    """Read the pieces of a CSV file whose first record names the columns.
+    """Read the pieces of a CSV file whose first record names the columns, unless the options do.
 
     source   binary file
     errors   InvalidInputError: no header, columns that are not the table's, a quote that is never closed
@@ -39,9 +39,10 @@ def read_csv(
     names: list[str] | None = None
     for block, ends, lines in _blocks(source, path, ord(options.delimiter), block_bytes):
         if names is None:
-            names = _header(block[: ends[0]], options, path)
+            names = list(options.columns) or _header(block[: ends[0]], options, path)
             check_columns(names, fields, options, path)
-            block, ends, lines = block[ends[0] :], ends[1:] - ends[0], lines[1:]
+            if not options.columns:
+                block, ends, lines = block[ends[0] :], ends[1:] - ends[0], lines[1:]
         if len(lines):
             yield _parse(block, ends, lines, names, fields, options, path)
     if names is None:

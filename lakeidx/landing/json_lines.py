@@ -37,7 +37,7 @@ def read_jsonl(
              has a required column
     """
     line = 1
-    for block in _line_blocks(source, block_bytes):
+    for block in line_blocks(source, block_bytes):
         first = _first_object(block)
         if line == 1:
             check_columns(list(first), fields, options, path, complete=False)
@@ -55,7 +55,7 @@ def read_jsonl(
         line += block.count(b"\n")
 
 
-def _line_blocks(source: Any, block_bytes: int) -> Iterator[bytes]:
+def line_blocks(source: Any, block_bytes: int) -> Iterator[bytes]:
     """Return the whole lines, each ended by a line feed; carriage returns before it and a byte order mark are removed."""
     rest, first = b"", True
     while chunk := bytes(source.read(block_bytes)):
@@ -83,7 +83,7 @@ def _fast(
     block: bytes, first: dict[str, Any], fields: Sequence[Field], line: int, options: LandingOptions
 ) -> Piece | None:
     """Read the block by Arrow's reader; None when that cannot be trusted to give every line as one row with the values written."""
-    types = [_json_type(f.type, first.get(f.name)) for f in fields]
+    types = [json_type(f.type, first.get(f.name)) for f in fields]
     if any(t is None for t in types):
         return None
     schema = pa.schema([*zip([f.name for f in fields], types, strict=True), (KIND_COLUMN, pa.string())])
@@ -96,19 +96,19 @@ def _fast(
         )
     except pa.ArrowException:
         return None
-    lines = _filled_lines(block) + line
+    lines = filled_lines(block) + line
     if rows.num_rows != len(lines):
         return None
     return Piece(rows, int(lines[0]) if len(lines) else line, lines)
 
 
-def _filled_lines(block: bytes) -> NDArray[np.int64]:
+def filled_lines(block: bytes) -> NDArray[np.int64]:
     """Return the numbers, from 0, of the lines that are not empty."""
     ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == 10)
     return np.flatnonzero(np.diff(ends, prepend=-1) > 1)
 
 
-def _json_type(t: DataType, example: Any) -> pa.DataType | None:
+def json_type(t: DataType, example: Any) -> pa.DataType | None:
     """Return the Arrow type to read a column as, by the way its first value is written; None = this column needs the slow way."""
     if t.is_nested or t.root is Root.VARIANT:
         return None
@@ -137,40 +137,43 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
     for number, raw in enumerate(block.split(b"\n")[:-1], line):
         if not raw.strip():
             continue
-        value = _parse_line(raw, number)
+        value = parse_line(raw, number)
         if isinstance(value, BadLine):
             bad.append(value)
             continue
         extra = sorted(set(value) - known)
         if extra and not options.ignore_extra:
-            bad.append(BadLine(number, f"unknown columns {', '.join(extra)}", _shown(raw)))
+            bad.append(BadLine(number, f"unknown columns {', '.join(extra)}", shown_text(raw)))
             continue
         lines.append(number)
         for name, column in columns.items():
-            column.append(_text_of(value.get(name), name in nested))
+            column.append(text_of(value.get(name), name in nested))
     rows = pa.table({n: pa.array(c, type=pa.string()) for n, c in columns.items()})
     return Piece(rows, lines[0] if lines else line, lines, tuple(bad))
 
 
-def _parse_line(raw: bytes, number: int) -> dict[str, Any] | BadLine:
+def parse_line(raw: bytes, number: int) -> dict[str, Any] | BadLine:
+    """Return the object of a line, numbers as they are written, or what is wrong with it."""
     try:
         value = parse_json(raw.decode("utf-8"), unique_names=True)
         # Lone surrogates are JSON, but no text that can be stored.
         json_text(value).encode("utf-8")
     except UnicodeError:
-        return BadLine(number, "not UTF-8 text", _shown(raw))
+        return BadLine(number, "not UTF-8 text", shown_text(raw))
     except (ValueError, RecursionError) as error:
-        return BadLine(number, f"not JSON: {error}", _shown(raw))
+        return BadLine(number, f"not JSON: {error}", shown_text(raw))
     if not isinstance(value, dict):
-        return BadLine(number, "a line must be a JSON object", _shown(raw))
+        return BadLine(number, "a line must be a JSON object", shown_text(raw))
     return value
 
 
-def _shown(raw: bytes) -> str:
+def shown_text(raw: bytes) -> str:
+    """Return a line as a rejected row shows it."""
     return raw.decode("utf-8", "replace").strip()[:_TEXT_CHARACTERS]
 
 
-def _text_of(value: Any, nested: bool) -> str | None:
+def text_of(value: Any, nested: bool) -> str | None:
+    """Return a JSON value as text; of a nested column as JSON text."""
     if value is None:
         return None
     if isinstance(value, bool):

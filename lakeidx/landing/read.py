@@ -18,7 +18,7 @@ from lakeidx.landing.compressed import CODECS, open_plain, without_codec
 from lakeidx.landing.csv import read_csv
 from lakeidx.landing.json_lines import read_jsonl
 from lakeidx.landing.row_kinds import KIND_COLUMN
-from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns
+from lakeidx.landing.types import CHANGE_FORMATS, BadLine, LandingOptions, Piece, check_columns
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field
 
@@ -32,7 +32,7 @@ __all__ = [
     "read_landing",
 ]
 
-_FORMATS = ("parquet", "arrow", "csv", "jsonl")
+FORMATS = ("parquet", "arrow", "csv", "jsonl", *CHANGE_FORMATS)
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -53,9 +53,9 @@ _BATCH_ROWS = 131_072
 
 def landing_format(path: str, options: LandingOptions) -> str:
     """Find the format of a landing file; InvalidInputError when the ending does not tell."""
-    if options.format is not None:
-        if options.format not in _FORMATS:
-            raise InvalidInputError(f"unknown landing format {options.format!r}; use one of {', '.join(_FORMATS)}")
+    if options.format is not None and options.format != "dms":
+        if options.format not in FORMATS:
+            raise InvalidInputError(f"unknown landing format {options.format!r}; use one of {', '.join(FORMATS)}")
         return options.format
     plain = without_codec(path)
     found = next((name for suffix, name in _SUFFIXES.items() if plain.lower().endswith(suffix)), None)

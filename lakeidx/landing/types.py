@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,17 +15,26 @@ from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.types import Field
 
+#: Formats of files that hold changes of a database.
+CHANGE_FORMATS = ("debezium", "canal", "maxwell", "ogg", "dms-json", "dms")
+
 
 @dataclass(frozen=True, slots=True)
 class LandingOptions:
     """How landing files are read.
 
-    format         parquet, arrow, csv or jsonl; None = by the file's ending
+    format         parquet, arrow, csv or jsonl; None = by the file's ending; of changes debezium, canal, maxwell, ogg, dms-json
+                   (messages, a JSON object a line) and dms (any of the first four, with a column ``Op``)
     delimiter      csv
+    columns        csv: the columns of files without a header line
     null_values    csv texts that mean null (only where they are not quoted)
     ignore_extra   columns that the table does not have are left out instead of being an error
     missing        nullable columns that a file does not have: ``refuse``, or ``null`` to set them to null (or their default);
                    merge engines that keep old values may miss columns in any case
+    op_column      column that says what happened to a row
+    op_values      its texts and the kinds (+I -U +U -D) they mean, e.g. ``(("D", "-D"),)``; default I, U and D
+    order          where a message, or column, has the source's order, for the columns of option ``sequence.field``
+    new_columns    columns of changes that the table does not have: ``refuse``, ``add``; ``widen`` also those declared wider
     """
 
     format: str | None = None
@@ -33,6 +42,16 @@ class LandingOptions:
     null_values: tuple[str, ...] = ("",)
     ignore_extra: bool = False
     missing: str = MISSING_DEFAULT
+    columns: tuple[str, ...] = ()
+    op_column: str | None = None
+    op_values: tuple[tuple[str, str], ...] = ()
+    order: tuple[str, ...] = ()
+    new_columns: str = "refuse"
+
+    @property
+    def is_changes(self) -> bool:
+        """True when files hold changes of a database: rows come with what happened to them."""
+        return self.format in CHANGE_FORMATS or self.op_column is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +71,18 @@ class Piece:
     first_line   line (csv, jsonl) or row (parquet) of the first row, counted from 1
     lines        line of every row when they do not follow one another, else None
     bad_lines    lines before or among these rows that could not be read
+    skipped      messages that are no rows (tombstones, ddl), by what they are
+    newest_ms    newest time at which the source committed one of these rows, epoch ms
+    extra        types of columns the file has and the table has not, or has narrower
     """
 
     rows: pa.Table
     first_line: int
     lines: Sequence[int] | NDArray[np.int64] | None = None
     bad_lines: tuple[BadLine, ...] = field(default=())
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    newest_ms: int | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_columns(

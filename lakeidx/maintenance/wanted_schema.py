@@ -52,10 +52,12 @@ def ensure_table(
     storage_options: Mapping[str, Any] | None = None,
     *,
     policy: str = "refuse",
+    landed: bool = False,
 ) -> TableHandle:
     """Open the table of a description; make it when it is not there, change it as far as the policy allows.
 
     spec     as for `TableHandle.create`
+    landed   the table may be ahead of its description: columns and wider types that landing files brought stay
     errors   InvalidInputError with every difference that the policy does not apply, and for those that no table can follow
     """
     if policy not in POLICIES:
@@ -65,11 +67,11 @@ def ensure_table(
     except NotFoundError:
         check_index_type(new_schema(spec))
         table = TableHandle.create(uri, spec, storage_options, exist_ok=True)
-    _apply_wanted(table, new_schema(spec), policy)
+    _apply_wanted(table, new_schema(spec), policy, landed=landed)
     return table
 
 
-def _apply_wanted(table: TableHandle, wanted: TableSchema, policy: str) -> None:
+def _apply_wanted(table: TableHandle, wanted: TableSchema, policy: str, *, landed: bool) -> None:
     """Change a table as a description wants it, as far as the policy allows; see `ensure_table`."""
     have = table.schema
     if have.primary_keys != wanted.primary_keys or have.partition_keys != wanted.partition_keys:
@@ -78,7 +80,7 @@ def _apply_wanted(table: TableHandle, wanted: TableSchema, policy: str) -> None:
             f"({', '.join(have.partition_keys)}), its description others; these never change",
             path=table.uri,
         )
-    changes = list(_wanted_changes(have, wanted))
+    changes = [c for c in _wanted_changes(have, wanted) if not (landed and _is_landed(c, have, wanted))]
     refused = [c for c in changes if not c.allowed(policy) and not _only_in_table(c)]
     if refused:
         raise InvalidInputError(_refusal(refused, policy), path=table.uri)
@@ -118,6 +120,16 @@ def _field_changes(old: Field, new: Field) -> Iterator[WantedChange]:
         yield WantedChange(change, "widen")
     if new.description is not None and old.description != new.description:
         yield WantedChange(Difference("column", new.name, "comment", old.description or "", new.description), "add")
+
+
+def _is_landed(change: WantedChange, have: TableSchema, wanted: TableSchema) -> bool:
+    """Return True for a column, or a wider type, that landing files have given the table."""
+    difference = change.difference
+    if difference.what != "column" or difference.change not in ("dropped", "type"):
+        return False
+    return difference.change == "dropped" or is_widening(
+        wanted.field(difference.name).type, have.field(difference.name).type
+    )
 
 
 def _only_in_table(change: WantedChange) -> bool:

@@ -17,6 +17,7 @@ from lakeidx.data.engines import validate_merge_options
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.landing.types import LandingOptions
 from lakeidx.pipeline_file.globs import globs_overlap
 from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
 from lakeidx.pipeline_file.sections import (
@@ -51,7 +52,8 @@ class PipelineConfig(Strict):
     options         table options under Paimon's names, e.g. ``bucket: -1``
     schema_changes  what is done when the table is there and this file says otherwise: ``refuse`` the run and show every
                     difference; ``add`` columns, comments and options; ``widen`` types and nullability, too; ``all``: drop
-                    what this file does not have, too
+                    what this file does not have, too. With landing files of changes, ``add`` also adds columns that only
+                    they have, and ``widen`` also widens columns that the source declares wider
     strict          refuse a batch with rejected rows
     max_rejected    refuse a batch with more rejected rows: a number, a share like 5%, or both like 100,5%
     lookup_store    build lookup files after each commit
@@ -126,6 +128,15 @@ class PipelineConfig(Strict):
             except InvalidInputError as error:
                 raise ValueError(error.message) from error
         return value
+
+    @property
+    def lands_columns(self) -> bool:
+        """True when landing files may give the table columns that this file does not have."""
+        return self.landing.is_changes and self.schema_changes in ("add", "widen")
+
+    def landing_options(self) -> LandingOptions:
+        """Return how landing files are read."""
+        return self.landing.options(new_columns=self.schema_changes if self.lands_columns else "refuse")
 
     def reject_limit(self) -> RejectLimit | None:
         """Return how many rows of a batch may be rejected; None: any number but all."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from lakeidx.landing.read import LandingOptions
+from lakeidx.landing.types import CHANGE_FORMATS
 from lakeidx.pipeline_file.cron import check_cron
 
 
@@ -65,8 +66,15 @@ class LandingConfig(Strict):
 
     path                  folder, local or ``s3://``
     pattern               glob of file names below it
-    format                format of the files; without it the ending of the name decides
+    format                format of the files; without it the ending of the name decides. Changes of a database: ``debezium``,
+                          ``canal``, ``maxwell``, ``ogg``, ``dms-json`` (messages, one a line); ``dms``: files with a column
+                          ``Op``, their own format by the ending
+    op_column             column of the files that says what happened to a row
+    op_values             texts of that column and the row kinds they mean: ``{c: +I, u: +U, d: -D}``; default I, U and D
+    order                 where messages (``source.lsn``), or columns of the files, have the source's order: values for the
+                          columns of option ``sequence.field``, as many as it names
     delimiter             character between the fields of a CSV file
+    columns               columns of CSV files that have no header line, in order
     null_values           texts of a CSV file that are read as null
     ignore_extra_columns  leave out columns that the table does not have, instead of refusing the file
     missing_columns       nullable columns that a file lacks: ``refuse`` the file, or take them as ``null``, which replaces the
@@ -77,8 +85,14 @@ class LandingConfig(Strict):
 
     path: str
     pattern: str = "*"
-    format: Literal["parquet", "arrow", "csv", "jsonl"] | None = None
+    format: (
+        Literal["parquet", "arrow", "csv", "jsonl", "debezium", "canal", "maxwell", "ogg", "dms-json", "dms"] | None
+    ) = None
+    op_column: str | None = None
+    op_values: dict[str, Literal["+I", "-U", "+U", "-D"]] = Field(default_factory=dict)
+    order: tuple[str, ...] = ()
     delimiter: str = ","
+    columns: tuple[str, ...] = ()
     null_values: tuple[str, ...] = ("",)
     ignore_extra_columns: bool = False
     missing_columns: Literal["refuse", "null"] = "refuse"
@@ -86,10 +100,35 @@ class LandingConfig(Strict):
     success_marker: str | None = None
     batching: BatchingConfig = BatchingConfig()
 
-    def options(self) -> LandingOptions:
-        """Return the reader's options."""
+    @model_validator(mode="after")
+    def _order_of_changes(self) -> LandingConfig:
+        if (self.order or self.op_values) and not self.is_changes:
+            raise ValueError("order and op_values are for changes: set format or op_column")
+        if self.op_column is not None and self.format in CHANGE_FORMATS and self.format != "dms":
+            raise ValueError(f"messages of {self.format} have their operation in the message: leave op_column out")
+        return self
+
+    @property
+    def is_changes(self) -> bool:
+        """True when files hold changes of a database."""
+        return self.options().is_changes
+
+    def options(self, *, new_columns: str = "refuse") -> LandingOptions:
+        """Return the reader's options.
+
+        new_columns   what is done with columns of changes that the table does not have
+        """
         return LandingOptions(
-            self.format, self.delimiter, self.null_values, self.ignore_extra_columns, missing=self.missing_columns
+            self.format,
+            self.delimiter,
+            self.null_values,
+            self.ignore_extra_columns,
+            missing=self.missing_columns,
+            columns=self.columns,
+            op_column=self.op_column,
+            op_values=tuple(self.op_values.items()),
+            order=self.order,
+            new_columns=new_columns,
         )
 
 

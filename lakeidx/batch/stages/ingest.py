@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,8 @@ from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import REJECT_SCHEMA, cast_piece
+from lakeidx.landing.cdc.new_columns import NewColumnsError
+from lakeidx.landing.cdc.reader import read_changes
 from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
 from lakeidx.landing.read import (
     LandingOptions,
@@ -63,6 +65,9 @@ class IngestedFile:
     parts: tuple[StagedPart, ...]
     rows_in: int
     rejected: pa.Table
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    newest_ms: int | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_ingest(
@@ -81,7 +86,8 @@ def run_ingest(
     table_id   identity of the table
     strict     refuse the batch when a row is rejected (nothing is published)
     limit      refuse it when more are; one whose rows are all rejected is always refused
-    errors     RejectedRowsError; InvalidInputError, also when the batch was ingested with other content; NotFoundError,
+    errors     NewColumnsError when changes have columns to add to the table first; RejectedRowsError;
+               InvalidInputError, also when the batch was ingested with other content; NotFoundError,
                CorruptFileError naming the landing file
     """
     done = files.read(IngestReport)
@@ -97,6 +103,7 @@ def run_ingest(
     out_dir = files.new_dir("ingest")
     tasks = [IngestTask(store, schema, options, i, s, out_dir) for i, s in enumerate(sources)]
     results = _ingest_all(tasks, runner)
+    _refuse_new_columns(results, sources)
     rejected = pa.concat_tables([r.rejected for r in results])
     reasons = Counter(reason.split(":")[0] for reason in rejected.column("reason").to_pylist())
     rows_in = sum(r.rows_in for r in results)
@@ -119,8 +126,18 @@ def run_ingest(
         reject_reasons=dict(reasons.most_common(50)),
         seconds=time.monotonic() - started,
         table_id=table_id,
+        skipped=dict(sum((Counter(r.skipped) for r in results), Counter())),
+        newest_change_ms=max((r.newest_ms for r in results if r.newest_ms is not None), default=None),
     )
     return files.close(report)
+
+
+def _refuse_new_columns(results: Sequence[IngestedFile], sources: Sequence[SourceFile]) -> None:
+    """Raise NewColumnsError when files have columns that the table has to get first."""
+    for result, source in zip(results, sources, strict=True):
+        if result.extra:
+            merged = {name: t for r in results for name, t in r.extra.items()}
+            raise NewColumnsError(merged, path=source.path)
 
 
 def _too_many(rejected: pa.Table, why: str) -> RejectedRowsError:
@@ -146,9 +163,17 @@ def _ingest_file(task: IngestTask) -> IngestedFile:
     rows_in = 0
     present: set[str] = set()
     upserts = False
-    for piece in read_landing(
-        landing_store(task.store, task.file.path), task.file.path, task.schema.fields, task.options
-    ):
+    skipped: Counter[str] = Counter()
+    extra: dict[str, str] = {}
+    newest: int | None = None
+    for piece in _read(task):
+        skipped.update(piece.skipped)
+        extra.update(piece.extra)
+        if piece.newest_ms is not None:
+            newest = piece.newest_ms if newest is None else max(newest, piece.newest_ms)
+        if extra:
+            # Nothing is staged under this schema any more; what follows may have more such columns.
+            continue
         present |= set(piece.rows.column_names)
         upserts = upserts or _has_upserts(piece.rows)
         kept, bad = cast_piece(piece, task.schema.fields, task.file.path, keys=_key_names(task.schema))
@@ -157,9 +182,15 @@ def _ingest_file(task: IngestTask) -> IngestedFile:
         writer.add(kept)
     if upserts:
         refuse_missing(task.schema, present, task.options.missing, what="the landing file's rows", path=task.file.path)
-    return IngestedFile(
-        writer.finish(), rows_in, pa.concat_tables(rejected) if rejected else REJECT_SCHEMA.empty_table()
-    )
+    bad_rows = pa.concat_tables(rejected) if rejected else REJECT_SCHEMA.empty_table()
+    return IngestedFile(writer.finish(), rows_in, bad_rows, dict(skipped), newest, extra)
+
+
+def _read(task: IngestTask) -> Iterator[Piece]:
+    store, path = landing_store(task.store, task.file.path), task.file.path
+    if task.options.is_changes:
+        return read_changes(store, path, task.schema, task.options)
+    return read_landing(store, path, task.schema.fields, task.options)
 
 
 def _has_upserts(rows: pa.Table) -> bool:
@@ -190,7 +221,7 @@ def _same_type(found: pa.DataType, wanted: Field) -> bool:
 def _by_reference(task: IngestTask) -> IngestedFile | None:
     """Return the parts that point into the landing file, None when its rows must be cast or examined."""
     path = task.file.path
-    if landing_format(path, task.options) != "parquet":
+    if landing_format(path, task.options) != "parquet" or task.options.is_changes:
         return None
     file = open_parquet(landing_store(task.store, path), path)
     found = {f.name: f.type for f in file.schema_arrow}

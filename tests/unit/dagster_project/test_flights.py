@@ -19,5 +19,5 @@ def test_the_flights_are_ingested_as_the_pipeline_says(tmp_path: Path) -> None:
     )
     table = TableHandle.create(f"{tmp_path}/nycflights.db/flights", pipeline.spec())
     for file in files[:2]:
-        report = ingest_files(make_context(table.metadata, file.stem), [str(file)], pipeline.landing.options())
+        report = ingest_files(make_context(table.metadata, file.stem), [str(file)], pipeline.landing_options())
         assert (report.rows_in, report.rows_rejected) == (27_004, 0)

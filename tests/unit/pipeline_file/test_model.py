@@ -154,3 +154,20 @@ def test_cron_lines_that_are_not(text: str) -> None:
 def test_globs_that_share_a_name(left: str, right: str, overlap: bool) -> None:
     assert globs_overlap(left, right) is overlap
     assert globs_overlap(right, left) is overlap
+
+
+def test_changes_of_a_database() -> None:
+    """What a pipeline file says of changes reaches their reader; what makes no sense is named with its line."""
+    keys = "  format: debezium\n  order: [source.lsn]\n"
+    config = parse_pipeline(GOOD.replace("fields:", keys + "fields:", 1) + "schema_changes: widen\n", path="p.yaml")
+    options = config.landing_options()
+    assert (options.format, options.order, options.new_columns) == ("debezium", ("source.lsn",), "widen")
+    strict = parse_pipeline(GOOD.replace("fields:", keys + "fields:", 1) + "schema_changes: all\n", path="p.yaml")
+    assert strict.landing_options().new_columns == "refuse"
+    letters = "  op_column: __op\n  op_values: {c: +I, d: -D}\n  columns: [__op, k, v]\n"
+    options = parse_pipeline(GOOD.replace("fields:", letters + "fields:", 1), path="p.yaml").landing_options()
+    assert (options.op_column, options.op_values) == ("__op", (("c", "+I"), ("d", "-D")))
+    assert options.columns == ("__op", "k", "v")
+    assert "set format or op_column" in problem(GOOD.replace("fields:", "  order: [x]\nfields:", 1))
+    both = "  format: ogg\n  op_column: x\n"
+    assert "leave op_column out" in problem(GOOD.replace("fields:", both + "fields:", 1))

@@ -1,0 +1,64 @@
+"""Landing files of any format whose rows say in a column what happened to them: ``Op`` of AWS DMS, or one of another name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.cdc.encodings import order_values
+from lakeidx.landing.cdc.target import make_target
+from lakeidx.landing.read import read_landing
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.types import LandingOptions, Piece
+from lakeidx.storage.base import ObjectStore
+from lakeidx.types import Field, parse_type
+
+#: What AWS DMS writes into its column.
+_DMS_COLUMN = "Op"
+_DMS_VALUES = {"I": "+I", "U": "+U", "D": "-D"}
+
+
+def read_with_op_column(store: ObjectStore, path: str, schema: TableSchema, options: LandingOptions) -> Iterator[Piece]:
+    """Read the pieces of a landing file whose rows have a column of operations.
+
+    errors   as `lakeidx.landing.read.read_landing`; InvalidInputError without that column (files of a full load by AWS DMS
+             have none: their rows are inserts)
+    """
+    target = make_target(schema, options, path)
+    dms = options.format == "dms"
+    column = options.op_column or _DMS_COLUMN
+    values = dict(options.op_values) or _DMS_VALUES
+    text = parse_type("STRING")
+    found_in = {path_of[0]: name for name, path_of in target.order.items()}
+    helpers = [n for n in (column, *found_in) if n not in target.names]
+    fields = (*target.fields, *(Field(-1, n, text) for n in dict.fromkeys(helpers)))
+    plain = replace(options, format=None if dms else options.format, op_column=None, op_values=(), order=())
+    for piece in read_landing(store, path, fields, plain):
+        rows = piece.rows
+        there = column in rows.column_names and (not dms or rows.column(column).null_count < rows.num_rows)
+        if not there and not dms:
+            raise InvalidInputError(f"the landing file has no column {column!r} with the operations", path=path)
+        kinds = _kinds(rows.column(column), values) if there else pa.array(["+I"] * rows.num_rows, pa.string())
+        for source, name in found_in.items():
+            if source not in rows.column_names:
+                raise InvalidInputError(
+                    f"the landing file has no column {source!r}, the order of its changes", path=path
+                )
+            ordered = order_values(rows.column(source).combine_chunks(), source, "ms", schema.field(name).type)
+            rows = rows.append_column(name, ordered)
+        gone = [n for n in (*helpers, KIND_COLUMN) if n in rows.column_names and n not in schema.fields_by_name]
+        yield replace(piece, rows=rows.drop_columns(gone).append_column(KIND_COLUMN, kinds))
+
+
+def _kinds(ops: pa.ChunkedArray, values: dict[str, str]) -> pa.Array:
+    """Turn operations into kinds; what is none stays as it is, for the cast to refuse it by name."""
+    texts = pc.cast(ops, pa.string()).combine_chunks()
+    at = pc.index_in(texts, value_set=pa.array(list(values)))
+    known = pa.array(list(values.values())).take(at)
+    other = pc.binary_join_element_wise("operation", pc.fill_null(texts, "null"), " ")
+    return pc.coalesce(known, other)

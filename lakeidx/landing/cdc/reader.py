@@ -1,0 +1,74 @@
+"""Reads landing files of change capture messages (one JSON object a line) in bounded pieces of rows with kinds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.cdc.connect_schema import split_runs
+from lakeidx.landing.cdc.envelopes import ENVELOPES
+from lakeidx.landing.cdc.events import read_events
+from lakeidx.landing.cdc.events_by_line import read_events_by_line
+from lakeidx.landing.cdc.op_column import read_with_op_column
+from lakeidx.landing.cdc.rows import make_piece
+from lakeidx.landing.cdc.target import make_target
+from lakeidx.landing.compressed import open_plain
+from lakeidx.landing.json_lines import BLOCK_BYTES, line_blocks
+from lakeidx.landing.types import LandingOptions, Piece, check_columns
+from lakeidx.storage.base import ObjectStore
+
+_TOMBSTONE = re.compile(rb'^[ \t]*(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})[ \t]*(?=\n)', re.M)
+
+
+def read_changes(
+    store: ObjectStore, path: str, schema: TableSchema, options: LandingOptions, *, block_bytes: int = BLOCK_BYTES
+) -> Iterator[Piece]:
+    """Read the pieces of a landing file of changes, in file order.
+
+    errors   NotFoundError; InvalidInputError for an empty file, and for columns that the table does not have while
+             `new_columns` is ``refuse``
+    """
+    if options.format not in ENVELOPES:
+        yield from read_with_op_column(store, path, schema, options)
+        return
+    envelope = ENVELOPES[options.format]
+    target = make_target(schema, options, path)
+    check_columns([], schema.fields, options, path, complete=False)
+    try:
+        size = store.size(path)
+    except NotFoundError:
+        raise NotFoundError("the landing file does not exist", path=path) from None
+    if size == 0:
+        raise InvalidInputError("the landing file is empty (0 bytes)", path=path)
+    line = 1
+    with open_plain(store, path) as source:
+        for block in line_blocks(source, block_bytes):
+            text, tombstones = _TOMBSTONE.subn(b"", block)
+            for run in split_runs(text):
+                if run.block.strip():
+                    events = read_events(run, line, envelope, target) or read_events_by_line(
+                        run, line, envelope, target
+                    )
+                    piece = make_piece(events, run, line, envelope, target, schema.fields_by_name)
+                    _refuse_extra(piece, options, path)
+                    yield piece
+                line += run.lines
+            if tombstones:
+                yield replace(_nothing(schema), skipped={"tombstones": tombstones})
+
+
+def _nothing(schema: TableSchema) -> Piece:
+    return Piece(schema.arrow_schema.empty_table(), 1)
+
+
+def _refuse_extra(piece: Piece, options: LandingOptions, path: str) -> None:
+    if piece.extra and options.new_columns == "refuse":
+        shown = ", ".join(f"{name} {t}" for name, t in piece.extra.items())
+        raise InvalidInputError(
+            f"the messages have columns the table does not have: {shown}; add them to the table, let new columns be added "
+            "(schema_changes: add) or extra columns be ignored",
+            path=path,
+        )

@@ -1,0 +1,84 @@
+"""Events to rows with kinds, a whole block at once.
+
+==================  =========================================================================
+event               rows
+==================  =========================================================================
+insert              +I
+update              +U; before it -U where the table wants rows before updates
+update of the key   -D of the old key, +I of the new one
+delete              -D
+==================  =========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakeidx.landing.cdc.connect_schema import Run
+from lakeidx.landing.cdc.encodings import decode, order_values
+from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope
+from lakeidx.landing.cdc.events import Events
+from lakeidx.landing.cdc.target import ChangeTarget
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.types import Piece
+from lakeidx.types import Field, format_type
+
+
+def make_piece(
+    events: Events, run: Run, first_line: int, envelope: Envelope, target: ChangeTarget, schema: Mapping[str, Field]
+) -> Piece:
+    """Make the rows of events, in their order, as a piece of a landing file.
+
+    schema   all columns of the table by name
+    """
+    moved = _moved(events, target)
+    old_row = (events.codes == DELETE) | moved
+    if target.before_images:
+        old_row |= (events.codes == UPDATE) & events.has_before
+    new_row = events.codes != DELETE
+    counts = old_row.astype(np.int64) + new_row
+    event = np.repeat(np.arange(len(counts)), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts) == np.arange(len(event))
+    is_old = first & old_row[event]
+    place = pa.array(event + is_old * len(counts))
+    columns = {}
+    for f in target.fields:
+        both = pa.concat_arrays([_whole(events.after[f.name]), _whole(events.before[f.name])]).take(place)
+        declared = run.columns.get(f.name) if run.columns is not None else None
+        columns[f.name] = decode(both, declared, f.type, connect=envelope.name == "debezium")
+    for name, path in target.order.items():
+        values = _whole(events.order[name]).take(pa.array(event))
+        columns[name] = order_values(values, path[-1], envelope.time_unit, schema[name].type)
+    kinds = np.where(
+        is_old,
+        np.where((events.codes == DELETE) | moved, "-D", "-U")[event],
+        np.where((events.codes == INSERT) | moved, "+I", "+U")[event],
+    )
+    columns[KIND_COLUMN] = pa.array(kinds, pa.string())
+    extra = {n: str(format_type(t)) for n, t in events.extra.items()}
+    return Piece(
+        pa.table(columns), first_line, events.lines[event], tuple(events.bad),
+        skipped=dict(events.skipped), newest_ms=events.newest, extra=extra,
+    )  # fmt: skip
+
+
+def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _moved(events: Events, target: ChangeTarget) -> NDArray[np.bool_]:
+    """Return bool[n]: updates that change the key."""
+    out: NDArray[np.bool_] = np.zeros(len(events.codes), dtype=np.bool_)
+    updates = (events.codes == UPDATE) & events.has_before
+    if updates.any():
+        for key in target.keys:
+            if key in events.before:
+                differs = pc.not_equal(events.before[key], events.after[key])
+                out |= np.asarray(pc.fill_null(differs, False))
+    out &= updates
+    return out

@@ -1,0 +1,71 @@
+"""The table as readers of changes see it: its columns, its keys, and the columns that the source's order goes into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.cdc.envelopes import Path
+from lakeidx.landing.types import LandingOptions
+from lakeidx.types import Field
+
+_NEW_COLUMNS = ("refuse", "add", "widen")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTarget:
+    """What a reader of changes has to know of the table.
+
+    fields         columns that messages bring
+    keys           columns of the primary key
+    order          columns that get the source's order -> where messages have it
+    before_images  rows before an update are wanted, too: the table keeps its input as changelog, or takes values back
+    ignore_extra   columns that the table does not have are left out
+    new_columns    refuse, add or widen: what is reported of columns that the table does not have, or has narrower
+    """
+
+    fields: tuple[Field, ...]
+    keys: tuple[str, ...]
+    order: Mapping[str, Path]
+    before_images: bool = False
+    ignore_extra: bool = False
+    new_columns: str = "refuse"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns that messages bring."""
+        return tuple(f.name for f in self.fields)
+
+
+def make_target(schema: TableSchema, options: LandingOptions, path: str) -> ChangeTarget:
+    """Make the target of a landing file.
+
+    errors   InvalidInputError when an order is asked for and the table's sequence fields are not as many, or it has no key
+    """
+    if not schema.primary_keys:
+        raise InvalidInputError(
+            "changes need a table with a primary key: an append table keeps no row to change", path=path
+        )
+    if options.new_columns not in _NEW_COLUMNS:
+        raise InvalidInputError(f"new columns are one of {', '.join(_NEW_COLUMNS)}, not {options.new_columns!r}")
+    table_options = schema.table_options
+    wanted = [tuple(text.split(".")) for text in options.order]
+    sequence = tuple(table_options.sequence_field)
+    if wanted and len(sequence) != len(wanted):
+        raise InvalidInputError(
+            f"the order of changes ({', '.join(options.order)}) goes into the columns of option 'sequence.field', which has "
+            f"{len(sequence)}: name as many",
+            path=path,
+        )
+    order = dict(zip(sequence, wanted, strict=False)) if wanted else {}
+    keeps_input = table_options.changelog_producer == "input" or table_options.merge_engine == "aggregation"
+    return ChangeTarget(
+        tuple(f for f in schema.fields if f.name not in order),
+        tuple(schema.primary_keys),
+        order,
+        before_images=keeps_input,
+        ignore_extra=options.ignore_extra,
+        new_columns=options.new_columns,
+    )
