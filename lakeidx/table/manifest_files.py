@@ -77,8 +77,7 @@ class ManifestFiles:
                 data = self.store.get(path)
                 check_size(len(data), meta.file_size, path)
                 return self._decode_manifest(data, path, keep=keep, hold=hold)
-            found = self.manifest(meta.file_name, meta.file_size)
-            return found if keep is None else found.of_partitions(keep)
+            return self.manifest(meta.file_name, meta.file_size)
 
         largest = max((m.file_size for m in metas), default=1)
         threads = min(REQUESTS, max(2, _IN_FLIGHT_BYTES // max(1, largest)))
@@ -87,7 +86,8 @@ class ManifestFiles:
         # Threads are for waiting: what is there already needs none.
         new = [m for m in metas if self.paths.manifest(m.file_name) not in self._cache]
         in_parallel(lambda m: self.manifest(m.file_name, m.file_size), new, threads=threads)
-        return joined([read(m) for m in metas])
+        found = joined([read(m) for m in metas])
+        return found if keep is None else found.of_partitions(keep)
 
     def _decode_manifest(
         self, data: bytes, path: str, *, keep: KeepPartitions | None = None, hold: bool = True
