@@ -4,10 +4,14 @@ lineitem of TPC-H, loaded and compacted once. Each producer then takes an upsert
 compacts: of `none`, `lookup` and deletion vectors level 0 only, of `full-compaction` everything. Every result is checked by
 NumPy's own count and sum over the input files before its time counts, the changelog by the rows that came and went.
 
-Afterwards an upsert of a hundredth of the rows is read: as the rows that were written, as a changelog derived after the fact,
-and as the difference of two states.
+Afterwards an upsert of a hundredth of the rows is read: as the rows that were written, as the changelog of a producer, as a
+changelog derived after the fact, and as the difference of two states. Last, a reader follows commits of 1000 rows in a thread
+of its own: the seconds from a commit to its rows being there.
 
-    python bench/bench_changes.py [--lineitem FILE] [--rows N] [--rounds 3] [--threads 2] [--json]
+The peer is the released Java Paimon in a JVM of its own, on the same files, with as many threads (tests/java/ChangesMicro.java): it
+upserts the same rows, held in memory, and reads audit_log. Where there is no Java, its figures are shown as missing.
+
+    python bench/bench_changes.py [--lineitem FILE] [--rows N] [--rounds 3] [--threads 2] [--no-java] [--json]
 """
 
 from __future__ import annotations
@@ -16,12 +20,17 @@ import argparse
 import json
 import os
 import shutil
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from queue import Queue
+from threading import Event, Thread
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +47,7 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.warm_up import warm_up
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
+from tests.java_tools import compiled, java_command, run_command, witness_classpath
 
 PRODUCERS: Mapping[str, Mapping[str, str]] = {
     "none": {},
@@ -47,6 +57,8 @@ PRODUCERS: Mapping[str, Mapping[str, str]] = {
     "lookup, deletion vectors": {"changelog-producer": "lookup", "deletion-vectors.enabled": "true"},
     "full-compaction": {"changelog-producer": "full-compaction"},
 }
+#: Commits that a reader follows, their rows, and how often it looks.
+COMMITS, TAILED_ROWS, EVERY_S = 10, 1000, 0.05
 #: Seconds that issue 15 allows on two cores for 600 k of 6 M rows and 60 k of 6 M rows.
 LIMITS = {
     "upsert and compact, lookup, deletion vectors": 4.0,
@@ -57,7 +69,10 @@ LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Best wall seconds of the rounds, and that round's processor seconds."""
+    """Best wall seconds of the rounds, and that round's processor seconds.
+
+    java   seconds of the released Java Paimon; "missing" where it could not be asked; None where it does no such thing
+    """
 
     case: str
     rows: int
@@ -66,6 +81,7 @@ class Figure:
     load_average: float
     limit: float | None = None
     note: str = ""
+    java: float | str | None = None
 
 
 def best(case: str, rows: int, rounds: int, step: Callable[[], str]) -> Figure:
@@ -110,7 +126,7 @@ def changelog_rows(uri: str) -> int:
     return TableHandle.open(uri).snapshot.changelog_record_count or 0  # type: ignore[union-attr]
 
 
-def producers(source: Path, upsert: Path, folder: Path, args: argparse.Namespace) -> list[Figure]:
+def producers(source: Path, upsert: Path, folder: Path, args: argparse.Namespace, peer: Peer) -> list[Figure]:
     """Upsert and compaction with each producer."""
     want = expected([source, upsert])
     count = pq.read_metadata(upsert).num_rows
@@ -120,6 +136,7 @@ def producers(source: Path, upsert: Path, folder: Path, args: argparse.Namespace
             continue
         base = loaded(source, folder / name.replace(" ", "-"), options, args.threads)
         copies = [_copy(base.uri, folder / f"{name}-{i}") for i in range(args.rounds)]
+        theirs = [_copy(base.uri, folder / f"{name}-java-{i}") for i in range(args.rounds + 1)] if peer.there else []
         waiting = iter(copies)
 
         def step(waiting: object = waiting, name: str = name) -> str:
@@ -132,8 +149,9 @@ def producers(source: Path, upsert: Path, folder: Path, args: argparse.Namespace
                 run_compaction(table.metadata, runner, full=name == "full-compaction")
             return f"upsert {written:.2f}, compaction {time.perf_counter() - started - written:.2f}"
 
-        out.append(best(f"upsert and compact, {name}", count, args.rounds, step))
-        for uri in copies:
+        figure = best(f"upsert and compact, {name}", count, args.rounds, step)
+        out.append(replace(figure, java=peer.write(upsert, theirs, name)))
+        for uri in (*copies, *theirs):
             check(TableHandle.open(uri), want)
             if name == "input" and changelog_rows(uri) != count:
                 sys.exit(f"{changelog_rows(uri)} changelog rows of {count}")
@@ -142,36 +160,137 @@ def producers(source: Path, upsert: Path, folder: Path, args: argparse.Namespace
             if name in ("lookup", "lookup, deletion vectors", "full-compaction") and changelog_rows(uri) != made:
                 sys.exit(f"{name}: {changelog_rows(uri)} changelog rows, expected {made}")
         shutil.rmtree(folder / name.replace(" ", "-"))
-        for i in range(args.rounds):
-            shutil.rmtree(folder / f"{name}-{i}")
+        for place in folder.glob(f"{name}-*"):
+            shutil.rmtree(place)
     return out
 
 
-def reads(source: Path, small: Path, folder: Path, args: argparse.Namespace) -> list[Figure]:
+def reads(source: Path, small: Path, folder: Path, args: argparse.Namespace, peer: Peer) -> list[Figure]:
     """Reading the changes of a small batch."""
     table = lakeidx.Table.open(loaded(source, folder / "reads", {}, args.threads).uri)
     before = table.metadata.latest_snapshot_id() or 0
-    upsert_files(make_context(table.metadata, "b1", runner=LocalRunner(args.threads)), [str(small)])
+    runner = LocalRunner(args.threads)
+    upsert_files(make_context(table.metadata, "b1", runner=runner), [str(small)])
+    logged = lakeidx.Table.open(loaded(source, folder / "logged", PRODUCERS["lookup"], args.threads).uri)
+    upsert_files(make_context(logged.metadata, "b1", runner=runner), [str(small)])
+    run_compaction(logged.metadata, runner)
     count = pq.read_metadata(small).num_rows
-    known = count * 9 // 10
+    both = count * 9 // 10 + count
     news = int(pc.sum(pq.read_table(small, columns=[SUMMED]).column(0)).as_py())
 
-    def step(mode: str, rows: int) -> Callable[[], str]:
+    def figure(case: str, of: lakeidx.Table, mode: str, rows: int, java_rows: int | None) -> Figure:
+        upto = of.metadata.latest_snapshot_id() or 0
+
         def read() -> str:
-            found = table.changes(before, before + 1, mode=mode).to_arrow()
+            found = of.changes(before, upto, mode=mode).to_arrow()
             kinds = found.column("_rowkind")
             after = found.filter(pc.is_in(kinds, pa.array(["+I", "+U"])))
             if found.num_rows != rows or int(pc.sum(after.column(SUMMED)).as_py()) != news:
                 sys.exit(f"{mode}: {found.num_rows} rows, expected {rows}, or another sum than the batch")
             return ""
 
-        return read
+        ours = best(case, count, args.rounds, read)
+        return ours if java_rows is None else replace(ours, java=peer.read(of.uri, before, upto, mode, java_rows))
 
-    return [
-        best("rows of a batch", count, args.rounds, step("delta", count)),
-        best("changelog after the fact", count, args.rounds, step("derived", count + known)),
-        best("difference of two states", count, args.rounds, step("diff", count + known)),
+    figures = [
+        figure("rows of a batch", table, "delta", count, count),
+        figure("rows of a changelog", logged, "changelog", both, both),
+        figure("changelog after the fact", table, "derived", both, None),
+        # Java gives no rows before the change.
+        figure("difference of two states", table, "diff", both, count),
     ]
+    return figures + [tail(table, mode, small, args, peer) for mode in ("delta", "derived")]
+
+
+def tail(table: lakeidx.Table, mode: str, small: Path, args: argparse.Namespace, peer: Peer) -> Figure:
+    """Seconds from a commit (its snapshot's time) to its rows in the hands of a reader that looks every `EVERY_S`."""
+    batch = pq.read_table(small).slice(0, TAILED_ROWS)
+    first = (table.metadata.latest_snapshot_id() or 0) + 1
+    stop, seen = Event(), Queue[tuple[int, float, int]]()
+
+    def follow() -> None:
+        for step in lakeidx.Table.open(table.uri).follow(first, every=EVERY_S, stop=stop, mode=mode):
+            rows = step.changes.to_arrow()
+            seen.put((step.snapshot.id, time.time(), rows.num_rows))
+
+    cpu = cpu_seconds()
+    found, java = [], []
+    with peer.tail(table.uri, first, COMMITS if mode == "delta" else 0) as theirs:
+        reader = Thread(target=follow, daemon=True)
+        reader.start()
+        for number in range(COMMITS):
+            # Another value each time, so that every row is a change.
+            table.upsert(batch.set_column(1, batch.schema.field(1), pc.add(batch.column(1), number + 1)))
+            found.append(seen.get(timeout=60))
+            java += theirs(TAILED_ROWS)
+    stop.set()
+    reader.join()
+    wanted = TAILED_ROWS if mode == "delta" else 2 * TAILED_ROWS
+    if any(rows != wanted for _, _, rows in found):
+        sys.exit(f"tail, {mode}: {[rows for _, _, rows in found]} rows, expected {wanted} of each commit")
+    committed = [table.metadata.snapshot(number).time_millis / 1000 for number, _, _ in found]
+    waits = [at - since for (_, at, _), since in zip(found, committed, strict=True)]
+    missing = "missing" if mode == "delta" else None
+    median_java = statistics.median(a - b for a, b in zip(java, committed, strict=True)) if java else None
+    return Figure(
+        f"commit to reader, {mode}", TAILED_ROWS, round(statistics.median(waits), 3), round(cpu_seconds() - cpu, 2),
+        round(os.getloadavg()[0], 1), note=f"median of {COMMITS}, worst {max(waits):.3f}, looks every {EVERY_S} s",
+        java=missing if median_java is None else round(median_java, 3),
+    )  # fmt: skip
+
+
+class Peer:
+    """The released Java Paimon; it is not there with --no-java, and where there is no Java or Maven."""
+
+    def __init__(self, folder: Path, args: argparse.Namespace) -> None:
+        self._folder, self._args = folder, args
+        self.there = not args.no_java and all(shutil.which(tool) for tool in ("java", "javac", "mvn", "bash"))
+
+    def _command(self, *arguments: object) -> list[str]:
+        return java_command("ChangesMicro", compiled("ChangesMicro", witness_classpath()), *arguments)
+
+    def write(self, upsert: Path, tables: Sequence[str], producer: str) -> float | str:
+        """Best seconds of the upsert and its compaction, one table a round."""
+        if not self.there:
+            return "missing"
+        source = self._folder / "source.db" / "batch"
+        if not source.exists():
+            spec = table_spec(pq.read_schema(upsert)) | {"primaryKeys": [], "options": {"bucket": "-1"}}
+            upsert_files(make_context(TableHandle.create(str(source), spec).metadata, "b"), [str(upsert)])
+        compacts = {"none": "no", "input": "no", "full-compaction": "full"}.get(producer, "yes")
+        lines = run_command(self._command("write", source, self._args.threads, compacts, *tables)).split()
+        return round(min(map(float, lines)), 2)
+
+    def read(self, uri: str, after: int, upto: int, mode: str, rows: int) -> float | str:
+        """Best seconds of reading a range; two rounds more than ours, for a JVM needs them to get warm."""
+        if not self.there:
+            return "missing"
+        options = (f"incremental-between={after},{upto}", f"incremental-between-scan-mode={mode}")
+        out = run_command(self._command("read", uri, self._args.threads, self._args.rounds + 2, *options))
+        lines = [line.split() for line in out.splitlines()]
+        if any(int(found) != rows for found, _ in lines):
+            sys.exit(f"{mode}: Java reads {lines[0][0]} rows, expected {rows}")
+        return round(min(float(seconds) for _, seconds in lines), 2)
+
+    @contextmanager
+    def tail(self, uri: str, first: int, commits: int) -> Iterator[Callable[[int], list[float]]]:
+        """Follow a table in a JVM; gives what waits for the next commit and returns when its rows were read."""
+        if not self.there or not commits:
+            yield lambda _: []
+            return
+        command = self._command("tail", uri, first, int(EVERY_S * 1000), commits)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            lines = process.stdout
+            lines.readline()
+
+            def seen(rows: int) -> list[float]:
+                found, at = lines.readline().split()
+                if int(found) != rows:
+                    sys.exit(f"tail: Java reads {found} rows, expected {rows} of each commit")
+                return [int(at) / 1000]
+
+            yield seen
 
 
 def _copy(uri: str, folder: Path) -> str:
@@ -188,7 +307,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, help="take only the first rows")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", help="producers whose name has this in it; then changes are not read")
+    parser.add_argument("--only", help="producers whose name has this in it; or reads: no producers")
+    parser.add_argument("--no-java", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
     warm_up(only=("codecs",))
@@ -201,18 +321,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         upsert = batch(rows, rows.num_rows // 10, 1, folder / "tenth.parquet")
         small = batch(rows, rows.num_rows // 100, 2, folder / "hundredth.parquet")
         del rows
-        figures = producers(source, upsert, folder, args)
-        if not args.only:
-            figures += reads(source, small, folder, args)
+        peer = Peer(folder, args)
+        figures = producers(source, upsert, folder, args, peer)
+        if args.only in (None, "reads"):
+            figures += reads(source, small, folder, args, peer)
     if args.json:
         print("\n".join(json.dumps(asdict(f)) for f in figures))
         return 0
     table = Printed(title=f"Changes, {args.threads} threads")
-    for name in ("case", "rows", "wall s", "cpu s", "load", "limit s", "note"):
+    for name in ("case", "rows", "wall s", "cpu s", "load", "limit s", "Java s", "note"):
         table.add_column(name, justify="left" if name in ("case", "note") else "right")
     for f in figures:
-        values = (f"{f.rows:,}", str(f.seconds), str(f.cpu_seconds), str(f.load_average), str(f.limit or ""), f.note)
-        table.add_row(f.case, *values)
+        values = (f"{f.rows:,}", str(f.seconds), str(f.cpu_seconds), str(f.load_average))
+        table.add_row(f.case, *values, str(f.limit or ""), str(f.java or ""), f.note)
     Console(width=150).print(table)
     return 0
 

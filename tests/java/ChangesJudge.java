@@ -23,7 +23,6 @@ import org.apache.paimon.types.DataField;
  *
  * <pre>
  * TABLE SYSTEM OUT [option=value ...]    OUT: a line "name type, ..." of the columns, then the rows as JSON; or "ERR message"
- * time TABLE SYSTEM ROUNDS [option=value ...]    prints rows and best seconds of reading all rows, values not looked at
  * </pre>
  */
 public class ChangesJudge {
@@ -32,13 +31,9 @@ public class ChangesJudge {
     public static void main(String[] args) throws Exception {
         for (String line : Files.readAllLines(Paths.get(args[0]))) {
             String[] job = line.split("\t");
-            if (job[0].equals("time")) {
-                time(system(job, 1, 4), Integer.parseInt(job[3]));
-                continue;
-            }
             List<String> out = new ArrayList<>();
             try {
-                Table table = system(job, 0, 3);
+                Table table = system(job);
                 List<String> columns = new ArrayList<>();
                 for (DataField f : table.rowType().getFields()) columns.add(f.name() + " " + f.type());
                 out.add(String.join(", ", columns));
@@ -55,14 +50,14 @@ public class ChangesJudge {
         void take(InternalRow row);
     }
 
-    private static Table system(String[] job, int at, int options) {
-        FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(job[at]));
+    private static Table system(String[] job) {
+        FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(job[0]));
         Map<String, String> dynamic = new HashMap<>();
-        for (int i = options; i < job.length; i++) {
+        for (int i = 3; i < job.length; i++) {
             String[] option = job[i].split("=", 2);
             dynamic.put(option[0], option[1]);
         }
-        return SystemTableLoader.load(job[at + 1], (FileStoreTable) table.copy(dynamic));
+        return SystemTableLoader.load(job[1], (FileStoreTable) table.copy(dynamic));
     }
 
     private static String json(InternalRow row, Table table) {
@@ -81,17 +76,5 @@ public class ChangesJudge {
                 reader.forEachRemaining(rows::take);
             }
         }
-    }
-
-    private static void time(Table table, int rounds) throws Exception {
-        double best = Double.MAX_VALUE;
-        long[] count = {0};
-        for (int round = 0; round < rounds; round++) {
-            count[0] = 0;
-            long started = System.nanoTime();
-            read(table, row -> count[0]++);
-            best = Math.min(best, (System.nanoTime() - started) / 1e9);
-        }
-        System.out.println(count[0] + " " + best);
     }
 }
