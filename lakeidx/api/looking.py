@@ -33,7 +33,7 @@ from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.follow import ChangeFollower, StreamStep, run_stream
 from lakeidx.table.stream.start import Start
-from lakeidx.table.times import Moment, epoch_ms
+from lakeidx.table.times import Moment, epoch_ms, iso_utc
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict, load_view
 
 
@@ -231,7 +231,7 @@ class LookingMixin(TableHandle):
                 {
                     "id": s.id,
                     "kind": str(s.commit_kind.value),
-                    "time": _iso(s.time_millis),
+                    "time": iso_utc(s.time_millis),
                     "schema": s.schema_id,
                     "user": s.commit_user,
                     "rows": s.total_record_count,
@@ -325,11 +325,6 @@ class LookingMixin(TableHandle):
                 "bucket": pa.array(_buckets_of(self, schema, table, partitions, codes, hashes), pa.int32()),
             }
         )
-
-
-def _iso(millis: int) -> str:
-    """Format epoch milliseconds as ISO text, UTC."""
-    return str(np.datetime64(millis, "ms")) + "Z"
 
 
 def _buckets_of(

@@ -13,7 +13,7 @@ from lakeidx.api.reports import ExpireResult, OrphansResult, RollbackResult, Tag
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.api.verification import run_verification
 from lakeidx.batch.index_types import index_folder
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.key_index.advice.advise import Advice
 from lakeidx.key_index.advice.measures import Needs
 from lakeidx.key_index.advice.model import Machine
@@ -29,8 +29,11 @@ from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.options.descriptors import parse_duration_ms, parse_size
 from lakeidx.quality.verify import Limits
 from lakeidx.results import Listing, Result
+from lakeidx.table.expiration.read import read_consumers
 from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.stream.consumer import LEASE_PREFIX
+from lakeidx.table.times import iso_utc
 from lakeidx.tasks.runner import Progress
 
 log = logging.getLogger(__name__)
@@ -119,6 +122,26 @@ class UpkeepMixin(TableHandle):
                 for n, t in list_tags(self.metadata).items()
             ]
         )
+
+    def consumers(self) -> Listing:
+        """Return the consumers: id, oldest snapshot that expiry leaves for it, when it was written last (UTC), if it is a lease."""
+        return Listing(
+            [
+                {"consumer": c, "keeps_from": first, "written": iso_utc(written), "lease": c.startswith(LEASE_PREFIX)}
+                for c, (first, written) in read_consumers(self.metadata).items()
+            ]
+        )
+
+    def delete_consumer(self, id: str) -> None:
+        """Delete a consumer: expiry does not wait for it any more, and a stream with its id begins anew.
+
+        errors   NotFoundError naming the consumers there are
+        """
+        known = read_consumers(self.metadata)
+        if id not in known:
+            have = ", ".join(known) or "none"
+            raise NotFoundError(f"consumer {id!r} does not exist; consumers: {have}", path=self.metadata.paths.root)
+        self.store.delete(self.metadata.paths.consumer(id))
 
     def rollback(self, *, snapshot: int | None = None, tag: str | None = None, dry_run: bool = False) -> RollbackResult:
         """Make an older state the newest again; no writer may be at work in the meantime."""

@@ -99,6 +99,21 @@ COMMANDS: dict[str, Command | Group] = {
             "list": Command("maintain_commands", "tag_list", "List the tags."),
         },
     ),
+    "consumer": Group(
+        "List and delete consumers (how far a stream has read; expiry leaves the rest).",
+        {
+            "list": Command(
+                "maintain_commands",
+                "consumer_list",
+                "List the consumers, with the oldest snapshot that expiry leaves for each, and the leases of running streams.",
+            ),
+            "delete": Command(
+                "maintain_commands",
+                "consumer_delete",
+                "Delete a consumer: expiry does not wait for it any more, and a stream with its id begins anew.",
+            ),
+        },
+    ),
     "index": Group(
         "List the index files of a table, rebuild the file indexes of its data files, or resize its rings of buckets.",
         {

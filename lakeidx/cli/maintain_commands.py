@@ -175,6 +175,22 @@ def tag_list(
 
 
 @report_errors
+def consumer_list(
+    table: TableArgument,
+    list_format: Annotated[ListFormat, typer.Option("--format", help="how to print")] = ListFormat.TABLE,
+    as_json: JsonOption = False,
+) -> None:
+    """List the consumers, with the oldest snapshot that expiry leaves for each, and the leases of running streams."""
+    print_list(open_table(table).consumers(), list_format, as_json)
+
+
+@report_errors
+def consumer_delete(table: TableArgument, id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+    """Delete a consumer: expiry does not wait for it any more, and a stream with its id begins anew."""
+    open_table(table).delete_consumer(id)
+
+
+@report_errors
 def rollback(
     table: TableArgument,
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="roll back to this snapshot")] = None,

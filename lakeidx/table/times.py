@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import numpy as np
+
 from lakeidx.errors import InvalidInputError
 
 Moment = str | int | datetime
@@ -28,3 +30,8 @@ def epoch_ms(moment: Moment) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
+
+
+def iso_utc(millis: int) -> str:
+    """Format epoch milliseconds as ISO text, UTC."""
+    return str(np.datetime64(millis, "ms")) + "Z"

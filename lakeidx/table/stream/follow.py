@@ -11,13 +11,14 @@ source   org.apache.paimon.table.source.DataTableStreamScan, org.apache.paimon.t
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from threading import Event
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.format.snapshot import Snapshot
+from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.predicate import Predicate, columns
 from lakeidx.table.handle import bind_where
 from lakeidx.table.metadata import TableMetadata
@@ -28,6 +29,8 @@ from lakeidx.table.scan.states import State
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position, check_history
 from lakeidx.table.stream.start import Start
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,9 @@ class ChangeFollower:
             changes = self._whole(snapshot, schema) if whole else self._changes(number, schema)
         except NotFoundError as error:
             raise self._expired(number) or error from None
+        if snapshot.commit_kind is CommitKind.OVERWRITE and not whole and not self.compares_states:
+            where = self.metadata.paths.root
+            log.warning("%s: snapshot %d is an overwrite, of which only mode derived gives rows", where, number)
         position = Position(number, snapshot.identity, whole=whole)
         return StreamStep(snapshot, changes, position, self._batch_id(position))
 

@@ -38,6 +38,8 @@ COMMANDS = {
     "tag create": "Table.create_tag",
     "tag delete": "Table.delete_tag",
     "tag list": "Table.tags",
+    "consumer list": "Table.consumers",
+    "consumer delete": "Table.delete_consumer",
     "rollback": "Table.rollback",
     "verify": "Table.verify",
     "lookup-store": "Table.build_lookup_store",

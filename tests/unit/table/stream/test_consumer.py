@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage import open_store
 from lakeidx.table.expiration.expire import expire_table
@@ -151,3 +151,15 @@ def test_a_table_that_may_not_be_written_is_read_without_a_lease(
     named = StreamConsumer(TableMetadata(store, TablePaths.of(table.uri, table.schema)), "c")
     with pytest.raises(InvalidInputError, match="access denied"):
         named.record(Position(1))
+
+
+def test_consumers_are_listed_and_deleted(table: Table) -> None:
+    list(table.follow("latest", consumer="c"))
+    StreamConsumer(table.metadata).record(Position(1))
+    found = [(r["consumer"][:15], r["keeps_from"], r["lease"]) for r in table.consumers()]
+    assert found == [("c", 6, False), (LEASE_PREFIX, 2, True)]
+    for row in table.consumers():
+        table.delete_consumer(row["consumer"])
+    assert expire(table) == (1, 2, 3, 4)
+    with pytest.raises(NotFoundError, match="consumer 'c' does not exist; consumers: none"):
+        table.delete_consumer("c")

@@ -181,3 +181,15 @@ def test_the_state_a_stream_begins_with_has_no_deletes(tmp_path: Path) -> None:
     write(table, {2: "c"}, [1])
     steps = [s.changes.to_arrow().to_pylist() for s in table.follow()]
     assert steps == [[{"k": 2, "v": "c", "_rowkind": "+I"}]]
+
+
+def test_an_overwrite_is_said_to_be_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = make(tmp_path)
+    write(table, {1: "a"})
+    table.overwrite(pa.table({"k": [2], "v": ["b"]}), whole_table=True)
+    assert [s.changes.to_arrow().num_rows for s in table.follow("1")] == [1, 0]
+    said = [m for r in caplog.records if "overwrite, of which" in (m := r.getMessage())]
+    assert said == [f"{table.uri}: snapshot 2 is an overwrite, of which only mode derived gives rows"]
+    derived = list(table.follow("2", mode="derived"))
+    assert [r["_rowkind"] for r in derived[0].changes.to_arrow().to_pylist()] == ["-D", "+I"]
+    assert len(caplog.records) == len(said)
