@@ -216,6 +216,8 @@ class ReadOptions:
             ends = (state_at(metadata, first), state_at(metadata, last))
         else:
             ends = (find_state(metadata, pair[0]), find_state(metadata, pair[1]))
+        if any(end.metadata.paths.branch != metadata.paths.branch for end in ends):
+            raise InvalidInputError("branches are not read by Spark; Table.diff and lakeidx diff compare them")
         if self.mode is IncrementalMode.AUTO and by_tags and not self.tag_to_snapshot:
             return ends, IncrementalMode.DIFF
         return ends, self.mode

@@ -240,10 +240,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.spark.datasource": ("spark/test_datasource.py",),
     "lakeidx.spark.filters": ("spark/test_datasource.py",),
     "lakeidx.spark.joins": ("regress/test_stream_over_a_rollback.py",),
-    "lakeidx.spark.read_options": (
-        "regress/test_spark_options_that_choose_rows_are_not_passed_over.py",
-        "regress/test_stream_over_a_rollback.py",
-    ),
     "lakeidx.spark.runner": ("s3/test_pipeline.py", "spark/test_compact.py",),
     "lakeidx.spark.session": ("spark/test_datasource.py",),
     "lakeidx.spark.table_reader": ("regress/test_stream_over_a_rollback.py", "spark/test_datasource.py",),
