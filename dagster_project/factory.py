@@ -7,12 +7,14 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_project.assets.changes import build_changes_asset
 from dagster_project.assets.checks import build_checks
 from dagster_project.assets.landing import build_landing_asset, build_landing_check
 from dagster_project.assets.lookup_store import build_lookup_asset
 from dagster_project.assets.maintenance import build_compaction_asset, build_expiry_asset, build_verification_asset
 from dagster_project.assets.stages import build_stage_assets
 from dagster_project.names import (
+    CHANGES,
     COMPACTION,
     LOOKUP_STORE,
     SNAPSHOT_EXPIRY,
@@ -23,6 +25,7 @@ from dagster_project.names import (
     batch_job_name,
     table_id,
 )
+from dagster_project.sensors.changes import build_changes_sensor
 from dagster_project.sensors.compaction import build_compaction_sensor
 from dagster_project.sensors.landing import build_landing_sensor
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -54,6 +57,11 @@ def build_table(pipeline: PipelineConfig) -> TableDefinitions:
         out.assets.append(build_lookup_asset(pipeline))
         key = asset_key(pipeline, LOOKUP_STORE)
         out.jobs.append(dg.define_asset_job(asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
+    if pipeline.changes is not None:
+        out.assets.append(build_changes_asset(pipeline, pipeline.changes))
+        job = dg.define_asset_job(asset_job_name(pipeline, CHANGES), selection=[asset_key(pipeline, CHANGES)])
+        out.jobs.append(job)
+        out.sensors.append(build_changes_sensor(pipeline, job))
     batch = dg.define_asset_job(
         batch_job_name(pipeline),
         selection=asset_keys(pipeline),

@@ -26,11 +26,12 @@ from dagster_project.names import TABLE, asset_key, partitions_of, pool_name, ta
 from dagster_project.resources import TableResource
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.evidence import batch_counts, check_batch, committed_entries, read_reports
+from lakeidx.batch.evidence import batch_commits, batch_counts, check_batch, committed_entries, read_reports
 from lakeidx.file_index import indexed_columns
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality import BucketId, RuleResult, check_rows_accounted, check_staged_rows_committed
+from lakeidx.quality.changelog_agrees import changelog_can_be_checked, check_changelog_agrees
 from lakeidx.quality.file_index_answers import check_file_indexes
 from lakeidx.quality.load import TableEvidence, load_evidence
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
@@ -53,6 +54,7 @@ _DESCRIPTIONS = {
     "staged_rows_committed": "Staged rows = committed rows + rows replaced by later rows of the batch.",
     "orphans_below_limit": "Files that nothing refers to stay below the limit.",
     "file_indexes_answer": "File indexes have no false negatives.",
+    "changelog_agrees": "The changelog, applied to the rows before the batch, gives the rows after it.",
     "lookup_store_agrees": "The lookup store and a scan return the same rows.",
 }
 #: Space, speed or balance suffers; answers stay right.
@@ -71,6 +73,8 @@ def table_rules(config: PipelineConfig) -> tuple[str, ...]:
     names = rule_names(schema.bucket_mode, keyed=bool(config.primary_keys))
     if indexed_columns(schema.options):
         names += ("file_indexes_answer",)
+    if changelog_can_be_checked(schema):
+        names += ("changelog_agrees",)
     if config.lookup_store:
         names += ("lookup_store_agrees",)
     return names
@@ -82,10 +86,12 @@ def table_results(
     *,
     buckets: Collection[BucketId] | None = None,
     written: Collection[str] | None = None,
+    commits: tuple[int, int] | None = None,
 ) -> tuple[TableEvidence, list[RuleResult]]:
     """Read a table, and return what was read with the results of `table_rules`.
 
     buckets   what a run has touched; None = the whole table
+    commits   the snapshots before and after it, for the changelog between; None = all that there are
     written   names of the data files it has written: they are decoded and their file indexes asked; None = all in scope
     """
     evidence = load_evidence(table.metadata, buckets=buckets, decode=written)
@@ -100,6 +106,9 @@ def table_results(
         ]
         rows, name = config.checks.sample_rows, evidence.partition_name
         results.append(check_file_indexes(table.metadata, entries, sample_rows=rows, partition_name=name))
+    if "changelog_agrees" in wanted:
+        after, upto = commits or (None, None)
+        results.append(check_changelog_agrees(table, after=after, upto=upto, buckets=buckets))
     if "lookup_store_agrees" in wanted:
         most = None if buckets is None else _LOOKUP_ROWS
         rows = config.checks.sample_rows
@@ -211,6 +220,7 @@ def batch_results(config: PipelineConfig, context: BatchContext, *, gone: bool =
     reports = read_reports(context.files)
     entries = committed_entries(table.metadata, reports)
     written = None if entries is None else {e.file.file_name for e in entries}
-    _, results = table_results(config, table, buckets=reports.buckets, written=written)
+    commits = batch_commits(table.metadata, reports.commit.snapshot_ids)
+    _, results = table_results(config, table, buckets=reports.buckets, written=written, commits=commits)
     staged = [r for r in check_batch(table.metadata, reports) if r.name == "staged_rows_committed"]
     return [*results, *staged]

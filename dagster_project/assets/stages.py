@@ -23,6 +23,7 @@ from pydantic import Field
 
 from dagster_project.assets.table import commit_spec, table_result, table_spec
 from dagster_project.failures import failures_explained, retry_policy
+from dagster_project.metadata.changes import changelog_metadata
 from dagster_project.metadata.reports import (
     assign_metadata,
     column_schema,
@@ -35,7 +36,7 @@ from dagster_project.preload import preload_imports
 from dagster_project.resources import SparkResource, StoreResource, TableResource
 from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.evidence import read_reports
+from lakeidx.batch.evidence import batch_commits, read_reports
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.rerun import still_counts
 from lakeidx.batch.upsert import commit_batch, make_context, write_attempt
@@ -289,8 +290,10 @@ def committed(batch: BatchContext, *, already: bool = False) -> dict[str, Any]:
     view = load_view(batch.metadata, latest, partitions=partitions)
     outcome = reports.commit.model_copy(update={"already": already})
     paths = [batch.paths.snapshot(i) for i in reports.commit.snapshot_ids]
+    commits = batch_commits(batch.metadata, reports.commit.snapshot_ids)
     return {
         **commit_metadata(outcome, reports.ingest, reports.assign, reports.write, paths),
+        **changelog_metadata(batch.metadata, commits, reports.ingest.newest_change_ms),
         **view_plots(view),
         **history_plot(batch.metadata, latest),
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_project.metadata.changes import consumer_metadata
 from dagster_project.metadata.reports import column_lineage, state_metadata, table_metadata
 from dagster_project.names import LANDING, TABLE, asset_key
 from lakeidx.batch.context import BatchContext
@@ -57,6 +58,7 @@ def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.Materializ
     metadata = {
         **table_metadata(pipeline),
         **state_metadata(batch.metadata, snapshot),
+        **consumer_metadata(batch.metadata, snapshot),
         "dagster/column_lineage": column_lineage(pipeline, asset_key(pipeline, LANDING)),
         "lakeidx/batch_id": batch.files.batch_id,
     }

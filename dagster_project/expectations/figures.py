@@ -37,6 +37,7 @@ _FAULTS: dict[str, tuple[str, ...]] = {
     "batch_rows_accounted": ("rows_unaccounted",),
     "staged_rows_committed": ("rows_lost", "rows_too_many"),
     "file_indexes_answer": ("false_negatives", "indexes_unreadable"),
+    "changelog_agrees": ("rows_missing", "rows_too_many", "rows_unknown_before"),
     "lookup_store_agrees": ("keys_missing", "keys_too_many", "rows_different", "lookup_files_unreadable"),
 }  # fmt: skip
 

@@ -60,6 +60,8 @@ def ingest_metadata(report: IngestReport, store: ObjectStore) -> dict[str, Any]:
         "lakeidx/rows_rejected": report.rows_rejected,
         "lakeidx/seconds": round(report.seconds, 3),
     }
+    if report.skipped:
+        out["lakeidx/skipped"] = records_table([{"what": w, "messages": n} for w, n in report.skipped.items()])
     if report.rejected_path is not None:
         with store.open_input(report.rejected_path) as file:
             rows = pq.ParquetFile(file).read_row_group(0).slice(0, SAMPLE_ROWS).to_pylist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
@@ -65,6 +66,24 @@ def committed_entries(metadata: TableMetadata, reports: BatchReports) -> list[Ma
         any_level = snapshot.commit_kind is CommitKind.OVERWRITE
         found += [e for e in entries if e.kind is FileKind.ADD and (any_level or e.file.level == 0)]
     return found
+
+
+def batch_commits(metadata: TableMetadata, snapshot_ids: Sequence[int]) -> tuple[int, int] | None:
+    """Return the snapshots before a batch and after it, compactions that followed at once included; None without any.
+
+    snapshot_ids   of the batch's commit
+    """
+    if not snapshot_ids:
+        return None
+    last, newest = max(snapshot_ids), metadata.latest_snapshot_id() or 0
+    while last < newest:
+        try:
+            if metadata.snapshot(last + 1).commit_kind is not CommitKind.COMPACT:
+                break
+        except NotFoundError:
+            break
+        last += 1
+    return min(snapshot_ids) - 1, last
 
 
 def _committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedRows | None:

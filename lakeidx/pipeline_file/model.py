@@ -21,6 +21,7 @@ from lakeidx.landing.types import LandingOptions
 from lakeidx.pipeline_file.globs import globs_overlap
 from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
 from lakeidx.pipeline_file.sections import (
+    ChangesConfig,
     ChecksConfig,
     ColumnConfig,
     FreshnessConfig,
@@ -58,6 +59,7 @@ class PipelineConfig(Strict):
     max_rejected    refuse a batch with more rejected rows: a number, a share like 5%, or both like 100,5%
     lookup_store    build lookup files after each commit
     freshness       how old the newest batch may be
+    changes         write what each commit changed to files
     """
 
     table: str
@@ -79,6 +81,7 @@ class PipelineConfig(Strict):
     checks: ChecksConfig = ChecksConfig()
     retries: RetriesConfig = RetriesConfig()
     freshness: FreshnessConfig | None = None
+    changes: ChangesConfig | None = None
 
     @field_validator("owners")
     @classmethod

@@ -237,6 +237,20 @@ class FreshnessConfig(Strict):
         return self
 
 
+class ChangesConfig(Strict):
+    """A consumer of the table: a Parquet file with the changes of each commit, and an asset that has a materialization for each.
+
+    path      folder the files are written to, local or ``s3://``; the environment is not read here
+    consumer  id under which the table keeps how far it has read; expiry leaves what it has not
+    start     where it begins: ``latest-full`` (the whole newest state, then each commit), ``latest``, ``earliest``, a snapshot id,
+              a tag or an ISO time
+    """
+
+    path: str
+    consumer: str = "changes"
+    start: str = "latest-full"
+
+
 class RetriesConfig(Strict):
     """How often a step is tried again after an error that may pass.
 

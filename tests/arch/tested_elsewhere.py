@@ -4,6 +4,7 @@ A module `lakeidx/a/b.py` has its own file when there is `tests/unit/a/test_b.py
 """
 
 ELSEWHERE: dict[str, tuple[str, ...]] = {
+    "dagster_project.assets.changes": ("dagster/test_changes.py",),
     "dagster_project.assets.checks": ("dagster/test_damage.py", "regress/test_what_is_not_loaded_shows_as_a_failed_check.py",),
     "dagster_project.assets.landing": ("dagster/test_sensors.py",),
     "dagster_project.assets.lookup_store": ("dagster/test_runs.py",),
@@ -23,12 +24,14 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dagster_project.flights.report": ("browser/test_ui.py",),
     "dagster_project.flights.run": ("browser/test_ui.py",),
     "dagster_project.home": ("dagster/test_daemon.py", "spark/test_cluster.py",),
+    "dagster_project.metadata.changes": ("dagster/test_changes.py",),
     "dagster_project.metadata.plots": ("dagster/test_runs.py",),
     "dagster_project.metadata.reports": ("dagster/test_runs.py",),
     "dagster_project.metadata.table_plots": ("dagster/test_runs.py",),
     "dagster_project.names": ("dagster/test_daemon.py",),
     "dagster_project.preload": ("dagster/test_runs.py",),
     "dagster_project.resources": ("dagster/test_secrets.py", "dagster/test_sensors.py",),
+    "dagster_project.sensors.changes": ("dagster/test_changes.py",),
     "dagster_project.sensors.compaction": ("dagster/test_sensors.py",),
     "dagster_project.sensors.failed_runs": ("unit/dagster_project/test_failures.py",),
     "dagster_project.sensors.landing": ("dagster/test_daemon.py",),

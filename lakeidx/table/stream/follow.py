@@ -115,7 +115,7 @@ class ChangeFollower:
         return scan_changes(schema, after, upto, predicate=where, columns=self.columns, mode=self.mode)
 
     def _whole(self, snapshot: Snapshot, schema: TableSchema) -> ChangeScan:
-        where, least = bind_where(self.where, schema), _least_level(schema, self.mode)
+        where, least = bind_where(self.where, schema), least_level(schema, self.mode)
         plan = plan_scan(self.metadata, snapshot, schema, where, least_level=least)
         names = schema.field_names if self.columns is None else self.columns
         return ChangeScan(self.metadata, schema, tuple(names), (plan,), as_new=True)
@@ -152,7 +152,7 @@ class ChangeFollower:
         return f"snapshot-{position.snapshot}-{digest}"
 
 
-def _least_level(schema: TableSchema, mode: IncrementalMode) -> int | None:
+def least_level(schema: TableSchema, mode: IncrementalMode) -> int | None:
     """Return the lowest level of a whole state from which the steps that follow go on."""
     if mode is IncrementalMode.DERIVED:
         return None

@@ -1,0 +1,191 @@
+"""The rule that the changelog says what became of the table: applied to the state before, it gives the state after.
+
+==================  ===================================================================  =====================================
+producer            states that its changelog leads from one to the other                 not compared
+==================  ===================================================================  =====================================
+``input``           what readers see                                                     engines that merge rows, and tables
+                                                                                         with ``sequence.field``: the input is
+                                                                                         no changelog of theirs
+``lookup``          rows above level 0: their changelog comes with the compaction
+``full-compaction`` rows of the top level
+==================  ===================================================================  =====================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.codec.rows.binary_row_vec import encode_rows
+from lakeidx.errors import NotFoundError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import CommitKind
+from lakeidx.quality.result import BucketId, RuleResult, Severity, bounded
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.changes import ChangeScan
+from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
+from lakeidx.table.scan.layout import ROW_KIND
+from lakeidx.table.scan.plan import ScanPlan, plan_scan
+from lakeidx.table.scan.states import State
+from lakeidx.table.stream.follow import least_level
+
+_NEW = ["+I", "+U"]
+_DESCRIPTION = "The changelog, applied to the rows before, gives the rows after."
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the buckets came to."""
+
+    buckets: int = 0
+    changes: int = 0
+    missing: int = 0
+    too_many: int = 0
+    unknown: int = 0
+    offenders: list[dict[str, Any]] = field(default_factory=list)
+
+
+def changelog_can_be_checked(schema: TableSchema) -> bool:
+    """Return True for a table whose changelog leads from one of its states to the next."""
+    options = schema.table_options
+    if not schema.primary_keys or options.record_level_expire_time is not None:
+        return False
+    if options.changelog_producer == "input":
+        return options.merge_engine == "deduplicate" and not options.sequence_field
+    return bool(options.changelog_producer != "none")
+
+
+def check_changelog_agrees(
+    table: TableHandle,
+    *,
+    after: int | None = None,
+    upto: int | None = None,
+    buckets: Collection[BucketId] | None = None,
+    max_rows: int = 1_000_000,
+    seed: int = 0,
+) -> RuleResult:
+    """Check the changelog of the snapshots in (after, upto] against the states at both ends, for a sample of buckets.
+
+    after      None = the oldest snapshot there is, or the empty table before the first; a later one when an overwrite came in
+               between, of which changelogs say nothing
+    upto       None = the newest snapshot
+    buckets    only these; None = all
+    max_rows   read buckets of so many rows together at most (before, changes, after), but one at least, chosen by `seed`
+    returns    passed without a bucket when the states have expired, or nothing changed
+    """
+    found = _Found()
+    ends = _range(table, after, upto)
+    if ends is not None and changelog_can_be_checked(table.schema):
+        _check(table, *ends, buckets, max_rows, np.random.default_rng(seed), found)
+    return RuleResult(
+        name="changelog_agrees",
+        passed=found.missing + found.too_many + found.unknown == 0,
+        severity=Severity.ERROR,
+        metrics={
+            "buckets": found.buckets,
+            "changelog_rows": found.changes,
+            "states_expired": int(ends is None),
+            "rows_missing": found.missing,
+            "rows_too_many": found.too_many,
+            "rows_unknown_before": found.unknown,
+        },
+        sample=bounded({k: str(v) for k, v in row.items()} for row in found.offenders),
+        description=_DESCRIPTION,
+    )
+
+
+def _range(table: TableHandle, after: int | None, upto: int | None) -> tuple[int, int] | None:
+    """Return the range to look at, None when it has expired."""
+    metadata = table.metadata
+    last = metadata.latest_snapshot_id() if upto is None else upto
+    if last is None:
+        return None
+    first = after
+    if first is None:
+        earliest = metadata.earliest_snapshot_id() or last
+        first = 0 if earliest == 1 else earliest
+    try:
+        overwrites = (n for n in range(first + 1, last + 1) if metadata.snapshot(n).commit_kind is CommitKind.OVERWRITE)
+        first = max((first, *overwrites))
+        State(metadata, first).snapshot()
+    except NotFoundError:
+        return None
+    return first, last
+
+
+def _check(
+    table: TableHandle,
+    after: int,
+    upto: int,
+    buckets: Collection[BucketId] | None,
+    max_rows: int,
+    rng: np.random.Generator,
+    found: _Found,
+) -> None:
+    metadata, schema = table.metadata, table.schema
+    least = least_level(schema, IncrementalMode.AUTO)
+    before, now = (plan_scan(metadata, State(metadata, n).snapshot(), schema, least_level=least) for n in (after, upto))
+    changes = plan_incremental(metadata, schema, after, upto, mode=IncrementalMode.CHANGELOG)
+    sizes: dict[BucketId, int] = {}
+    for plan in (before, changes, now):
+        for b in plan.buckets:
+            rows = sum(f.row_count for f in b.files())
+            sizes[b.partition, b.bucket] = sizes.get((b.partition, b.bucket), 0) + rows
+    places = [p for p in sizes if buckets is None or p in buckets]
+    total = 0
+    for i in rng.permutation(len(places)).tolist():
+        total += sizes[places[i]]
+        if found.buckets and total > max_rows:
+            break
+        found.buckets += 1
+        old, told, new = (_read(metadata, schema, p, places[i], kinds=p is changes) for p in (before, changes, now))
+        _compare(schema, old, told, new, found)
+
+
+def _read(metadata: TableMetadata, schema: TableSchema, plan: ScanPlan, place: BucketId, *, kinds: bool) -> pa.Table:
+    mine = replace(plan, buckets=tuple(b for b in plan.buckets if (b.partition, b.bucket) == place))
+    return ChangeScan(metadata, schema, tuple(schema.field_names), (mine,), as_new=not kinds).to_arrow()
+
+
+def _compare(schema: TableSchema, before: pa.Table, changes: pa.Table, after: pa.Table, found: _Found) -> None:
+    """Apply changes to rows, and compare what comes out: a row is what its compared columns encode to."""
+    options = schema.table_options
+    ignored = options.changelog_producer_row_deduplicate_ignore_fields
+    left_out = set(ignored) if options.changelog_producer_row_deduplicate else set()
+    compared = [n for n in schema.field_names if n not in left_out]
+    keys = pa.concat_arrays([_encoded(t, schema, list(schema.primary_keys)) for t in (before, changes)])
+    codes = np.asarray(keys.dictionary_encode().indices)
+    old, new = codes[: before.num_rows], codes[before.num_rows :]
+    last = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
+    last[new] = np.arange(len(new))
+    adds = np.asarray(pc.is_in(changes.column(ROW_KIND), value_set=pa.array(_NEW)))
+    old_rows, new_rows, rows = (_encoded(t, schema, compared) for t in (before, changes, after))
+    kept = new_rows.filter(pa.array(adds & (last[new] == np.arange(len(new)))))
+    expected = pa.concat_arrays([old_rows.filter(pa.array(last[old] == -1)), kept])
+    missing, extra = _not_in(expected, rows), _not_in(rows, expected)
+    taken_back = new_rows.filter(pa.array(~adds))
+    told = pa.concat_arrays([old_rows, new_rows.filter(pa.array(adds))])
+    unknown = 0 if options.changelog_producer == "input" else int(_not_in(taken_back, told).sum())
+    found.changes += changes.num_rows
+    found.missing += int(missing.sum())
+    found.too_many += int(extra.sum())
+    found.unknown += unknown
+    offenders = after.select(list(schema.primary_keys)).filter(pa.array(extra))
+    found.offenders += [{**row, "fault": "not by the changelog"} for row in offenders.slice(0, 20).to_pylist()]
+    if missing.any():
+        found.offenders.append({"fault": f"{int(missing.sum())} rows of the changelog are not in the table"})
+
+
+def _encoded(rows: pa.Table, schema: TableSchema, names: list[str]) -> pa.Array:
+    found = encode_rows([rows.column(n) for n in names], list(schema.types_of(names))).to_arrow()
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _not_in(rows: pa.Array, others: pa.Array) -> np.ndarray:
+    return ~np.asarray(pc.is_in(rows, value_set=others))
