@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from lakeidx.compaction.pick import OffPeak, PickOptions
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.options.table_options import TableOptions
 
 _DEFAULT_TARGET_FILE_BYTES = 128 << 20
 
@@ -25,6 +26,7 @@ class CompactionOptions:
     changelog_producer        none, input, lookup or full-compaction
     needs_lookup              level 0 must be compacted for its rows to be seen (lookup, deletion vectors, first-row)
     must_empty_level_0        needs_lookup, or compaction.force-up-level-0
+    gentle_runs               lookup-compact=gentle: runs in level 0 that force it up in a compaction after a batch; None: one does
     last_record_wins          deduplicate without sequence field: merging never changes a newer row
     file_format, file_format_per_level   names of formats
     """
@@ -38,6 +40,7 @@ class CompactionOptions:
     deletion_vectors: bool
     needs_lookup: bool
     must_empty_level_0: bool
+    gentle_runs: int | None
     last_record_wins: bool
     file_format: str = "parquet"
     file_format_per_level: Mapping[int, str] = field(default_factory=dict)
@@ -81,10 +84,18 @@ def compaction_options(schema: TableSchema) -> CompactionOptions:
         deletion_vectors=o.deletion_vectors_enabled,
         needs_lookup=needs_lookup,
         must_empty_level_0=needs_lookup or o.compaction_force_up_level_0,
+        gentle_runs=_gentle_runs(o),
         last_record_wins=o.merge_engine == "deduplicate" and not o.sequence_field,
         file_format=o.file_format,
         file_format_per_level=_by_level(o.file_format_per_level),
     )
+
+
+def _gentle_runs(o: TableOptions) -> int | None:
+    if o.lookup_compact != "GENTLE":
+        return None
+    trigger = o.num_sorted_run_compaction_trigger
+    return max(trigger, o.lookup_compact_max_interval or 2 * trigger)
 
 
 def _off_peak(start: int, end: int, ratio: int) -> OffPeak | None:

@@ -105,6 +105,7 @@ def plan_compaction(
     hour: int | None = None,
     last_full_compaction_ms: int | None = None,
     must_rewrite: Collection[str] = (),
+    gentle: bool = False,
 ) -> CompactionTask | None:
     """Plan the compaction of one bucket, or None when there is nothing to do.
 
@@ -114,6 +115,7 @@ def plan_compaction(
     hour                      hour of the day, for off-peak hours
     last_full_compaction_ms   epoch ms; None = the newest creation time in the top level, if any
     must_rewrite              files with deletion vectors or expired records: never just upgraded
+    gentle                    level 0 may keep some runs where lookup-compact=gentle says so; else it is emptied where that is due
     errors                    CorruptFileError naming overlapping or unreadable files; InvalidInputError for bad options
     """
     options = compaction_options(schema)
@@ -126,21 +128,28 @@ def plan_compaction(
         if last_full_compaction_ms is None:
             last_full_compaction_ms = _newest_in_top_level(levels)
         moment = PickMoment(hour=hour, now_ms=now_ms, last_full_compaction_ms=last_full_compaction_ms)
-        unit = _pick_next(levels, options, moment)
+        unit = _pick_next(levels, options, moment, options.gentle_runs if gentle else None)
     if unit is None:
         return None
     task = _plan_unit(unit, levels, schema, options, must_rewrite=must_rewrite)
     return task if task.steps else None
 
 
-def _pick_next(levels: Levels, options: CompactionOptions, moment: PickMoment) -> CompactUnit | None:
+def _pick_next(
+    levels: Levels, options: CompactionOptions, moment: PickMoment, gentle_runs: int | None
+) -> CompactUnit | None:
     """Plan the next unit of a bucket, without those that would change nothing.
 
-    order   a gentle table (lookup-compact=gentle) forces level 0 up here at every call: calls come once per batch, not
-            once per flush, so there is nothing to wait for
+    gentle_runs   runs in level 0 that force it up; None: any. Java counts the attempts of a writer instead, which makes a run
+                  for each, and forgets them when it ends
     """
     if options.must_empty_level_0:
-        unit, _ = pick_up_level_0(levels.num_levels, levels.runs, options.pick, moment=moment)
+        attempts = 0
+        if gentle_runs is not None and sum(r.level == 0 for r in levels.runs) >= gentle_runs:
+            attempts = gentle_runs - 1
+        unit, _ = pick_up_level_0(
+            levels.num_levels, levels.runs, options.pick, moment=moment, max_interval=gentle_runs, attempts=attempts
+        )
     else:
         unit = pick_universal(levels.num_levels, levels.runs, options.pick, moment=moment)
     if unit is None or not unit.files:

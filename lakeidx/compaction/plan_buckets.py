@@ -38,12 +38,14 @@ def plan_buckets(
     only: Collection[tuple[bytes, int]] | None = None,
     shrink: bool = False,
     now_ms: int | None = None,
+    gentle: bool = False,
 ) -> list[BucketCompaction]:
     """Plan the compactions a state of the table's options request, heaviest first.
 
-    full   everything into the top level
-    only   these buckets
-    errors UnsupportedError when an option or an index of the table makes a compaction go wrong
+    full     everything into the top level
+    only     these buckets
+    gentle   as `plan_compaction` takes it
+    errors   UnsupportedError when an option or an index of the table makes a compaction go wrong
     """
     check_can_compact(schema)
     check_index_types(view.index, metadata.paths.root)
@@ -71,7 +73,7 @@ def plan_buckets(
         if keyed:
             # Only a full compaction takes deleted rows out of large files.
             must = {*(mine if full else ()), *_expired(metadata, expiry, files)}
-            task = plan_compaction(files, schema, full=full, now_ms=now_ms, hour=hour, must_rewrite=must)
+            task = plan_compaction(files, schema, full=full, now_ms=now_ms, hour=hour, must_rewrite=must, gentle=gentle)
         else:
             task = plan_append_compaction(files, schema, full=full, must_rewrite=set(mine))
         if task is None and shrink and _has_dead_hashes(files, index):

@@ -1,14 +1,21 @@
-"""What a table asks a batch to do once it is committed: compact (``commit.force-compact``, ``full-compaction.delta-commits``).
+"""What a table asks a batch to do once it is committed: compact (``commit.force-compact``, ``full-compaction.delta-commits``,
+``lookup-wait``).
 
 Java compacts in the writer, before the commit; here the batch is committed first and a COMPACT snapshot follows. When the process
 dies between the two, the batch is in the table, and the same batch run again compacts. ``write-only`` tables are left to the
 compaction's own job.
 
-source   org.apache.paimon.CoreOptions COMMIT_FORCE_COMPACT, FULL_COMPACTION_DELTA_COMMITS, WRITE_ONLY, release 1.4.2
+``lookup-wait`` counts when it is set to true: rows of tables whose level 0 readers pass over are seen, and their changelog is
+there, when the batch returns. With ``lookup-compact`` = gentle a bucket waits until its level 0 has
+``lookup-compact.max-interval`` runs, or universal compaction takes it.
+
+source   org.apache.paimon.CoreOptions COMMIT_FORCE_COMPACT, FULL_COMPACTION_DELTA_COMMITS, WRITE_ONLY, LOOKUP_WAIT,
+         LOOKUP_COMPACT, release 1.4.2
 """
 
 from __future__ import annotations
 
+from lakeidx.compaction.options import compaction_options
 from lakeidx.errors import NotFoundError
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.maintenance.compaction import FULL_COMPACT_USER, CompactionReport, run_compaction
@@ -25,11 +32,14 @@ def compact_after_commit(metadata: TableMetadata, runner: Runner) -> CompactionR
     schema = metadata.latest_schema()
     options = schema.table_options
     every = options.full_compaction_delta_commits
-    if options.write_only or not (options.commit_force_compact or every is not None):
+    waits = options.lookup_wait is True and compaction_options(schema).needs_lookup
+    if options.write_only or not (options.commit_force_compact or every is not None or waits):
         return None
     if every is not None and _commits_since_full_compaction(metadata, every) >= every:
         return run_compaction(metadata, runner, full=True)
-    return run_compaction(metadata, runner) if options.commit_force_compact else None
+    if options.commit_force_compact or waits:
+        return run_compaction(metadata, runner, gentle=not options.commit_force_compact)
+    return None
 
 
 def _commits_since_full_compaction(metadata: TableMetadata, enough: int) -> int:

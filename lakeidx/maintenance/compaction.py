@@ -98,6 +98,7 @@ def run_compaction(
     full: bool = False,
     partitions: Collection[bytes] | None = None,
     shrink: bool | None = None,
+    gentle: bool = False,
     dry_run: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> CompactionReport:
@@ -107,6 +108,7 @@ def run_compaction(
     partitions   only these (partition bytes)
     shrink       drop the hashes of deleted keys from the hash index (full compactions of dynamic-bucket tables);
                  None = as the table option ``lakeidx.hash-index.shrink`` says
+    gentle       leave level 0 of tables with ``lookup-compact`` = gentle until it has enough runs
     dry_run      only plan
     errors       of the kind of the first bucket's that could not be compacted, naming it, when all others are committed;
                  CommitConflictError when other writers were faster again and again; UnsupportedError, CorruptFileError
@@ -115,10 +117,10 @@ def run_compaction(
     now_ms = int(time.time() * 1000)
     schema, view = _newest(metadata, partitions)
     shrinks = _shrinks(schema, shrink, full=full)
-    work = plan_buckets(metadata, schema, view, full=full, shrink=shrinks, now_ms=now_ms)
+    work = plan_buckets(metadata, schema, view, full=full, shrink=shrinks, now_ms=now_ms, gentle=gentle)
     if dry_run or not work:
         return _report((), work, [], 0, started, dry_run=dry_run)
-    run = _Run(metadata, runner, full, shrink, now_ms, sleep, schema, view)
+    run = _Run(metadata, runner, full, shrink, gentle, now_ms, sleep, schema, view)
     groups = list(_groups(work))
     for number, group in enumerate(groups, 1):
         run.compact(group, whole=full and partitions is None and number == len(groups))
@@ -155,6 +157,7 @@ class _Run:
     runner: Runner
     full: bool
     shrink: bool | None
+    gentle: bool
     now_ms: int
     sleep: Callable[[float], None]
     schema: TableSchema
@@ -212,6 +215,7 @@ class _Run:
             only=stale,
             shrink=_shrinks(self.schema, self.shrink, full=self.full),
             now_ms=self.now_ms,
+            gentle=self.gentle,
         )
         return good + self._compacted(again)
 

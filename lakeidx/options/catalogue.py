@@ -30,7 +30,7 @@ HARMLESS: dict[str, str] = {
         vector.file.format zorder.var-length-contribution""",
     "paces Java's compaction; lakeidx compacts on request": """
         bucket-append-ordered compaction.delete-ratio-threshold compaction.file-num-limit compaction.skip-expired-partitions
-        compaction.small-file-ratio lookup-compact lookup-compact.max-interval lookup-wait lookup.remote-file.enabled
+        compaction.small-file-ratio lookup.remote-file.enabled
         lookup.remote-file.level-threshold num-sorted-run.stop-trigger sort-compaction.local-sample.magnification
         sort-compaction.range-strategy clustering.history-partition.idle-to-full-sort clustering.history-partition.limit
         clustering.incremental.mode clustering.incremental.optimize-write clustering.strategy""",

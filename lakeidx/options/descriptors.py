@@ -148,6 +148,12 @@ def boolean(key: str, default: bool, doc: str, *fallback: str) -> Option[bool]:
     return Option(key, "boolean", parse_bool, default, doc, fallback)
 
 
+def opt_boolean(key: str, doc: str, *fallback: str) -> Option[bool | None]:
+    """Declare a true/false option that may be left out."""
+    parse: Callable[[str], bool | None] = parse_bool
+    return Option(key, "boolean", parse, None, doc, fallback)
+
+
 def integer(key: str, default: int, doc: str, *, least: int = -INT_MAX - 1, most: int = INT_MAX) -> Option[int]:
     """Declare a whole number within bounds."""
     return Option(key, "integer", _bounded(least, most), default, doc)

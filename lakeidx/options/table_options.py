@@ -25,6 +25,7 @@ from lakeidx.options.descriptors import (
     mapping,
     names,
     number,
+    opt_boolean,
     opt_duration,
     opt_integer,
     opt_size,
@@ -289,10 +290,16 @@ class TableOptions(RetentionOptions):
     full_compaction_delta_commits = opt_integer(
         "full-compaction.delta-commits", "Commits between full compactions.", least=1
     )
-    lookup_wait = boolean("lookup-wait", True, "Commits wait for lookup compactions.", "changelog-producer.lookup-wait")
+    lookup_wait = opt_boolean(
+        "lookup-wait",
+        "Batches compact level 0 by lookup once they are committed. Java: true unless set; here a batch waits when asked.",
+        "changelog-producer.lookup-wait",
+    )
     lookup_compact = choice("lookup-compact", "RADICAL GENTLE", "How eagerly level 0 is looked up.")
     lookup_compact_max_interval = opt_integer(
-        "lookup-compact.max-interval", "Most writes between gentle lookup compactions.", least=1
+        "lookup-compact.max-interval",
+        "Runs in level 0 that end the wait of gentle tables; Java's default: twice the trigger.",
+        least=1,
     )
     force_lookup = boolean("force-lookup", False, "Lookup compaction without changelog.")
     sort_spill_threshold = opt_integer("sort-spill-threshold", "Runs a merge reads at once.", least=1)

@@ -211,7 +211,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.lookup.store": ("unit/lookup/test_factory.py",),
     "lakeidx.lookup.versions": ("unit/lookup/point/test_table_lookup.py",),
     "lakeidx.maintenance.advise": ("unit/cli/test_advise_command.py",),
-    "lakeidx.maintenance.after_commit": ("unit/lookup/point/test_table_lookup.py",),
     "lakeidx.maintenance.file_index_rebuild": ("unit/jobs/test_engine_arguments.py",),
     "lakeidx.maintenance.lookup_store": ("unit/lookup/point/test_table_lookup.py", "unit/api/test_table.py",),
     "lakeidx.maintenance.partition_argument": ("unit/jobs/test_engine_arguments.py",),
