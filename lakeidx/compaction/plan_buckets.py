@@ -67,8 +67,7 @@ def plan_buckets(
     for place, files in places.items():
         if place[1] < 0:
             continue
-        found = {f.file_name: vectors.get((*place, f.file_name)) for f in files}
-        mine = {name: vector for name, vector in found.items() if vector is not None}
+        mine = {f.file_name: v for f in files if (v := vectors.get((*place, f.file_name))) is not None}
         index = tuple(indexes.get(place, ()))
         if keyed:
             # Only a full compaction takes deleted rows out of large files.
