@@ -206,6 +206,7 @@ def tail(table: lakeidx.Table, mode: str, small: Path, args: argparse.Namespace,
     """Seconds from a commit (its snapshot's time) to its rows in the hands of a reader that looks every `EVERY_S`."""
     batch = pq.read_table(small).slice(0, TAILED_ROWS)
     first = (table.metadata.latest_snapshot_id() or 0) + 1
+    count = batch.num_rows
     stop, seen = Event(), Queue[tuple[int, float, int]]()
 
     def follow() -> None:
@@ -222,10 +223,10 @@ def tail(table: lakeidx.Table, mode: str, small: Path, args: argparse.Namespace,
             # Another value each time, so that every row is a change.
             table.upsert(batch.set_column(1, batch.schema.field(1), pc.add(batch.column(1), number + 1)))
             found.append(seen.get(timeout=60))
-            java += theirs(TAILED_ROWS)
+            java += theirs(count)
     stop.set()
     reader.join()
-    wanted = TAILED_ROWS if mode == "delta" else 2 * TAILED_ROWS
+    wanted = count if mode == "delta" else 2 * count
     if any(rows != wanted for _, _, rows in found):
         sys.exit(f"tail, {mode}: {[rows for _, _, rows in found]} rows, expected {wanted} of each commit")
     committed = [table.metadata.snapshot(number).time_millis / 1000 for number, _, _ in found]
@@ -233,7 +234,7 @@ def tail(table: lakeidx.Table, mode: str, small: Path, args: argparse.Namespace,
     missing = "missing" if mode == "delta" else None
     median_java = statistics.median(a - b for a, b in zip(java, committed, strict=True)) if java else None
     return Figure(
-        f"commit to reader, {mode}", TAILED_ROWS, round(statistics.median(waits), 3), round(cpu_seconds() - cpu, 2),
+        f"commit to reader, {mode}", count, round(statistics.median(waits), 3), round(cpu_seconds() - cpu, 2),
         round(os.getloadavg()[0], 1), note=f"median of {COMMITS}, worst {max(waits):.3f}, looks every {EVERY_S} s",
         java=missing if median_java is None else round(median_java, 3),
     )  # fmt: skip
