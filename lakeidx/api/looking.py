@@ -97,7 +97,7 @@ class LookingMixin(TableHandle):
         """
         if incremental is None:
             if kinds or mode != IncrementalMode.AUTO:
-                raise InvalidInputError("kinds and mode belong to incremental=(after, upto)")
+                raise InvalidInputError("kinds and mode are for the rows between two states: give incremental, too")
             if timestamp is not None:
                 if timestamp_ms is not None:
                     raise InvalidInputError("give timestamp or timestamp_ms, not both")

@@ -62,7 +62,7 @@ class SystemTable:
         names = None if columns is None else [c for c in columns if c != SYSTEM_ROW_KIND]
         if incremental is None:
             if mode != IncrementalMode.AUTO:
-                raise InvalidInputError("mode belongs to incremental=(after, upto)")
+                raise InvalidInputError("mode is for the rows between two states: give incremental, too")
             state = self.table.scan(
                 where=where, columns=names, snapshot=snapshot, tag=tag, timestamp=timestamp, limit=limit
             )

@@ -48,7 +48,7 @@ def test_a_scan_of_a_range_gives_rows_with_their_kinds(tmp_path: Path) -> None:
         assert rows(table.scan(incremental=(1, 2), mode=mode)) == [(2, "B"), (4, "d")]
     assert table.scan(incremental=(0, 2), kinds=True, limit=4).to_arrow().num_rows == 4
     assert rows(table.scan(incremental=(1, 2), kinds=True, where="k > 3", columns=["v"])) == [("d", "+I")]
-    with pytest.raises(InvalidInputError, match="kinds and mode belong to incremental"):
+    with pytest.raises(InvalidInputError, match="kinds and mode are for the rows between two states"):
         table.scan(kinds=True)  # type: ignore[call-overload]
     with pytest.raises(InvalidInputError, match="names the states"):
         table.scan(incremental=(1, 2), snapshot=1)  # type: ignore[call-overload]
