@@ -116,6 +116,22 @@ def test_a_diff_leads_from_one_state_to_the_other(
     assert {r["k"] for r in filtered} == {k for k, v in states[latest].items() if v == "a"}
 
 
+def test_a_diff_is_the_full_outer_join_of_two_scans(lived: tuple[Table, dict[int, State]]) -> None:
+    table, states = lived
+    numbers = sorted(n for n in states if n)
+    for before, after in ((numbers[0], numbers[-1]), (numbers[1], numbers[2])):
+        scans = (table.scan(snapshot=n).to_arrow() for n in (before, after))
+        old, new = (rows.append_column("there", [["yes"] * rows.num_rows]) for rows in scans)
+        joined = old.join(new, ["p", "k"], join_type="full outer", right_suffix="_new").to_pylist()
+        expected = [(r["k"], r["v"], "-D") for r in joined if not r["there_new"]]
+        expected += [(r["k"], r["v_new"], "+I") for r in joined if not r["there"]]
+        for r in joined:
+            if r["there"] and r["there_new"] and r["v"] != r["v_new"]:
+                expected += [(r["k"], r["v"], "-U"), (r["k"], r["v_new"], "+U")]
+        found = [(r["k"], r["v"], r["_rowkind"]) for r in table.diff(before, after).to_arrow().to_pylist()]
+        assert sorted(found, key=str) == sorted(expected, key=str)
+
+
 def test_a_derived_changelog_builds_the_table(lived: tuple[Table, dict[int, State]]) -> None:
     table, states = lived
     for number, before in enumerate(states):
