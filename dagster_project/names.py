@@ -14,7 +14,8 @@ from lakeidx.pipeline_file.model import PipelineConfig
 
 STAGES = ("ingest", "bucket_assignment", "index_write", "commit")
 LANDING, LOOKUP_STORE, COMPACTION = "landing", "lookup_store", "compaction"
-SNAPSHOT_EXPIRY, VERIFICATION, CHANGES = "snapshot_expiry", "verification", "changes"
+SNAPSHOT_EXPIRY, VERIFICATION = "snapshot_expiry", "verification"
+CHANGES = "changes"
 #: The table itself, whose key is its database and name: what other teams depend on.
 TABLE = ""
 

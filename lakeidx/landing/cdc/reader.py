@@ -20,7 +20,7 @@ from lakeidx.landing.json_lines import BLOCK_BYTES, line_blocks
 from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.storage.base import ObjectStore
 
-_TOMBSTONE = re.compile(rb'^[ \t]*(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})[ \t]*(?=\n)', re.M)
+_TOMBSTONE = re.compile(rb'\n[ \t]*(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})[ \t]*(?=\n)')
 
 
 def read_changes(
@@ -46,8 +46,8 @@ def read_changes(
     line = 1
     with open_plain(store, path) as source:
         for block in line_blocks(source, block_bytes):
-            text, tombstones = _TOMBSTONE.subn(b"", block)
-            for run in split_runs(text):
+            text, tombstones = _TOMBSTONE.subn(b"\n", b"\n" + block) if b"null" in block else (b"\n" + block, 0)
+            for run in split_runs(text[1:]):
                 if run.block.strip():
                     events = read_events(run, line, envelope, target) or read_events_by_line(
                         run, line, envelope, target
