@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from docs.generate.changes_picture import changes_picture
 from docs.generate.format_pages import format_pages
 from docs.generate.layer_picture import layer_picture
 
@@ -14,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def generated() -> dict[Path, str]:
     """Every committed file that is generated, wholly or between markers, and the text it must have."""
-    return {ROOT / "docs/images/layers.svg": layer_picture(), **format_pages()}
+    pictures = ROOT / "docs/images"
+    return {pictures / "layers.svg": layer_picture(), pictures / "changes.svg": changes_picture(), **format_pages()}
 
 
 def stale() -> list[Path]:

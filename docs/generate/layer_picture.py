@@ -59,12 +59,13 @@ def _band(layout: Layout, row: int, levels: list[tuple[int, list[str]]], texts: 
     out = f'<rect x="0" y="{y}" width="{right + RIGHT:.0f}" height="{ROW}" class="band"/>' if layer % 2 else ""
     if first:
         out += f'<text x="20" y="{middle + 4}" class="n">{layer}</text>'
-        for i, part in enumerate(_wrapped(texts[layer][1], 42)):
+        for i, part in enumerate(wrapped(texts[layer][1], 42)):
             out += f'<text x="{right + 24:.0f}" y="{middle - 2 + 15 * i}" class="s">{escape(part)}</text>'
     return out
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text, none wider than so many characters."""
     lines = [""]
     for word in text.replace("`", "").split():
         if len(lines[-1]) + len(word) >= width:

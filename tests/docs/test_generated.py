@@ -12,6 +12,7 @@ import pytest
 from docs.generate.__main__ import stale
 from docs.generate.layers import README, import_edges, layer_texts, own_imports, reduced, rows
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.landing.types import CHANGE_FORMATS
 from tests.arch.sources import MODULES
 from tests.arch.test_layers import LAYERS, imports
 
@@ -73,6 +74,11 @@ def test_the_flow_shows_the_stages_in_their_order_and_the_assets_below_the_table
     assert len(table) == 1
     # The landing asset observes the box of landing files; verification is the checks over the whole table.
     assert {*below, "landing", "verification"} == {*assets, "checks after every run"}
+
+
+def test_the_page_of_changes_names_every_format() -> None:
+    page = (ROOT / "docs/changes.md").read_text(encoding="utf-8")
+    assert [f for f in CHANGE_FORMATS if f"| `{f}` |" not in page] == []
 
 
 def test_the_stages_of_the_flow_are_joined_by_arrows() -> None:
