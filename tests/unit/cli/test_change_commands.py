@@ -138,7 +138,7 @@ def test_a_signal_ends_tail_after_the_snapshot_it_is_at(table: Table, number: si
         os.kill(os.getpid(), number)
 
     handler = signal.getsignal(number)
-    sender = threading.Thread(target=interrupt)
+    sender = threading.Thread(target=interrupt, daemon=True)
     sender.start()
     printed = run("tail", table.uri, "--from", "1", "--consumer", "c", "--follow", "--every", "60", "--columns", "k")
     sender.join()

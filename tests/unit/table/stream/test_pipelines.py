@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage import open_store
 from lakeidx.table.metadata import TableMetadata
@@ -99,6 +100,31 @@ def test_a_pipeline_that_dies_at_every_write(tmp_path: Path) -> None:
     assert deaths > 20
     assert sums(target) == sums(source)
     assert len(target.snapshots()) == len(source.snapshots())
+
+
+def test_a_column_more_stops_a_pipeline_until_its_target_has_it(tmp_path: Path) -> None:
+    source, _ = tables(tmp_path)
+    copy = Table.create(f"{tmp_path}/d.db/copy", ORDERS)
+
+    def run() -> list[int]:
+        done = []
+        for step in source.follow("earliest", consumer="p"):
+            result = copy.upsert_changes(step)
+            assert result is not None
+            assert not result.already
+            done.append(step.snapshot.id)
+        return done
+
+    order(source, random.Random(3))
+    assert run() == [1]
+    source.alter(add={"note": "STRING"})
+    source.upsert(pa.table({"id": [100], "customer": [1], "amount": [2], "note": ["new"]}))
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="columns the table does not have: note; add them"):
+            run()
+    copy.alter(add={"note": "STRING"})
+    assert run() == [2]
+    assert copy.scan().to_arrow().sort_by("id") == source.scan().to_arrow().sort_by("id")
 
 
 @pytest.mark.slow
