@@ -66,10 +66,8 @@ class LookupFileCache:
         full = places.full(file.path)
         if isinstance(store, LocalStore):
             return local_path(full)
-        # With the checksum, so that a file built again under its name is another one.
-        named = hashlib.sha256(f"{full} {file.checksum}".encode()).hexdigest()[:32]
-        target = self.directory / f"{named}.lookup"
-        parts = [*((places.full(s), context_path(target)) for s in file.side_files), (full, target)]
+        parts = self._parts(places, file)
+        target = parts[-1][1]
         with self._lock:
             if all(p.exists() for _, p in parts):
                 now = time.time()
@@ -93,6 +91,18 @@ class LookupFileCache:
                 return str(target)
         _log.warning("the disk of %s is full: reading keys of %s from its data file", self.directory, file.data_file)
         return None
+
+    def has(self, store: ObjectStore, places: LookupPlaces, file: StoredLookup) -> bool:
+        """Return True when `local` would copy nothing now."""
+        return isinstance(store, LocalStore) or all(path.exists() for _, path in self._parts(places, file))
+
+    def _parts(self, places: LookupPlaces, file: StoredLookup) -> list[tuple[str, Path]]:
+        """Where the files of a lookup file are in the store, and where their copies are; the lookup file itself is last."""
+        full = places.full(file.path)
+        # With the checksum, so that a file built again under its name is another one.
+        named = hashlib.sha256(f"{full} {file.checksum}".encode()).hexdigest()[:32]
+        target = self.directory / f"{named}.lookup"
+        return [*((places.full(s), context_path(target)) for s in file.side_files), (full, target)]
 
     def _copy(
         self, store: ObjectStore, remote: str, target: Path, size: int, mine: Collection[str], *, needed: int

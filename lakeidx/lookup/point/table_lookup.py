@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -30,10 +29,8 @@ from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.build import lookup_keys
-from lakeidx.lookup.factory import LookupStoreFactory
 from lakeidx.lookup.file_cache import LookupFileCache
-from lakeidx.lookup.keys.order import KeyOrder
-from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
+from lakeidx.lookup.listing import StoredLookup, read_listing
 from lakeidx.lookup.packed import joined, plain
 from lakeidx.lookup.point.answers import (
     LookupResult,
@@ -45,8 +42,9 @@ from lakeidx.lookup.point.answers import (
 )
 from lakeidx.lookup.point.data_file_lookup import DataFileLookup
 from lakeidx.lookup.point.metrics import LookupMetrics
+from lakeidx.lookup.point.readers import OPEN_READERS, LookupReaders
 from lakeidx.lookup.point.routes import PartitionFiles, Route, find_routes, partition_files, split_partitions
-from lakeidx.lookup.store import LookupStoreReader, StoreType
+from lakeidx.lookup.store import LookupStoreReader
 from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
 from lakeidx.lookup.versions import Versions, newest_wins
 from lakeidx.options.features import Use
@@ -56,7 +54,6 @@ from lakeidx.table.view import load_view
 from lakeidx.types import to_arrow
 
 _log = logging.getLogger(__name__)
-_OPEN_READERS = 512
 #: Before the sequence number of every row.
 _NOTHING = np.int64(-(2**63))
 _COMPLETE = np.int64(2**63 - 1)
@@ -106,15 +103,11 @@ class TableLookup:
         schema = metadata.latest_schema()
         if not schema.primary_keys:
             raise InvalidInputError("point lookups need a primary key", path=metadata.paths.root)
-        options = schema.table_options
         self.metrics = LookupMetrics()
         self._metadata = metadata
-        self._places = LookupPlaces(metadata.paths)
+        self._readers = LookupReaders(metadata, files=files, blocks=blocks)
+        self._places = self._readers.places
         self._use_files = use_files
-        self._files = files or LookupFileCache(max_bytes=options.lookup_cache_max_disk_size)
-        self._blocks = blocks or BlockCache(options.lookup_cache_max_memory_size)
-        self._readers: OrderedDict[str, LookupStoreReader] = OrderedDict()
-        self._factories: dict[tuple[StoreType, int], LookupStoreFactory] = {}
         self._vectors: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
         self._state: _State | None = None
         self._lock = threading.RLock()
@@ -312,43 +305,12 @@ class TableLookup:
         stored = state.stored.get(entry.file.file_name)
         if stored is None:
             return None
-        reader = self._readers.get(stored.path)
-        if reader is not None:
-            self._readers.move_to_end(stored.path)
-            return reader
         try:
-            reader = self._opened(stored)
+            return self._readers.open(stored)
         except NotFoundError as error:
             _log.warning("reading keys of %s from its data file: %s", entry.file.file_name, error)
             del state.stored[entry.file.file_name]
             return None
-        if reader is None:
-            return None
-        self._readers[stored.path] = reader
-        while len(self._readers) > _OPEN_READERS:
-            self._readers.popitem(last=False)[1].close()
-        return reader
-
-    def _opened(self, stored: StoredLookup) -> LookupStoreReader | None:
-        """Open a new reader; None when there is no room for a local copy."""
-        for attempt in range(2):
-            path = self._files.local(self._metadata.store, self._places, stored)
-            if path is None:
-                return None
-            try:
-                return self._factory(stored).open_reader(path, checksum=stored.checksum)
-            except NotFoundError:
-                # Another process may have removed the copy to make room; what the store does not have `local` says itself.
-                if attempt:
-                    raise
-        return None
-
-    def _factory(self, stored: StoredLookup) -> LookupStoreFactory:
-        key = (stored.store_type, stored.schema_id)
-        if key not in self._factories:
-            order = KeyOrder.row_compacted(self._metadata.schema(stored.schema_id).key_types)
-            self._factories[key] = LookupStoreFactory(stored.store_type, order=order, cache=self._blocks)
-        return self._factories[key]
 
     def _deleted(self, state: _State, route: Route, entry: ManifestEntry) -> npt.NDArray[np.int64]:
         """Return int64[k]: deleted positions of a data file, ascending."""
@@ -356,7 +318,7 @@ class TableLookup:
         key = (place.file_name, place.range.offset)
         if key not in self._vectors:
             deleted = read_deletion_vector(self._metadata, state.schema, route.partition, route.bucket, place)
-            if len(self._vectors) >= _OPEN_READERS:
+            if len(self._vectors) >= OPEN_READERS:
                 self._vectors.clear()
             self._vectors[key] = sorted_positions(deleted)
         return self._vectors[key]
