@@ -15,6 +15,7 @@ from unittest import mock
 
 import pyarrow as pa
 
+from lakeidx.batch.assignment import by_hash
 from lakeidx.batch.context import BatchContext
 from lakeidx.data import write_data_file
 from lakeidx.errors import CommitConflictError, LakeIdxError
@@ -27,6 +28,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.tasks import in_parallel as in_parallel_module
+from lakeidx.tasks.ordered_threads import run_ordered
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.shared_table.keys import key_type, number_of, stored
@@ -232,8 +234,12 @@ class Programs:
         def runner(threads: int) -> LocalRunner:
             return LocalRunner(min(threads, self.threads))
 
+        def ordered(*arguments: Any, threads: int, **more: Any) -> Iterator[Any]:
+            return run_ordered(*arguments, threads=min(threads, self.threads), **more)
+
         patches: list[AbstractContextManager[Any]] = [
             mock.patch.object(in_parallel_module, "LocalRunner", runner),
+            mock.patch.object(by_hash, "run_ordered", ordered),
             mock.patch.object(write_data_file, "_MIN_GROUP_ROWS", 2),
             *(mock.patch.object(manifest_files, n, _remembering(getattr(manifest_files, n))) for n in _DECODERS),
         ]
