@@ -18,6 +18,7 @@ from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.deletion_vector import Positions
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.lookup.listing import StoredLookup
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.index_files import StoredVector, read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
@@ -35,6 +36,7 @@ class BucketCompaction:
     kept           live files of the bucket that the task leaves as they are
     vectors        data file -> where its deletion vector lies
     index          live index entries of the bucket (HASH, deletion vectors)
+    lookups        data file -> its lookup file, where a step looks keys up
     shrink_index   rewrite the hash index with the hashes of live keys only; only for a full compaction
     expiry         leaves rows out that are too old; None when none ever is
     """
@@ -48,6 +50,7 @@ class BucketCompaction:
     kept: tuple[DataFileMeta, ...] = ()
     vectors: Mapping[str, StoredVector] = field(default_factory=dict)
     index: tuple[IndexEntry, ...] = ()
+    lookups: Mapping[str, StoredLookup] = field(default_factory=dict)
     shrink_index: bool = False
     expiry: RecordExpiry | None = None
 
@@ -141,6 +144,10 @@ class BucketReader:
             batch_rows=_BATCH_ROWS,
             system_columns=False,
         )
+
+    def has_deleted(self, file: DataFileMeta) -> bool:
+        """Return True for a file with a deletion vector."""
+        return file.file_name in self._work.vectors
 
     def deleted(self, file: DataFileMeta) -> Positions | None:
         """Read the positions of a file's deleted rows; None without a deletion vector."""

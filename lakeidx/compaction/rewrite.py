@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from lakeidx.compaction.bucket import BucketCompaction, BucketReader, CompactedB
 from lakeidx.compaction.index_changes import hash_index_changes, vector_changes
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.lookup.find_keys import FoundKeys, find_keys_above
+from lakeidx.compaction.lookup.stored_keys import StoredKeys
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.pick import LevelRun
 from lakeidx.compaction.plan import Rewrite, Step, Upgrade
@@ -55,12 +56,12 @@ def compact_bucket(work: BucketCompaction) -> CompactedBucket:
     errors   CorruptFileError, NotFoundError naming the data file; InvalidInputError for what the engine cannot merge
     memory   a batch per sorted run, a row group being written, and one of the changelog
     """
-    steps = _Steps(work)
-    for step in work.task.steps:
-        if isinstance(step, Upgrade):
-            steps.upgrade(step)
-        else:
-            steps.rewrite(step)
+    with closing(_Steps(work)) as steps:
+        for step in work.task.steps:
+            if isinstance(step, Upgrade):
+                steps.upgrade(step)
+            else:
+                steps.rewrite(step)
     made = steps.made
     entries = [_entry(work, FileKind.DELETE, f) for f in made.removed] + [
         _entry(work, FileKind.ADD, f) for f in made.added
@@ -123,6 +124,7 @@ class _Steps:
         self._options = compaction_options(work.schema) if work.schema.primary_keys else None
         self._first_row = work.schema.table_options.merge_engine == "first-row"
         self._above = _runs_above(work) if any(s.lookup for s in work.task.steps) else ()
+        self._stored = self._lookup_files()
         if self.seen is not None:
             for rows in self._reader.rows(work.kept, work.schema.trimmed_primary_keys):
                 self.seen.add(rows)
@@ -174,12 +176,24 @@ class _Steps:
         if not (options.deletion_vectors or self._first_row or self._merges_above(step)):
             return FoundKeys()
         new = [f for f in step.files if f.level == 0]
-        found = find_keys_above(self._reader, self._work.schema, new, self._above)
+        found = find_keys_above(self._reader, self._work.schema, new, self._above, self._stored)
         if options.deletion_vectors:
             for name, positions in found.above.items():
                 before = self.made.deleted.get(name)
                 self.made.deleted[name] = positions if before is None else np.union1d(before, positions)
         return found
+
+    def _lookup_files(self) -> StoredKeys | None:
+        work = self._work
+        if not work.lookups or not self._above or self._options is None:
+            return None
+        needs_positions = self._options.deletion_vectors or not self._first_row
+        return StoredKeys(work.metadata, work.lookups, needs_positions=needs_positions)
+
+    def close(self) -> None:
+        """Close what was opened for all steps."""
+        if self._stored is not None:
+            self._stored.close()
 
     def _merges_above(self, step: Step) -> bool:
         """Return True when rows found above take part in the merge, or are what was there before."""

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lakeidx.batch.index_hooks import on_compaction
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
+from lakeidx.compaction.lookup.stored_keys import with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import check_can_compact, compact_bucket
 from lakeidx.errors import CommitConflictError, InternalError, LakeIdxError
@@ -194,6 +195,7 @@ class _Run:
             return
 
     def _compacted(self, work: Sequence[BucketCompaction]) -> list[Done]:
+        work = with_lookup_files(self.metadata, work, None if self.view.snapshot is None else self.view.snapshot.id)
         made = self.runner.map(_try_bucket, work, label="compaction")
         kept = []
         for bucket, result in zip(work, made, strict=True):

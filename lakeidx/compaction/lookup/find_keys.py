@@ -2,7 +2,7 @@
 
 A level's files are in key order, and so is each level-0 file. The key columns of a level are read once, batch by batch, and each
 batch is met with the batches of every level-0 file that reach into it: a binary search per key, nothing per row outside kernels.
-Files whose key range no level-0 file touches are not opened.
+Files whose key range no level-0 file touches are not opened. Of a file that has a lookup file few keys are asked there instead.
 
 source   org.apache.paimon.mergetree.LookupLevels#lookup, release 1.4.2, which asks a lookup file for one key at a time
 """
@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.compaction.bucket import BucketReader
+from lakeidx.compaction.lookup.stored_keys import StoredKeys
 from lakeidx.compaction.pick import LevelRun
 from lakeidx.data.positions import sorted_positions
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.lookup.build import lookup_keys
 from lakeidx.table.intervals import rank_files
 
 Int64s = npt.NDArray[np.int64]
@@ -41,18 +44,27 @@ class FoundKeys:
 
 
 def find_keys_above(
-    reader: BucketReader, schema: TableSchema, new: Sequence[DataFileMeta], above: Sequence[LevelRun]
+    reader: BucketReader,
+    schema: TableSchema,
+    new: Sequence[DataFileMeta],
+    above: Sequence[LevelRun],
+    stored: StoredKeys | None = None,
 ) -> FoundKeys:
     """Find the keys of level-0 files in higher levels.
 
     new      level-0 files, any order
     above    runs of the levels to look in
-    memory   a batch of keys per level-0 file, one of the level, and the positions found
-    errors   those of reading data files
+    stored   lookup files of the levels, which are asked where that is cheaper
+    memory   a batch of keys per level-0 file, one of the level, and the positions found; with lookup files all keys of level 0,
+             a small part of those of the file that is asked
+    errors   those of reading data files and lookup files
     """
     hits: dict[str, list[Int64s]] = {}
+    asked = None if stored is None else _AskedKeys(reader, schema, new, stored, hits)
     for run in above:
         files = _touched(run.files, new, schema)
+        if asked is not None:
+            files = [f for f in files if not asked.meet(f)]
         if not files:
             continue
         heads = [h for h in (_Head(reader, schema, f) for f in new) if h.advance()]
@@ -70,13 +82,56 @@ def find_keys_above(
     out = FoundKeys()
     names = {f.file_name for f in new}
     for name, parts in hits.items():
-        positions = np.concatenate(parts)
-        if name in names:
-            # More than one level may have a key.
-            out.known[name] = sorted_distinct(positions)
-        else:
-            out.above[name] = positions
+        # More than one level may have a key, and more than one level-0 file; lookup files answer in the order of the keys.
+        (out.known if name in names else out.above)[name] = sorted_distinct(np.concatenate(parts))
     return out
+
+
+class _AskedKeys:
+    """All keys of the level-0 files, encoded once for the lookup files that are asked."""
+
+    def __init__(
+        self,
+        reader: BucketReader,
+        schema: TableSchema,
+        new: Sequence[DataFileMeta],
+        stored: StoredKeys,
+        hits: dict[str, list[Int64s]],
+    ) -> None:
+        self._reader, self._schema, self._new, self._stored, self._hits = reader, schema, new, stored, hits
+        self._count = sum(f.row_count for f in new)
+        self._batches: list[tuple[str, int, RowBytes]] | None = None
+
+    def meet(self, file: DataFileMeta) -> bool:
+        """Ask the lookup file of a file of a higher level; False where its key columns have to be read."""
+        if not self._stored.is_cheaper(file, self._count, some_deleted=self._reader.has_deleted(file)):
+            return False
+        deleted = self._reader.deleted(file)
+        gone = None if deleted is None else sorted_positions(deleted)
+        noted: list[tuple[str, Int64s]] = []
+        for name, first, keys in self._encoded():
+            answer = self._stored.find(file, keys)
+            if answer is None:
+                return False
+            there, positions = answer
+            if gone is not None and positions is not None:
+                alive = np.flatnonzero(~np.isin(positions, gone))
+                there, positions = there[alive], positions[alive]
+            noted += [(name, there + first), *([] if positions is None else [(file.file_name, positions)])]
+        for name, found in noted:
+            if len(found):
+                self._hits.setdefault(name, []).append(found)
+        return True
+
+    def _encoded(self) -> list[tuple[str, int, RowBytes]]:
+        if self._batches is None:
+            self._batches = []
+            for file in self._new:
+                first = 0
+                for rows in self._reader.keys(file):
+                    self._batches.append((file.file_name, first, lookup_keys(rows, self._schema)))
+                    first += rows.num_rows
+        return self._batches
 
 
 class _Head:

@@ -1,0 +1,104 @@
+"""Keys of level-0 files in files of higher levels that have lookup files: asked for, where that costs less than reading.
+
+A lookup file is asked for some keys; without it all key columns of its data file are read. Large batches read, small ones ask.
+
+source   org.apache.paimon.mergetree.LookupLevels, which makes a lookup file where there is none, and its RemoteLookupFileManager
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.compaction.bucket import BucketCompaction
+from lakeidx.errors import NotFoundError
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
+from lakeidx.lookup.point.readers import LookupReaders
+from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
+from lakeidx.table.metadata import TableMetadata
+
+Int64s = npt.NDArray[np.int64]
+
+#: Rows of which the key columns are read in the time that a lookup file takes for a key.
+_ROWS_PER_KEY = 16
+#: A lookup file that is not on this machine is copied for a compaction when it is so much smaller than its data file.
+_COPIED_SHARE = 4
+_WITH_POSITIONS = (Processor.POSITION, Processor.POSITION_AND_VALUE)
+
+
+class StoredKeys:
+    """The lookup files of a bucket's higher levels.
+
+    lookups           by name of the data file
+    needs_positions   where a key is counts, not only that it is there
+    """
+
+    def __init__(
+        self, metadata: TableMetadata, lookups: Mapping[str, StoredLookup], *, needs_positions: bool = True
+    ) -> None:
+        self._lookups = lookups
+        self._needs_positions = needs_positions
+        self._readers = LookupReaders(metadata)
+
+    def is_cheaper(self, file: DataFileMeta, keys: int, *, some_deleted: bool) -> bool:
+        """Return True when asking for so many keys costs less than reading the key columns of a file.
+
+        some_deleted   the file has a deletion vector: which row a key is must be known
+        """
+        stored = self._lookups.get(file.file_name)
+        if stored is None or keys * _ROWS_PER_KEY > file.row_count:
+            return False
+        if stored.processor not in _WITH_POSITIONS and (self._needs_positions or some_deleted):
+            return False
+        return stored.size * _COPIED_SHARE <= file.file_size or self._readers.is_at_hand(stored)
+
+    def find(self, file: DataFileMeta, keys: RowBytes) -> tuple[Int64s, Int64s | None] | None:
+        """Find keys in a data file, by its lookup file.
+
+        keys      trimmed primary keys as `lakeidx.lookup.build.lookup_keys` encodes them
+        returns   which keys are there, int64[k] rising, and their positions, int64[k]; positions are None where its values
+                  have none. None when there is no lookup file any more, or no room for a copy
+        errors    CorruptFileError
+        """
+        stored = self._lookups[file.file_name]
+        try:
+            reader = self._readers.open(stored)
+        except NotFoundError:
+            # Removed with an older snapshot's listing, or by hand.
+            return None
+        if reader is None:
+            return None
+        answer = reader.lookup_many(keys)
+        found = np.flatnonzero(answer.found)
+        if stored.processor not in _WITH_POSITIONS:
+            return found, None
+        values = RowBytes.from_arrow(answer.values.to_arrow().take(found))
+        path = self._readers.places.full(stored.path)
+        if stored.processor is Processor.POSITION:
+            return found, decode_positions(values, file.row_count, path)
+        return found, decode_value_rows(values, stored.processor, path).positions
+
+    def close(self) -> None:
+        """Close the lookup files."""
+        self._readers.close()
+
+
+def with_lookup_files(
+    metadata: TableMetadata, work: Sequence[BucketCompaction], snapshot_id: int | None
+) -> list[BucketCompaction]:
+    """Tell compactions which lookup files their buckets have, where any of them looks keys up.
+
+    snapshot_id   of the state they were planned on
+    """
+    if snapshot_id is None or not any(step.lookup for w in work for step in w.task.steps):
+        return list(work)
+    listing = read_listing(metadata.store, LookupPlaces(metadata.paths), snapshot_id)
+    if listing is None:
+        return list(work)
+    files = listing.files
+    return [replace(w, lookups={f.file_name: files[f.file_name] for f in w.kept if f.file_name in files}) for w in work]
