@@ -1,0 +1,68 @@
+"""Open lookup files: one reader each, the oldest goes first, and what is at hand needs no copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakeidx import Table
+from lakeidx.errors import NotFoundError
+from lakeidx.lookup.file_cache import LookupFileCache
+from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
+from lakeidx.lookup.point import readers
+from lakeidx.lookup.point.readers import LookupReaders
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.testing.fault_store import FaultStore
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    spec = {"fields": [{"name": "k", "type": "BIGINT"}], "primaryKeys": ["k"], "options": {"bucket": "3"}}
+    made = Table.create(f"{tmp_path}/wh/d.db/t", spec)
+    made.upsert(pa.table({"k": range(30)}))
+    made.build_lookup_store()
+    return made
+
+
+def listed(table: Table) -> list[StoredLookup]:
+    found = read_listing(table.store, LookupPlaces(table.paths), 1)
+    assert found is not None
+    assert len(found.files) == 3
+    return list(found.files.values())
+
+
+def test_one_reader_a_file_and_the_oldest_is_closed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "OPEN_READERS", 2)
+    one, two, three = listed(table)
+    opened = LookupReaders(table.metadata)
+    first, second = opened.open(one), opened.open(two)
+    assert opened.open(one) is first
+    assert opened.open(three) is not None
+    # The second was used longest ago.
+    assert opened.open(one) is first
+    assert opened.open(two) is not second
+    opened.close()
+    assert opened.open(one) is not first
+    opened.close()
+
+
+def test_files_of_a_local_store_are_at_hand_and_others_once_they_are_copied(table: Table, tmp_path: Path) -> None:
+    one, two, _ = listed(table)
+    assert LookupReaders(table.metadata).is_at_hand(one)
+    # Any store but the local disk's.
+    remote = TableMetadata(FaultStore(table.store), table.paths)
+    opened = LookupReaders(remote, files=LookupFileCache(str(tmp_path / "copies")))
+    assert not opened.is_at_hand(one)
+    assert opened.open(one) is not None
+    assert [opened.is_at_hand(one), opened.is_at_hand(two)] == [True, False]
+    opened.close()
+    assert opened.is_at_hand(one)
+
+
+def test_a_file_the_store_does_not_have(table: Table) -> None:
+    one, *_ = listed(table)
+    Path(LookupPlaces(table.paths).full(one.path)).unlink()
+    with pytest.raises(NotFoundError):
+        LookupReaders(table.metadata).open(one)
