@@ -20,6 +20,7 @@ from lakeidx.landing.cdc.events_by_line import read_events_by_line
 from lakeidx.landing.cdc.rows import make_piece
 from lakeidx.landing.cdc.target import make_target
 from lakeidx.landing.types import LandingOptions
+from lakeidx.quality.changelog_agrees import check_changelog_agrees
 from tests.source_database import Change, SourceDatabase
 
 Encoder = Callable[[list[Change]], list[str]]
@@ -33,7 +34,7 @@ FORMATS: list[tuple[str, str, Encoder, str]] = [
     ("dms", "transact_id", source.dms_csv, ".csv"),
 ]
 IDS = ["debezium", "debezium-schema", *(f[0] for f in FORMATS[2:])]
-SPEC = {"fields": [*source.FIELDS, {"name": "seq", "type": "BIGINT"}], "primaryKeys": ["id"]}
+SPEC: dict[str, Any] = {"fields": [*source.FIELDS, {"name": "seq", "type": "BIGINT"}], "primaryKeys": ["id"]}
 
 
 def make_table(folder: Path, **options: str) -> Table:
@@ -102,11 +103,36 @@ def test_lines_one_by_one_give_the_same_rows(
 
 
 def test_the_changelog_of_an_input_producer_leads_to_the_table(tmp_path: Path) -> None:
-    """Rows before updates come in, too, so what a consumer applies is what the table has."""
+    """Rows before updates come in, too, and a key may change many times in a batch."""
     database = SourceDatabase(5)
     database.run(40)
-    table = make_table(tmp_path, **{"changelog-producer": "input"})
-    file = tmp_path / "f.json"
-    file.write_text("\n".join(source.maxwell(database.changes)), encoding="utf-8")
-    table.upsert_files([str(file)], LandingOptions("maxwell", order=("xoffset",)), strict=True)
+    spec = {"fields": source.FIELDS, "primaryKeys": ["id"], "options": {"bucket": "2", "changelog-producer": "input"}}
+    table = Table.create(f"{tmp_path}/wh/d.db/t", spec)
+    lines = source.maxwell(database.changes)
+    for start in range(0, len(lines), 30):
+        file = tmp_path / f"{start}.json"
+        file.write_text("\n".join(lines[start : start + 30]), encoding="utf-8")
+        table.upsert_files([str(file)], LandingOptions("maxwell"), strict=True)
+    assert content(table) == database.rows
+    changes = table.changes(0).to_arrow().column("_rowkind").to_pylist()
+    moved = [c for c in database.changes if c.before and c.after and c.before["id"] != c.after["id"]]
+    updates = sum(c.op == "u" for c in database.changes) - len(moved)
+    assert (changes.count("-U"), changes.count("+U")) == (updates, updates)
+    assert changes.count("-D") == len(moved) + sum(c.op == "d" for c in database.changes)
+    assert check_changelog_agrees(table).passed
+
+
+def test_messages_in_any_order_come_to_the_same(tmp_path: Path) -> None:
+    """All of them shuffled, over files and within: time of the transaction and place in it say which row of a key is the newest."""
+    database = SourceDatabase(3)
+    database.run(40)
+    spec = {**SPEC, "fields": [*SPEC["fields"], {"name": "place", "type": "BIGINT"}]}
+    table = Table.create(f"{tmp_path}/wh/d.db/t", {**spec, "options": {"bucket": "-1", "sequence.field": "seq,place"}})
+    lines = source.debezium(database.changes, schema=True)
+    random.Random(1).shuffle(lines)
+    options = LandingOptions("debezium", order=("source.ts_ms", "transaction.total_order"))
+    for start in range(0, len(lines), 40):
+        file = tmp_path / f"{start}.json"
+        file.write_text("\n".join(lines[start : start + 40]) + "\n", encoding="utf-8")
+        table.upsert_files([str(file)], options, strict=True)
     assert content(table) == database.rows

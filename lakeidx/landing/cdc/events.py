@@ -130,6 +130,9 @@ def _image_types(
             found = json_type_of(declared)
         elif _is_epoch(example, f.type) and envelope.name == "debezium":
             found = pa.int64()
+        elif example is None and envelope.declared is not None and not f.type.is_nested:
+            # Canal writes all values as text.
+            found = pa.string()
         else:
             found = json_type(f.type, example)
         if found is None:

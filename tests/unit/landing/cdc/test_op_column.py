@@ -8,7 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from lakeidx.api.table import Table
+from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.types import LandingOptions
 from tests.unit.landing.cdc.test_reader import pieces_of, read, schema_of
@@ -58,3 +61,16 @@ def test_parquet_with_an_order(tmp_path: Path) -> None:
     assert read(tmp_path, None, schema, options, name="f.parquet")[0] == [("+I", 1, "a", 7), ("-D", 1, "a", 8)]
     with pytest.raises(InvalidInputError, match="no column 'scn', the order of its changes"):
         pieces_of(tmp_path, None, schema, LandingOptions("dms", order=("scn",), ignore_extra=True), name="f.parquet")
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    table = Table.create(f"{tmp_path}/wh/d.db/t", {"fields": [{"name": "id", "type": "INT"}], "primaryKeys": ["id"],
+                                                   "options": {"bucket": "-1"}})  # fmt: skip
+    (tmp_path / "f.csv").write_text("what,id\nnew,1\nnew,2\ngone,1\n", encoding="utf-8")
+    words = ["upsert", table.uri, f"{tmp_path}/f.csv", "--op-column", "what", "--op-value", "new=+I"]
+    done = CliRunner().invoke(app, [*words, "--op-value", "gone=-D"])
+    assert done.exit_code == 0, done.output
+    assert table.scan().to_arrow().to_pylist() == [{"id": 2}]
+    wrong = CliRunner().invoke(app, [*words, "--op-value", "gone"])
+    assert wrong.exit_code != 0
+    assert "write a text and its row kind" in wrong.output

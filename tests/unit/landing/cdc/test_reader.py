@@ -360,3 +360,34 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read(tmp_path, OGG, append, LandingOptions("ogg"))
     with pytest.raises(InvalidInputError, match=r"'sequence\.field', which has 0: name as many"):
         read(tmp_path, OGG, CUSTOMERS, LandingOptions("ogg", order=("pos",)))
+
+
+def test_the_schema_part_may_change_within_a_file(tmp_path: Path) -> None:
+    """A column becomes another type and one is added; lines keep their numbers, tombstones and blank lines between."""
+    schema = schema_of({"id": "INT", "v": "TIMESTAMP(6)", "w": "STRING"}, ["id"])
+
+    def part(*columns: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "type": "struct",
+            "fields": [{"type": "struct", "fields": [connect("id", "int32"), *columns], "field": "after"}],
+        }
+
+    old = part(connect("v", "int64", "io.debezium.time.Timestamp"))
+    new = part(connect("v", "int64", "io.debezium.time.MicroTimestamp"), connect("w", "string"))
+    lines = [
+        {"schema": old, "payload": {"op": "c", "after": {"id": 1, "v": 1000}}},
+        {"schema": None, "payload": None},
+        {"schema": old, "payload": {"op": "c", "after": {"id": 2, "v": 2000}}},
+        {"schema": new, "payload": {"op": "c", "after": {"id": 3, "v": 3_000_001, "w": "x"}}},
+        {"payload": {"op": "c", "after": {"id": 4, "v": 4_000_000, "w": "y"}}, "schema": new},
+        {"schema": old, "payload": {"op": "c", "after": {"id": 5, "v": 5000}}},
+    ]
+    text = "\n".join(["null", "", *map(json.dumps, lines)])
+    rows, bad = read(tmp_path, text, schema, LandingOptions("debezium"))
+    assert bad == []
+    moments = [r[2] for r in rows]
+    assert [r[1] for r in rows] == [1, 2, 3, 4, 5]
+    assert moments == [datetime(1970, 1, 1, 0, 0, s, us) for s, us in ((1, 0), (2, 0), (3, 1), (4, 0), (5, 0))]
+    found = pieces_of(tmp_path, text, schema, LandingOptions("debezium"))
+    assert [int(n) for p in found if p.lines is not None for n in p.lines] == [3, 5, 6, 7, 8]
+    assert sum(p.skipped.get("tombstones", 0) for p in found) == 2
