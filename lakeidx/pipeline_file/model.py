@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from lakeidx.batch.index_types import check_index_type
 from lakeidx.data.engines import validate_merge_options
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
 from lakeidx.pipeline_file.globs import globs_overlap
@@ -217,11 +217,23 @@ def _parse(text: str, path: str, environment: Mapping[str, str] | None) -> tuple
                 lambda: new_schema(schema),
                 lambda: validate_merge_options(new_schema(schema)),
                 lambda: check_index_type(new_schema(schema)),
+                lambda: _check_changes(config, new_schema(schema)),
             ),
         )
     if problems or config is None:
         raise fail(problems, path)
     return config, document
+
+
+def _check_changes(config: PipelineConfig, schema: TableSchema) -> None:
+    """Raise InvalidInputError for landing files of changes that the table cannot take."""
+    if config.landing.is_changes and not schema.primary_keys:
+        raise InvalidInputError("landing files of changes need a table with primaryKeys")
+    places, columns = len(config.landing.order), len(schema.table_options.sequence_field)
+    if places and places != columns:
+        raise InvalidInputError(
+            f"landing.order names {places} places, and option sequence.field {columns} columns for them"
+        )
 
 
 def _shared_with_others(
@@ -233,6 +245,10 @@ def _shared_with_others(
         if other.uri == config.uri:
             yield document.line(("table",)), f"{file.name} describes the table {config.table} already"
             continue
+        out = None if config.changes is None else config.changes.path.rstrip("/")
+        if out is not None and other.changes is not None and other.changes.path.rstrip("/") == out:
+            text = f"{out} gets the changes of {other.table} ({file.name}) already; give each table its own folder"
+            yield document.line(("changes", "path")), text
         same_folder = other.landing.path.rstrip("/") == landing.path.rstrip("/")
         if same_folder and globs_overlap(other.landing.pattern, landing.pattern):
             yield (

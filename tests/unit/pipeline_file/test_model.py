@@ -93,7 +93,7 @@ def test_all_problems_come_at_once() -> None:
         parse_pipeline(text, path="p.yaml", environment={})
     assert [p.partition(":")[0] for p in caught.value.problems] == ["line 5", "line 7", "line 12", "line 14"]
     assert "unknown key 'landing.patern'; did you mean 'pattern' or 'path'?" in caught.value.problems[0]
-    assert "did you mean 'checks'?" in caught.value.problems[2]
+    assert "did you mean 'checks' or 'changes'?" in caught.value.problems[2]
     assert str(caught.value) == "p.yaml: " + "; ".join(caught.value.problems)
 
 
@@ -159,10 +159,11 @@ def test_globs_that_share_a_name(left: str, right: str, overlap: bool) -> None:
 def test_changes_of_a_database() -> None:
     """What a pipeline file says of changes reaches their reader; what makes no sense is named with its line."""
     keys = "  format: debezium\n  order: [source.lsn]\n"
-    config = parse_pipeline(GOOD.replace("fields:", keys + "fields:", 1) + "schema_changes: widen\n", path="p.yaml")
+    good = GOOD.replace("fields:", keys + "fields:", 1) + "  sequence.field: v\n"
+    config = parse_pipeline(good + "schema_changes: widen\n", path="p.yaml")
     options = config.landing_options()
     assert (options.format, options.order, options.new_columns) == ("debezium", ("source.lsn",), "widen")
-    strict = parse_pipeline(GOOD.replace("fields:", keys + "fields:", 1) + "schema_changes: all\n", path="p.yaml")
+    strict = parse_pipeline(good + "schema_changes: all\n", path="p.yaml")
     assert strict.landing_options().new_columns == "refuse"
     letters = "  op_column: __op\n  op_values: {c: +I, d: -D}\n  columns: [__op, k, v]\n"
     options = parse_pipeline(GOOD.replace("fields:", letters + "fields:", 1), path="p.yaml").landing_options()
@@ -170,4 +171,19 @@ def test_changes_of_a_database() -> None:
     assert options.columns == ("__op", "k", "v")
     assert "set format or op_column" in problem(GOOD.replace("fields:", "  order: [x]\nfields:", 1))
     both = "  format: ogg\n  op_column: x\n"
+    assert "order names 1 places, and option sequence.field 0 columns" in problem(
+        good.replace("  sequence.field: v\n", "")
+    )
+    assert "need a table with primaryKeys" in problem(
+        GOOD.replace("primaryKeys: [k]\n", "").replace("fields:", "  format: ogg\nfields:", 1)
+    )
     assert "leave op_column out" in problem(GOOD.replace("fields:", both + "fields:", 1))
+
+
+def test_two_tables_do_not_write_their_changes_to_one_folder(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        text = GOOD.replace("d.t", f"d.{name}").replace("/landing/t", f"/landing/{name}") + "changes:\n  path: /out\n"
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    good, bad = load_pipelines(tmp_path)
+    assert [f.name for f in good] == ["a.yaml"]
+    assert "gets the changes of d.a (a.yaml) already" in str(bad[tmp_path / "b.yaml"])
