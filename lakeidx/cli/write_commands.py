@@ -86,7 +86,7 @@ def upsert(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present, or as changes have them."""
+    """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present."""
     opened = open_table(table)
     options = LandingOptions(
         file_format, delimiter, ignore_extra=ignore_extra, missing=missing, order=tuple(order or ()),
