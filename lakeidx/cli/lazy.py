@@ -92,10 +92,10 @@ def build(name: str, entry: Command | Group) -> Any:
 
 
 def _start_light() -> None:
-    """Let Arrow and Numba decide now that pandas and scipy's linear algebra are not there: no command needs them.
+    """Let Arrow and Numba decide now that pandas, scipy's linear algebra and cffi are not there: no command needs them.
 
-    Arrow imports pandas for the first array of a process, Numba scipy.linalg for its first kernel; together they take longer
-    than a small batch. Both can be imported afterwards; Arrow then converts to pandas as ever.
+    Arrow imports pandas for the first array of a process, Numba scipy.linalg and cffi for its first kernel; together they take
+    longer than a small batch. Both can be imported afterwards; Arrow then converts to pandas as ever.
     """
     with _absent("pandas", "scipy.linalg", "cffi"):
         if "pyarrow" in sys.modules:

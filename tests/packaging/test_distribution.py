@@ -32,7 +32,9 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sources() -> set[str]:
     """Files of the packages, as the wheel must have them."""
     packages = ("lakeidx", "dagster_project")
-    files = (f for p in packages for f in (ROOT / p).rglob("*") if f.suffix == ".py" or f.name == "py.typed")
+    files = (
+        f for p in packages for f in (ROOT / p).rglob("*") if f.suffix in (".py", ".jinja") or f.name == "py.typed"
+    )
     return {str(f.relative_to(ROOT)) for f in files}
 
 
