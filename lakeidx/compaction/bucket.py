@@ -119,7 +119,7 @@ class BucketReader:
                 continue
             rows = read_data_file(
                 work.metadata.store,
-                self._path(file),
+                self.path(file),
                 file,
                 work.metadata.schema(file.schema_id),
                 work.schema,
@@ -136,7 +136,7 @@ class BucketReader:
         work = self._work
         return read_data_file(
             work.metadata.store,
-            self._path(file),
+            self.path(file),
             file,
             work.metadata.schema(file.schema_id),
             work.schema,
@@ -157,7 +157,8 @@ class BucketReader:
             return None
         return read_deletion_vector(work.metadata, work.schema, work.partition, work.bucket, found)
 
-    def _path(self, file: DataFileMeta) -> str:
+    def path(self, file: DataFileMeta) -> str:
+        """Return where a data file of the bucket lies."""
         return file.external_path or f"{self.directory}/{file.file_name}"
 
     def _left_out(self, file: DataFileMeta, without: FilePositions) -> Positions | npt.NDArray[np.int64] | None:

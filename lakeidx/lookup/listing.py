@@ -23,14 +23,16 @@ from typing import Any
 
 from lakeidx.codec.containers.sealed_json import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import plain_name
 from lakeidx.format.paths import TablePaths
 from lakeidx.lookup.store import StoreType, parse_store_type
 from lakeidx.lookup.value_rows import Processor
-from lakeidx.storage.base import ObjectStore, join
+from lakeidx.storage.base import ObjectStore, join, parent_of
 
 _LOOKUP_DIR = "lookup"
 _VERSION = 1
+_BESIDE = re.compile(r"(?P<data>.+)\.(?P<size>\d+)\.(?P<processor>[a-z-]+)\.v1\.lookup")
 LISTING_NAME = re.compile(r"listing-(?P<id>\d+)\.json")
 
 
@@ -39,9 +41,9 @@ class StoredLookup:
     """A lookup file in the table's store.
 
     data_file    name of the data file it was made of
-    path         below the lookup directory; `side_files` the same
+    path         below the lookup directory, `side_files` the same; a whole path for a file that Java has put beside the data file
     schema_id    schema of the rows in its values
-    size, entries, checksum   see `lookup.store.LookupFile`
+    size, entries, checksum   see `lookup.store.LookupFile`; a file of Java has no checksum
     """
 
     data_file: str
@@ -51,7 +53,7 @@ class StoredLookup:
     store_type: StoreType
     size: int
     entries: int
-    checksum: int
+    checksum: int | None
     side_files: tuple[str, ...] = ()
 
 
@@ -89,8 +91,36 @@ class LookupPlaces:
         return self._paths.bucket_dir(partition, bucket)[len(self._paths.root.rstrip("/")) + 1 :]
 
     def full(self, relative: str) -> str:
-        """Return the whole path of a path in a listing."""
-        return join(self.root, relative)
+        """Return the whole path of a lookup file; one that is whole stays as it is."""
+        return relative if relative.startswith("/") or "://" in relative else join(self.root, relative)
+
+
+def lookup_file_beside(file: DataFileMeta, path: str, newest_schema: int) -> StoredLookup | None:
+    """Return the lookup file that Java has put beside a data file (``lookup.remote-file.enabled``); None without a usable one.
+
+    path            of the data file
+    newest_schema   id of the table's newest schema: rows in values are of the schema that Java's writer had, which is known only
+                    where the data file is of the newest one
+    source          org.apache.paimon.mergetree.lookup.RemoteLookupFileManager, release 1.4.2
+    """
+    for name in file.extra_files:
+        found = _BESIDE.fullmatch(name)
+        if found is None or found["data"] != file.file_name or found["processor"] not in set(Processor):
+            continue
+        processor = Processor(found["processor"])
+        if processor.has_rows and file.schema_id != newest_schema:
+            continue
+        return StoredLookup(
+            data_file=file.file_name,
+            path=join(parent_of(path), name),
+            schema_id=file.schema_id,
+            processor=processor,
+            store_type=StoreType.SORT,
+            size=int(found["size"]),
+            entries=file.row_count,
+            checksum=None,
+        )
+    return None
 
 
 def encode_listing(listing: Listing) -> bytes:

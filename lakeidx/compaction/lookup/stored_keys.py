@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.compaction.bucket import BucketCompaction
+from lakeidx.compaction.bucket import BucketCompaction, BucketReader
 from lakeidx.errors import NotFoundError
 from lakeidx.format.data_file import DataFileMeta
-from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
+from lakeidx.lookup.listing import LookupPlaces, StoredLookup, lookup_file_beside, read_listing
 from lakeidx.lookup.point.readers import LookupReaders
 from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
 from lakeidx.table.metadata import TableMetadata
@@ -98,7 +98,14 @@ def with_lookup_files(
     if snapshot_id is None or not any(step.lookup for w in work for step in w.task.steps):
         return list(work)
     listing = read_listing(metadata.store, LookupPlaces(metadata.paths), snapshot_id)
-    if listing is None:
-        return list(work)
-    files = listing.files
-    return [replace(w, lookups={f.file_name: files[f.file_name] for f in w.kept if f.file_name in files}) for w in work]
+    listed = {} if listing is None else listing.files
+    return [replace(w, lookups=_lookup_files(w, listed)) for w in work]
+
+
+def _lookup_files(work: BucketCompaction, listed: Mapping[str, StoredLookup]) -> dict[str, StoredLookup]:
+    reader, out = BucketReader(work), {}
+    for file in work.kept:
+        found = listed.get(file.file_name) or lookup_file_beside(file, reader.path(file), work.schema.id)
+        if found is not None:
+            out[file.file_name] = found
+    return out

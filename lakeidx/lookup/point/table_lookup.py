@@ -30,7 +30,7 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.build import lookup_keys
 from lakeidx.lookup.file_cache import LookupFileCache
-from lakeidx.lookup.listing import StoredLookup, read_listing
+from lakeidx.lookup.listing import StoredLookup, lookup_file_beside, read_listing
 from lakeidx.lookup.packed import joined, plain
 from lakeidx.lookup.point.answers import (
     LookupResult,
@@ -50,7 +50,7 @@ from lakeidx.lookup.versions import Versions, newest_wins
 from lakeidx.options.features import Use
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import load_view
+from lakeidx.table.view import data_file_path, load_view
 from lakeidx.types import to_arrow
 
 _log = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ class _State:
     snapshot: Snapshot | None
     schema: TableSchema
     stored: dict[str, StoredLookup]
+    missing: set[str] = field(default_factory=set)
     partitions: dict[bytes, PartitionFiles] = field(default_factory=dict)
     whole: bool = False
 
@@ -229,7 +230,7 @@ class TableLookup:
             deleted = self._deleted(state, route, entry) if entry.file.file_name in vectors else None
             reader = self._reader(state, entry)
             self.metrics.lookup_files += reader is not None
-            stored = state.stored.get(entry.file.file_name)
+            stored = self._stored(state, entry)
             if reader is not None and stored is not None and _gives_rows(stored, deleted):
                 mine = hits.setdefault((stored.schema_id, stored.processor), _Hits())
                 at, sequences = self._from_lookup_file(reader, stored, encoded, rows, deleted, mine)
@@ -302,7 +303,7 @@ class TableLookup:
 
     def _reader(self, state: _State, entry: ManifestEntry) -> LookupStoreReader | None:
         """Open the lookup file of a data file; None where there is none that can be used."""
-        stored = state.stored.get(entry.file.file_name)
+        stored = self._stored(state, entry)
         if stored is None:
             return None
         try:
@@ -310,7 +311,18 @@ class TableLookup:
         except NotFoundError as error:
             _log.warning("reading keys of %s from its data file: %s", entry.file.file_name, error)
             del state.stored[entry.file.file_name]
+            state.missing.add(entry.file.file_name)
             return None
+
+    def _stored(self, state: _State, entry: ManifestEntry) -> StoredLookup | None:
+        """Return the lookup file of a data file: as listed, or one of Java's."""
+        file = entry.file
+        found = state.stored.get(file.file_name)
+        if found is None and file.extra_files and self._use_files and file.file_name not in state.missing:
+            found = lookup_file_beside(file, data_file_path(self._metadata, entry), state.schema.id)
+            if found is not None:
+                state.stored[file.file_name] = found
+        return found
 
     def _deleted(self, state: _State, route: Route, entry: ManifestEntry) -> npt.NDArray[np.int64]:
         """Return int64[k]: deleted positions of a data file, ascending."""
