@@ -22,11 +22,12 @@ from lakeidx.compaction.bucket import BucketCompaction, BucketReader, CompactedB
 from lakeidx.compaction.index_changes import hash_index_changes, vector_changes
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.lookup.find_keys import FoundKeys, find_keys_above
-from lakeidx.compaction.lookup.stored_keys import StoredKeys
+from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.pick import LevelRun
 from lakeidx.compaction.plan import Rewrite, Step, Upgrade
 from lakeidx.data.engines import make_engine
+from lakeidx.data.level_column import with_level
 from lakeidx.data.merge.changelog import Changelog
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.write_data_file import DataFileWriter
@@ -187,8 +188,8 @@ class _Steps:
         work = self._work
         if not work.lookups or not self._above or self._options is None:
             return None
-        needs_positions = self._options.deletion_vectors or not self._first_row
-        return StoredKeys(work.metadata, work.lookups, needs_positions=needs_positions)
+        need = Need.POSITIONS if self._options.deletion_vectors else Need.KEYS if self._first_row else Need.ROWS
+        return StoredKeys(work.metadata, work.schema, work.lookups, need)
 
     def close(self) -> None:
         """Close what was opened for all steps."""
@@ -225,7 +226,7 @@ class _Steps:
             for parts in itertools.zip_longest(*sections, fillvalue=())
         ]
         if self._merges_above(step):
-            runs += [self._run(run.files, encoded, levels=levels, only=found.above) for run in self._above]
+            runs += [self._run_above(run, found, encoded, levels=levels) for run in self._above]
         yield from merge_sorted_runs(
             runs, schema, make_engine(schema), drop_deletes=drop, shortcut=False, changelog=changelog
         )
@@ -246,6 +247,19 @@ class _Steps:
             run, work.schema.field_names, encoded=encoded, levels=levels, only=only, without=without
         )
         return rows if work.expiry is None else map(work.expiry.drop_expired, rows)
+
+    def _run_above(
+        self, run: LevelRun, found: FoundKeys, encoded: Sequence[str], *, levels: bool
+    ) -> Iterator[pa.Table]:
+        """Give the rows of a higher level whose keys were found: read at their positions, or as a lookup file gave them."""
+        for file in run.files:
+            rows = found.rows.get(file.file_name)
+            if rows is None:
+                yield from self._run([file], encoded, levels=levels, only=found.above)
+                continue
+            given = with_level([rows], file.level, self._work.schema, always=levels)
+            expiry = self._work.expiry
+            yield from given if expiry is None else map(expiry.drop_expired, given)
 
     def _changelog(self, writer: DataFileWriter) -> Changelog:
         assert self._options is not None

@@ -12,11 +12,14 @@ import pyarrow.compute as pc
 
 from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.rows.binary_row_vec import encode_rows
+from lakeidx.codec.rows.compacted_row_vec import decode_compacted_rows
 from lakeidx.data.engines import make_engine
+from lakeidx.data.evolution.evolve import evolve_column, plan_columns
 from lakeidx.data.merge.sort import sequence_columns
 from lakeidx.data.rows import take_rows
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.lookup.value_rows import ValueRows
 from lakeidx.types import DataType, Root
 
 Int64s = npt.NDArray[np.int64]
@@ -33,6 +36,19 @@ class Versions:
 
     asked: Int64s
     kv: pa.Table
+
+
+def kv_rows(values: ValueRows, then: TableSchema, schema: TableSchema) -> pa.Table:
+    """Decode rows of lookup files as a KV table in the newest schema.
+
+    then   the schema that the rows were written with
+    """
+    rows = decode_compacted_rows(values.rows, [f.type for f in then.fields], then.field_names)
+    columns = [pa.chunked_array([values.sequences]), pa.chunked_array([values.kinds])]
+    for plan in plan_columns(then.fields, schema.fields):
+        raw = rows.column(plan.source.name) if plan.source is not None else None
+        columns.append(evolve_column(plan, raw, rows.num_rows))
+    return pa.Table.from_arrays(columns, names=[SEQUENCE_NUMBER, VALUE_KIND, *schema.field_names])
 
 
 def newest_wins(schema: TableSchema) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx import Table
-from lakeidx.compaction.lookup.stored_keys import StoredKeys, with_lookup_files
+from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys, with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.point.table_lookup import TableLookup
@@ -72,7 +72,7 @@ def test_compactions_know_them(table: Table) -> None:
     for name, stored in told.lookups.items():
         assert stored.processor is Processor.VALUE
         (file,) = [f for f in work.kept if f.file_name == name]
-        keys = StoredKeys(table.metadata, told.lookups, needs_positions=False)
+        keys = StoredKeys(table.metadata, table.schema, told.lookups, Need.ROWS)
         assert keys.is_cheaper(file, file.row_count // 16, some_deleted=False)
 
 

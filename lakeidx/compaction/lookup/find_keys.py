@@ -17,11 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.codec.order.key import run_starts
 from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.compaction.bucket import BucketReader
 from lakeidx.compaction.lookup.stored_keys import StoredKeys
 from lakeidx.compaction.pick import LevelRun
+from lakeidx.data.merge.sort import merge_order
 from lakeidx.data.positions import sorted_positions
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema
@@ -37,10 +39,12 @@ class FoundKeys:
 
     above   in files of higher levels: rows, not deleted, whose key is in one of the level-0 files
     known   in level-0 files: rows whose key is, not deleted, in a higher level
+    rows    of files that are not in `above`, since a lookup file gave the rows themselves: KV tables in key order
     """
 
     above: dict[str, Int64s] = field(default_factory=dict)
     known: dict[str, Int64s] = field(default_factory=dict)
+    rows: dict[str, pa.Table] = field(default_factory=dict)
 
 
 def find_keys_above(
@@ -60,7 +64,8 @@ def find_keys_above(
     errors   those of reading data files and lookup files
     """
     hits: dict[str, list[Int64s]] = {}
-    asked = None if stored is None else _AskedKeys(reader, schema, new, stored, hits)
+    out = FoundKeys()
+    asked = None if stored is None else _AskedKeys(reader, schema, new, stored, hits, out.rows)
     for run in above:
         files = _touched(run.files, new, schema)
         if asked is not None:
@@ -79,7 +84,6 @@ def find_keys_above(
                 if len(found):
                     hits.setdefault(file.file_name, []).append(found + first)
                 heads = [h for h in heads if not h.is_done]
-    out = FoundKeys()
     names = {f.file_name for f in new}
     for name, parts in hits.items():
         # More than one level may have a key, and more than one level-0 file; lookup files answer in the order of the keys.
@@ -97,8 +101,10 @@ class _AskedKeys:
         new: Sequence[DataFileMeta],
         stored: StoredKeys,
         hits: dict[str, list[Int64s]],
+        rows: dict[str, pa.Table],
     ) -> None:
-        self._reader, self._schema, self._new, self._stored, self._hits = reader, schema, new, stored, hits
+        self._reader, self._schema, self._new, self._stored = reader, schema, new, stored
+        self._hits, self._rows = hits, rows
         self._count = sum(f.row_count for f in new)
         self._batches: list[tuple[str, int, RowBytes]] | None = None
 
@@ -109,11 +115,13 @@ class _AskedKeys:
         deleted = self._reader.deleted(file)
         gone = None if deleted is None else sorted_positions(deleted)
         noted: list[tuple[str, Int64s]] = []
+        given: list[pa.Table] = []
         for name, first, keys in self._encoded():
             answer = self._stored.find(file, keys)
             if answer is None:
                 return False
-            there, positions = answer
+            there, positions = answer.there, answer.positions
+            given += [] if answer.rows is None else [answer.rows]
             if gone is not None and positions is not None:
                 alive = np.flatnonzero(~np.isin(positions, gone))
                 there, positions = there[alive], positions[alive]
@@ -121,6 +129,8 @@ class _AskedKeys:
         for name, found in noted:
             if len(found):
                 self._hits.setdefault(name, []).append(found)
+        if given:
+            self._rows[file.file_name] = _once_in_order(pa.concat_tables(given), self._schema)
         return True
 
     def _encoded(self) -> list[tuple[str, int, RowBytes]]:
@@ -165,6 +175,13 @@ class _Head:
                 self._at += count
                 return
             self.advance()
+
+
+def _once_in_order(rows: pa.Table, schema: TableSchema) -> pa.Table:
+    """Sort rows of one file by key; keys of several level-0 files have brought theirs more than once."""
+    ordered = rows.cast(schema.kv_arrow_schema).take(pa.array(merge_order(rows, schema)))
+    keys = [ordered.column(n) for n in schema.trimmed_primary_keys]
+    return ordered.take(pa.array(run_starts(keys, schema.key_types)))
 
 
 def _meet(

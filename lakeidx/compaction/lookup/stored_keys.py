@@ -8,18 +8,22 @@ source   org.apache.paimon.mergetree.LookupLevels, which makes a lookup file whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.compaction.bucket import BucketCompaction, BucketReader
 from lakeidx.errors import NotFoundError
 from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup, lookup_file_beside, read_listing
 from lakeidx.lookup.point.readers import LookupReaders
 from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
+from lakeidx.lookup.versions import kv_rows
 from lakeidx.table.metadata import TableMetadata
 
 Int64s = npt.NDArray[np.int64]
@@ -28,21 +32,44 @@ Int64s = npt.NDArray[np.int64]
 _ROWS_PER_KEY = 16
 #: A lookup file that is not on this machine is copied for a compaction when it is so much smaller than its data file.
 _COPIED_SHARE = 4
-_WITH_POSITIONS = (Processor.POSITION, Processor.POSITION_AND_VALUE)
+_WITH_POSITIONS = frozenset({Processor.POSITION, Processor.POSITION_AND_VALUE})
+
+
+class Need(Enum):
+    """What a compaction has to know of a key above: that it is there, its row, or the place of it."""
+
+    KEYS = frozenset(Processor)
+    ROWS = _WITH_POSITIONS | {Processor.VALUE}
+    POSITIONS = _WITH_POSITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a lookup file says of some keys.
+
+    there       int64[k], rising: which keys are there
+    positions   int64[k] in the data file; None where values have none
+    rows        k rows of a KV table in the newest schema, where values have rows and no positions
+    """
+
+    there: Int64s
+    positions: Int64s | None = None
+    rows: pa.Table | None = None
 
 
 class StoredKeys:
     """The lookup files of a bucket's higher levels.
 
-    lookups           by name of the data file
-    needs_positions   where a key is counts, not only that it is there
+    schema    the table's newest
+    lookups   by name of the data file
     """
 
     def __init__(
-        self, metadata: TableMetadata, lookups: Mapping[str, StoredLookup], *, needs_positions: bool = True
+        self, metadata: TableMetadata, schema: TableSchema, lookups: Mapping[str, StoredLookup], need: Need
     ) -> None:
+        self._metadata, self._schema = metadata, schema
         self._lookups = lookups
-        self._needs_positions = needs_positions
+        self._need = need
         self._readers = LookupReaders(metadata)
 
     def is_cheaper(self, file: DataFileMeta, keys: int, *, some_deleted: bool) -> bool:
@@ -53,16 +80,15 @@ class StoredKeys:
         stored = self._lookups.get(file.file_name)
         if stored is None or keys * _ROWS_PER_KEY > file.row_count:
             return False
-        if stored.processor not in _WITH_POSITIONS and (self._needs_positions or some_deleted):
+        if stored.processor not in (_WITH_POSITIONS if some_deleted else self._need.value):
             return False
         return stored.size * _COPIED_SHARE <= file.file_size or self._readers.is_at_hand(stored)
 
-    def find(self, file: DataFileMeta, keys: RowBytes) -> tuple[Int64s, Int64s | None] | None:
+    def find(self, file: DataFileMeta, keys: RowBytes) -> Answer | None:
         """Find keys in a data file, by its lookup file.
 
         keys      trimmed primary keys as `lakeidx.lookup.build.lookup_keys` encodes them
-        returns   which keys are there, int64[k] rising, and their positions, int64[k]; positions are None where its values
-                  have none. None when there is no lookup file any more, or no room for a copy
+        returns   None when there is no lookup file any more, or no room for a copy
         errors    CorruptFileError
         """
         stored = self._lookups[file.file_name]
@@ -75,13 +101,16 @@ class StoredKeys:
             return None
         answer = reader.lookup_many(keys)
         found = np.flatnonzero(answer.found)
-        if stored.processor not in _WITH_POSITIONS:
-            return found, None
+        if stored.processor is Processor.EMPTY or (self._need is Need.KEYS and stored.processor is Processor.VALUE):
+            return Answer(found)
         values = RowBytes.from_arrow(answer.values.to_arrow().take(found))
         path = self._readers.places.full(stored.path)
         if stored.processor is Processor.POSITION:
-            return found, decode_positions(values, file.row_count, path)
-        return found, decode_value_rows(values, stored.processor, path).positions
+            return Answer(found, decode_positions(values, file.row_count, path))
+        decoded = decode_value_rows(values, stored.processor, path)
+        if decoded.positions is not None:
+            return Answer(found, decoded.positions)
+        return Answer(found, rows=kv_rows(decoded, self._metadata.schema(stored.schema_id), self._schema))
 
     def close(self) -> None:
         """Close the lookup files."""

@@ -16,9 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.rows.compacted_row_vec import decode_compacted_rows
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.data.evolution.evolve import evolve_column, plan_columns
 from lakeidx.data.level_column import merges_by_level
 from lakeidx.data.positions import sorted_positions
 from lakeidx.errors import InvalidInputError, NotFoundError
@@ -45,8 +43,8 @@ from lakeidx.lookup.point.metrics import LookupMetrics
 from lakeidx.lookup.point.readers import OPEN_READERS, LookupReaders
 from lakeidx.lookup.point.routes import PartitionFiles, Route, find_routes, partition_files, split_partitions
 from lakeidx.lookup.store import LookupStoreReader
-from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
-from lakeidx.lookup.versions import Versions, newest_wins
+from lakeidx.lookup.value_rows import Processor, ValueRows, decode_positions, decode_value_rows
+from lakeidx.lookup.versions import Versions, kv_rows, newest_wins
 from lakeidx.options.features import Use
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
@@ -343,15 +341,8 @@ class TableLookup:
             for f in schema.fields:
                 empty = empty.append_column(f.name, pa.array([], to_arrow(f.type)))
             return Versions(np.zeros(0, np.int64), empty)
-        rows = decode_compacted_rows(joined(hits.rows), [f.type for f in then.fields], then.field_names)
-        columns = [pa.chunked_array([np.concatenate(hits.sequences)]), pa.chunked_array([np.concatenate(hits.kinds)])]
-        for plan in plan_columns(then.fields, schema.fields):
-            raw = rows.column(plan.source.name) if plan.source is not None else None
-            columns.append(evolve_column(plan, raw, rows.num_rows))
-        return Versions(
-            np.concatenate(hits.asked),
-            pa.Table.from_arrays(columns, names=[SEQUENCE_NUMBER, VALUE_KIND, *schema.field_names]),
-        )
+        values = ValueRows(joined(hits.rows), np.concatenate(hits.sequences), np.concatenate(hits.kinds), None)
+        return Versions(np.concatenate(hits.asked), kv_rows(values, then, schema))
 
 
 def _identity(snapshot: Snapshot | None) -> str | None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakeidx import Table
 from lakeidx.compaction.bucket import BucketCompaction, BucketReader
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.lookup.find_keys import FoundKeys, find_keys_above
-from lakeidx.compaction.lookup.stored_keys import StoredKeys, with_lookup_files
+from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys, with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
@@ -21,17 +22,23 @@ from lakeidx.lookup.point import readers
 from lakeidx.table.view import load_view
 
 VECTORS = {"deletion-vectors.enabled": "true"}
+MERGED = {
+    "changelog-producer": "lookup", "merge-engine": "aggregation", "fields.v.aggregate-function": "max",
+}  # fmt: skip
 KINDS = {
     "position and value": VECTORS,
     "position": {**VECTORS, "lookup.store.values": "position"},
     "hash store": {**VECTORS, "lookup.store.type": "hash"},
     "first row, value": {"merge-engine": "first-row"},
     "first row, key": {"merge-engine": "first-row", "lookup.store.values": "key"},
-    "merged with what was there": {
-        "changelog-producer": "lookup", "merge-engine": "aggregation", "fields.v.aggregate-function": "max",
-        "lookup.store.values": "position",
-    },
+    "merged with rows at positions": {**MERGED, "lookup.store.values": "position"},
+    "merged with rows of values": MERGED,
+    "merged, hash store": {**MERGED, "lookup.store.type": "hash"},
+    "changelog of the newest row": {"changelog-producer": "lookup"},
 }  # fmt: skip
+
+
+GIVES_ROWS = ("merged with rows of values", "merged, hash store", "changelog of the newest row")
 
 
 def make(folder: Path, options: dict[str, str], key_type: str = "BIGINT") -> Table:
@@ -67,12 +74,18 @@ def planned(table: Table) -> BucketCompaction:
     return work
 
 
+def need_of(table: Table) -> Need:
+    options = table.schema.options
+    if "deletion-vectors.enabled" in options:
+        return Need.POSITIONS
+    return Need.KEYS if options.get("merge-engine") == "first-row" else Need.ROWS
+
+
 def find(work: BucketCompaction, table: Table, *, ask: bool) -> FoundKeys:
     files = [e.file for e in load_view(table.metadata, table.snapshot).entries]
     above = [run for run in build_levels(files, table.schema.key_types, num_levels=6).runs if run.level > 0]
     new = [f for f in files if f.level == 0]
-    needs_positions = "first-row" not in table.schema.options.values()
-    stored = StoredKeys(table.metadata, work.lookups, needs_positions=needs_positions) if ask else None
+    stored = StoredKeys(table.metadata, table.schema, work.lookups, need_of(table)) if ask else None
     return find_keys_above(BucketReader(work), table.schema, new, above, stored)
 
 
@@ -91,9 +104,20 @@ def test_asking_finds_what_reading_finds(kind: str, key_type: str, tmp_path: Pat
     asked = find(work, table, ask=True)
     assert {n: p.tolist() for n, p in asked.known.items()} == {n: p.tolist() for n, p in read.known.items()}
     assert read.known
-    if "first row" not in kind:
-        assert {n: p.tolist() for n, p in asked.above.items()} == {n: p.tolist() for n, p in read.above.items()}
-        assert read.above
+    if "first row" in kind:
+        return
+    assert read.above
+    assert set(asked.rows) == ({large.file_name} if kind in GIVES_ROWS else set())
+    path.with_suffix(".away").rename(path)
+    directory = path.parent
+    for name, positions in read.above.items():
+        rows = pq.read_table(directory / name).take(pa.array(positions))
+        given = asked.rows.get(name)
+        if given is None:
+            assert asked.above[name].tolist() == positions.tolist()
+        else:
+            assert name not in asked.above
+            assert given.to_pylist() == rows.select(given.column_names).to_pylist()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,7 +140,7 @@ def test_large_batches_read(tmp_path: Path) -> None:
     table = make(tmp_path, VECTORS)
     lived(table)
     work = planned(table)
-    stored = StoredKeys(table.metadata, work.lookups)
+    stored = StoredKeys(table.metadata, table.schema, work.lookups, Need.POSITIONS)
     large = max(work.kept, key=lambda f: f.row_count)
     assert stored.is_cheaper(large, large.row_count // 16, some_deleted=True)
     assert not stored.is_cheaper(large, large.row_count // 16 + 1, some_deleted=True)
@@ -124,21 +148,26 @@ def test_large_batches_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "needs_positions", "some_deleted", "asks"),
+    ("kind", "need", "some_deleted", "asks"),
     [
-        ("first row, key", False, False, True),
-        ("first row, key", True, False, False),
-        ("first row, value", False, True, False),
-        ("position", True, True, True),
+        ("first row, key", Need.KEYS, False, True),
+        ("first row, key", Need.ROWS, False, False),
+        ("first row, key", Need.POSITIONS, False, False),
+        ("first row, key", Need.KEYS, True, False),
+        ("first row, value", Need.ROWS, False, True),
+        ("first row, value", Need.ROWS, True, False),
+        ("first row, value", Need.POSITIONS, False, False),
+        ("position", Need.ROWS, False, True),
+        ("position", Need.POSITIONS, True, True),
     ],
 )
-def test_values_without_positions_tell_only_that_a_key_is_there(
-    kind: str, needs_positions: bool, some_deleted: bool, asks: bool, tmp_path: Path
+def test_values_are_asked_only_for_what_they_hold(
+    kind: str, need: Need, some_deleted: bool, asks: bool, tmp_path: Path
 ) -> None:
     table = make(tmp_path, KINDS[kind])
     lived(table)
     work = planned(table)
-    stored = StoredKeys(table.metadata, work.lookups, needs_positions=needs_positions)
+    stored = StoredKeys(table.metadata, table.schema, work.lookups, need)
     large = max(work.kept, key=lambda f: f.row_count)
     assert stored.is_cheaper(large, 1, some_deleted=some_deleted) is asks
 
@@ -154,7 +183,8 @@ def test_a_file_is_not_copied_for_a_few_keys_when_it_is_as_large_as_its_data(
 
     def asks(size: int) -> bool:
         found: StoredLookup = replace(work.lookups[large.file_name], size=size)
-        return StoredKeys(table.metadata, {large.file_name: found}).is_cheaper(large, 1, some_deleted=False)
+        stored = StoredKeys(table.metadata, table.schema, {large.file_name: found}, Need.POSITIONS)
+        return stored.is_cheaper(large, 1, some_deleted=False)
 
     assert [asks(large.file_size // 4), asks(large.file_size // 4 + 1)] == [True, False]
 
