@@ -11,7 +11,7 @@ from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.api.looking import LookingMixin
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, upsert_table
+from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing, upsert_table
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.read import LandingOptions
@@ -79,13 +79,22 @@ class WritingMixin(LookingMixin):
         rows: Rows,
         *,
         whole_table: bool = False,
+        where: str | Predicate | None = None,
         batch_id: str | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult:
-        """Replace the partitions that `rows` touch, or the whole table, by `rows`; columns they do not have are null."""
+        """Replace the partitions that `rows` touch, or the whole table, by `rows`; columns they do not have are null.
+
+        where    replace all partitions it holds for, also those that `rows` do not touch, and no others: a condition over
+                 partition columns
+        errors   InvalidInputError also for a row that `where` does not hold for, before anything is visible
+        """
         mode = "table" if whole_table else "partitions"
+        if whole_table and where is not None:
+            raise InvalidInputError("overwrite the whole table, or the partitions of a condition (where), not both")
         context = make_context(self.metadata, batch_id or new_batch_id(), runner=make_runner(runner), overwrite=mode)
+        context = replacing(context, where)
         result = upsert_table(context, as_table(rows), missing="null", on_stage=on_stage)
         return self._finished(result, context)
 

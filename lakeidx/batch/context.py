@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lakeidx.batch.artifacts import BatchFiles
 from lakeidx.errors import NotFoundError
 from lakeidx.format.paths import TablePaths
+from lakeidx.predicate import Predicate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
@@ -23,6 +24,8 @@ class BatchContext:
     files       the batch's staging directory
     runner      where tasks run
     overwrite   None = upsert; "partitions" = replace the partitions the batch has rows for; "table" = replace all
+    replaces    with "partitions": all partitions this condition holds for are replaced, also those the batch has no row for,
+                and it may have rows for no others; bound, over partition columns
     parallel_rows   batches of so many rows or more are assigned by several assigners in tasks instead of the driver
     """
 
@@ -31,6 +34,7 @@ class BatchContext:
     runner: Runner
     overwrite: str | None = None
     parallel_rows: int = PARALLEL_ROWS
+    replaces: Predicate | None = None
 
     @property
     def store(self) -> ObjectStore:

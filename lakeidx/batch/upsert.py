@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -24,7 +24,9 @@ from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.options.features import Use
+from lakeidx.predicate import Predicate, columns
 from lakeidx.results import Result
+from lakeidx.table.handle import bind_where
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner, Runner
 
@@ -107,6 +109,24 @@ def make_context(
     return BatchContext(
         metadata, BatchFiles(metadata.store, paths, batch_id), runner or LocalRunner(2), overwrite, parallel_rows
     )
+
+
+def replacing(context: BatchContext, where: str | Predicate | None) -> BatchContext:
+    """Let an overwrite of partitions replace all those that a condition holds for, and no others.
+
+    errors   InvalidInputError for a condition over other columns than the partition's
+    """
+    if where is None:
+        return context
+    schema = context.metadata.latest_schema()
+    predicate = bind_where(where, schema)
+    others = sorted(set(columns(predicate)) - set(schema.partition_keys))
+    if others:
+        raise InvalidInputError(
+            f"overwrite where: {others[0]} is no partition column; the table has {', '.join(schema.partition_keys)}",
+            path=context.paths.root,
+        )
+    return replace(context, replaces=predicate)
 
 
 def upsert_files(

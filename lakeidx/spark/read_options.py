@@ -4,7 +4,8 @@
 ``path``                                   the table's directory (what ``load(TABLE)`` gives); ``TABLE$audit_log`` and
                                            ``TABLE$binlog`` are Paimon's system tables
 ``columns``                                comma list; only these are read (see `lakeidx.spark.datasource`)
-``where``                                  SQL condition, tested by lakeidx before rows reach Spark
+``where``                                  SQL condition, tested by lakeidx before rows reach Spark; writes with mode overwrite
+                                           replace the partitions it holds for
 ``filter-pushdown``                        true: take Spark's filters; only for frames used once (see `lakeidx.spark.datasource`)
 ``scan.snapshot-id``                       time travel; ``scan.version`` takes a tag or an id
 ``scan.tag-name``

@@ -12,17 +12,19 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakeidx.batch.artifacts import IngestReport, StagedPart
+from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import PART_ROWS, write_part
 from lakeidx.batch.row_content import content_of, join_contents
 from lakeidx.batch.stages.rerun import begin_run, check_rows
-from lakeidx.batch.upsert import finish_batch, make_context, new_batch_id
+from lakeidx.batch.upsert import finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.read import LandingOptions, Piece, check_columns
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.spark.read_options import ReadOptions
+from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.ordered_threads import available_cores
-from lakeidx.tasks.runner import LocalRunner
+from lakeidx.tasks.runner import LocalRunner, Runner
 
 
 @dataclass
@@ -37,17 +39,24 @@ class _StagedRows(WriterCommitMessage):
 class TableWriter(DataSourceArrowWriter):
     """One batch. Nothing of it is visible before `commit`; a task that Spark runs twice stages twice and counts once.
 
-    overwrite   replace the partitions the rows touch (the table, when it has no partitions) instead of upserting
+    overwrite   replace the partitions the rows touch (the table, when it has no partitions) instead of upserting; with option
+                ``where`` all partitions it holds for
     """
 
     def __init__(self, options: ReadOptions, *, overwrite: bool) -> None:
         table = options.open()
+        if options.where is not None and not overwrite:
+            raise InvalidInputError('where: is for writes with .mode("overwrite"); filter the data frame')
         self.options = options
         self.overwrite = overwrite
         self.batch_id = options.batch_id or new_batch_id()
         self.schema_id = table.schema.id
         self.mode = None if not overwrite else "partitions" if table.schema.partition_keys else "table"
-        self.directory = make_context(table.metadata, self.batch_id).files.new_dir("ingest")
+        self.directory = self._context(table).files.new_dir("ingest")
+
+    def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
+        context = make_context(table.metadata, self.batch_id, runner=runner, overwrite=self.mode)
+        return replacing(context, self.options.where)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task, in order."""
@@ -92,9 +101,7 @@ class TableWriter(DataSourceArrowWriter):
         table = self.options.open()
         staged = [m for m in messages if m is not None]
         parts = sorted((p for m in staged for p in m.parts), key=lambda p: (p.source, p.path))
-        context = make_context(
-            table.metadata, self.batch_id, runner=LocalRunner(available_cores()), overwrite=self.mode
-        )
+        context = self._context(table, runner=LocalRunner(available_cores()))
         begin_run(table.metadata, context.files)
         rows, content = sum(m.rows for m in staged), join_contents([m.content for m in staged])
         done = context.files.read(IngestReport)

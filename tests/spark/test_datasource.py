@@ -146,6 +146,9 @@ def test_overwrite_replaces_touched_partitions(spark: SparkSession, table: Table
     save(frame(spark, range(10), "a"), table)
     save(spark.createDataFrame([(0, 100, "only")], "p INT, k LONG, v STRING"), table, "overwrite")
     assert content(spark.read.format(FORMAT).load(table.uri)) == {k: f"a{k}" for k in range(1, 10, 2)} | {100: "only"}
+    none = spark.createDataFrame([], "p INT, k LONG, v STRING")
+    none.write.format(FORMAT).mode("overwrite").option("where", "p = 1").save(table.uri)
+    assert content(spark.read.format(FORMAT).load(table.uri)) == {100: "only"}
 
 
 def test_a_stream_follows_the_snapshots(spark: SparkSession, table: Table, tmp_path: Path) -> None:

@@ -16,12 +16,15 @@ from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_hooks import IndexHooks
 from lakeidx.batch.schema_drift import drift_reason
-from lakeidx.errors import CommitConflictError
+from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.paths import TablePaths
+from lakeidx.predicate import Compare, IsNull, Op, and_, format_predicate
 from lakeidx.table.commit.changes import CommitRequest, Overwrite, TableChanges, decode_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed, missing_files
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags, make_batch_tag
+from lakeidx.table.scan.prune import partition_matcher
+from lakeidx.table.view import decode_partition_dict, load_view
 
 #: Assigns and writes a batch again as this attempt, or a later one; gives its number.
 PlanAgain = Callable[[BatchContext, int], int]
@@ -59,7 +62,7 @@ def build_request(
     if context.overwrite == "table":
         overwrite = Overwrite(partitions=None)
     elif context.overwrite == "partitions":
-        overwrite = Overwrite(partitions=frozenset(bytes.fromhex(t.partition) for t in assign.targets))
+        overwrite = Overwrite(partitions=_replaced_partitions(context, assign))
     assigned_on = None
     if assign.assigned_on is not None and overwrite is None:
         assigned_on = {bytes.fromhex(p): buckets for p, buckets in assign.assigned_on.items()}
@@ -73,6 +76,28 @@ def build_request(
         overwrite=overwrite,
         tried_before=tried_before,
     )
+
+
+def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) -> frozenset[bytes]:
+    """Return the partitions that an overwrite of partitions replaces, as the newest snapshot has them.
+
+    errors   InvalidInputError for a row in a partition that is not to be replaced
+    """
+    touched = frozenset(bytes.fromhex(t.partition) for t in assign.targets)
+    if context.replaces is None:
+        return touched
+    schema = context.metadata.latest_schema()
+    wanted = partition_matcher(context.replaces, schema)
+    outside = next((p for p in sorted(touched) if not wanted(p)), None)
+    if outside is not None:
+        values = decode_partition_dict(outside, schema).items()
+        row = and_([IsNull(k) if v is None else Compare(k, Op.EQ, v) for k, v in values])
+        wished, given = (format_predicate(p, schema.fields, shorten=True) for p in (context.replaces, row))
+        raise InvalidInputError(
+            f"the overwrite replaces the partitions where {wished}, and has rows for {given}", path=context.paths.root
+        )
+    view = load_view(context.metadata, context.metadata.latest_snapshot())
+    return touched | {p for p in view.entries.partition_counts() if wanted(p)}
 
 
 def run_commit(
