@@ -7,9 +7,11 @@ A lane whose tests cannot run on this machine shows as skipped, with the reason;
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import IO
+
+import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What takes longest begins first; the lane slow never waits, and keeps a processor to itself.
@@ -31,6 +36,10 @@ _MEMORY_BYTES = 2 << 30
 #: Prints the share of lines that ran, and fails below the floor in pyproject.toml. It makes the lane slower, so only a run of
 #: all lanes measures it.
 _COVERED = ("--cov", "--cov-report=")
+#: Seconds a lane may take, about twice what it needs: one that hangs is named, and says where.
+_SECONDS = 45 * 60
+#: Seconds that such a lane has to print where it is.
+_SECONDS_TO_SAY = 5
 _HEAVY = ("spark", "interop", "s3", "dagster", "hbase", "browser", "postgres", "slow")
 
 
@@ -100,8 +109,7 @@ def _heavy_folders() -> list[str]:
 
 def run(lane: Lane, *, aside: bool = False) -> Outcome:
     """Run a lane; one that runs beside another prints all it says when it is done."""
-    if not aside:
-        print(f"== lane {lane.name}", flush=True)
+    print(f"== lane {lane.name}{' begins' if aside else ''}", flush=True)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=None if lane.heavy else _memory_folder()) as folder:
         report = Path(folder) / "report.xml"
@@ -115,12 +123,13 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
             # A file, not a pipe: a server that outlives its test would hold a pipe open.
             said = Path(folder) / "output.txt"
             with said.open("wb") as out:
-                code = subprocess.run(
-                    command, cwd=ROOT, env=environment, check=False, stdout=out, stderr=subprocess.STDOUT
-                ).returncode
-            print(f"== lane {lane.name}\n{said.read_text(encoding='utf-8', errors='replace')}", flush=True)
+                code = _run_within(command, environment, out)
+            print(
+                f"== lane {lane.name}, {time.monotonic() - started:.0f} s\n{said.read_text(encoding='utf-8', errors='replace')}",
+                flush=True,
+            )
         else:
-            code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+            code = _run_within(command, environment)
         counts: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
         if report.exists():
@@ -134,6 +143,25 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
         counts["failed"] += 1
         reasons[f"pytest ended with code {code}"] += 1
     return Outcome(lane, counts, time.monotonic() - started, reasons)
+
+
+def _run_within(command: list[str], environment: dict[str, str], out: IO[bytes] | None = None) -> int:
+    """Run a lane's command; its exit code, or that of a killed process when it takes too long."""
+    error = None if out is None else subprocess.STDOUT
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=error)
+    try:
+        return process.wait(_SECONDS)
+    except subprocess.TimeoutExpired:
+        print(f"== lane took longer than {_SECONDS} s and is killed: {' '.join(command)}", flush=True)
+        children = psutil.Process(process.pid).children(recursive=True)
+        # Of this signal Python dies with the stacks of all its threads.
+        process.send_signal(signal.SIGABRT)
+        time.sleep(_SECONDS_TO_SAY)
+        for each in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        process.kill()
+        return process.wait()
 
 
 def _memory_folder() -> str | None:
