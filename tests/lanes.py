@@ -40,6 +40,8 @@ _COVERED = ("--cov", "--cov-report=")
 _SECONDS = 45 * 60
 #: Seconds that such a lane has to print where it is.
 _SECONDS_TO_SAY = 5
+#: For JVMs that live for seconds and share two processors: no time for the second compiler, no threads of a collector.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _HEAVY = ("spark", "interop", "s3", "dagster", "hbase", "browser", "postgres", "slow")
 
 
@@ -117,6 +119,7 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", **dict(lane.environment)}
         # Tests start hundreds of processes: each would compile all modules again.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment.setdefault("JDK_JAVA_OPTIONS", _JAVA)
         if not lane.heavy:
             environment["TMPDIR"] = folder
         if aside:
