@@ -58,11 +58,12 @@ class Lane:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a lane did: tests by outcome, seconds, reasons of skipped tests."""
+    """What a lane did: tests by outcome, seconds, seconds of the processors, reasons of skipped tests."""
 
     lane: Lane
     counts: Counter[str]
     seconds: float
+    cpu_seconds: float
     reasons: Counter[str]
 
     def lines(self) -> list[str]:
@@ -71,7 +72,7 @@ class Outcome:
         verdict = "FAILED" if c["failed"] else "passed" if c["passed"] else "SKIPPED" if c else "empty"
         line = (
             f"{self.lane.name:<11} {verdict:<8} {c['passed']:>5} passed {c['failed']:>3} failed "
-            f"{c['skipped']:>3} skipped {self.seconds:>7.1f} s"
+            f"{c['skipped']:>3} skipped {self.seconds:>7.1f} s {self.cpu_seconds:>7.1f} CPU s"
         )
         return [line, *(f"          {count} x {reason}" for reason, count in self.reasons.most_common(5))]
 
@@ -126,13 +127,13 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
             # A file, not a pipe: a server that outlives its test would hold a pipe open.
             said = Path(folder) / "output.txt"
             with said.open("wb") as out:
-                code = _run_within(command, environment, out)
+                code, cpu = _run_within(command, environment, out)
             print(
                 f"== lane {lane.name}, {time.monotonic() - started:.0f} s\n{said.read_text(encoding='utf-8', errors='replace')}",
                 flush=True,
             )
         else:
-            code = _run_within(command, environment)
+            code, cpu = _run_within(command, environment)
         counts: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
         if report.exists():
@@ -145,26 +146,37 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
     if code not in (0, 1, 5) or (code == 1 and not counts["failed"]):
         counts["failed"] += 1
         reasons[f"pytest ended with code {code}"] += 1
-    return Outcome(lane, counts, time.monotonic() - started, reasons)
+    return Outcome(lane, counts, time.monotonic() - started, cpu, reasons)
 
 
-def _run_within(command: list[str], environment: dict[str, str], out: IO[bytes] | None = None) -> int:
-    """Run a lane's command; its exit code, or that of a killed process when it takes too long."""
+def _run_within(command: list[str], environment: dict[str, str], out: IO[bytes] | None = None) -> tuple[int, float]:
+    """Run a lane's command, and kill it when it takes too long.
+
+    returns   exit code; CPU seconds of the process and of all that it waited for
+    """
     error = None if out is None else subprocess.STDOUT
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=error)
-    try:
-        return process.wait(_SECONDS)
-    except subprocess.TimeoutExpired:
-        print(f"== lane took longer than {_SECONDS} s and is killed: {' '.join(command)}", flush=True)
-        children = psutil.Process(process.pid).children(recursive=True)
-        # Of this signal Python dies with the stacks of all its threads.
-        process.send_signal(signal.SIGABRT)
-        time.sleep(_SECONDS_TO_SAY)
-        for each in children:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.kill()
-        process.kill()
-        return process.wait()
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        ended, status, used = os.wait4(process.pid, os.WNOHANG)
+        if ended:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode, used.ru_utime + used.ru_stime
+        if time.monotonic() > deadline:
+            print(f"== lane took longer than {_SECONDS} s and is killed: {' '.join(command)}", flush=True)
+            _kill(psutil.Process(process.pid))
+            deadline += _SECONDS
+        time.sleep(0.2)
+
+
+def _kill(process: psutil.Process) -> None:
+    """Kill a process and all below it; Python dies of the first signal with the stacks of all its threads."""
+    children = process.children(recursive=True)
+    process.send_signal(signal.SIGABRT)
+    time.sleep(_SECONDS_TO_SAY)
+    for each in [*children, process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
 
 
 def _memory_folder() -> str | None:
