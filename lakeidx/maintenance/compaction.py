@@ -8,10 +8,9 @@ kept.
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +21,7 @@ from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.compaction.lookup.stored_keys import with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import check_can_compact, compact_bucket
-from lakeidx.errors import CommitConflictError, InternalError, LakeIdxError
+from lakeidx.errors import CommitConflictError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, merge_changes
@@ -33,28 +32,16 @@ from lakeidx.table.expiration.automatic_tags import make_automatic_tags
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
+from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.runner import Runner
 
 COMPACT_USER, FULL_COMPACT_USER = "lakeidx-compact", "lakeidx-compact-full"
 """How the commit users of compactions begin; those of full compactions of the whole table."""
-#: Buckets, and bytes to rewrite, that are committed together: what is lost with a driver that dies.
-GROUP_BUCKETS, GROUP_BYTES = 1000, 64 << 30
 _MAX_ROUNDS = 10
-#: Failed buckets that an error names.
-_NAMED = 5
-_log = logging.getLogger(__name__)
 _NOTHING = "nothing to compact: no bucket has num-sorted-run.compaction-trigger sorted runs or more; full compacts all"
 
 
 Done = tuple[BucketCompaction, CompactedBucket]
-
-
-@dataclass(frozen=True, slots=True)
-class FailedBucket:
-    """A bucket that could not be compacted, and why."""
-
-    directory: str
-    error: LakeIdxError
 
 
 class CompactionReport(Result, BaseModel):
@@ -121,27 +108,15 @@ def run_compaction(
     work = plan_buckets(metadata, schema, view, full=full, shrink=shrinks, now_ms=now_ms, gentle=gentle)
     if dry_run or not work:
         return _report((), work, [], 0, started, dry_run=dry_run)
-    run = _Run(metadata, runner, full, shrink, gentle, now_ms, sleep, schema, view)
-    groups = list(_groups(work))
+    tasks = GroupedWork(runner, compact_bucket, _directory, _rewrite_bytes, "compaction", ("buckets", "compacted"))
+    run = _Run(metadata, tasks, full, shrink, gentle, now_ms, sleep, schema, view)
+    groups = list(tasks.groups(work))
     for number, group in enumerate(groups, 1):
         run.compact(group, whole=full and partitions is None and number == len(groups))
-        if run.failed and not run.done:
+        if tasks.failed and not run.done:
             break
-    run.raise_failed(len(work))
+    tasks.raise_failed(len(work), len(run.done))
     return _report(tuple(run.ids), [w for w, _ in run.done], [d for _, d in run.done], run.rounds, started)
-
-
-def _groups(work: Sequence[BucketCompaction]) -> Iterator[list[BucketCompaction]]:
-    """Cut work into what is committed together."""
-    group: list[BucketCompaction] = []
-    size = 0
-    for bucket in work:
-        if group and (len(group) >= GROUP_BUCKETS or size + bucket.task.rewrite_bytes > GROUP_BYTES):
-            yield group
-            group, size = [], 0
-        group.append(bucket)
-        size += bucket.task.rewrite_bytes
-    yield group
 
 
 @dataclass(slots=True)
@@ -150,12 +125,11 @@ class _Run:
 
     schema, view   as the group at work was planned on
     ids, done      snapshots, and what they hold
-    failed         buckets that could not be compacted
     rounds         the largest number of commits that a group tried
     """
 
     metadata: TableMetadata
-    runner: Runner
+    tasks: GroupedWork[BucketCompaction, CompactedBucket]
     full: bool
     shrink: bool | None
     gentle: bool
@@ -165,7 +139,6 @@ class _Run:
     view: SnapshotView
     ids: list[int] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
-    failed: list[FailedBucket] = field(default_factory=list)
     rounds: int = 0
 
     def compact(self, work: Sequence[BucketCompaction], *, whole: bool) -> None:
@@ -175,7 +148,7 @@ class _Run:
         """
         kept = self._compacted(work)
         # Groups have names of their own, or one would be taken for another that is in the table.
-        user = f"{FULL_COMPACT_USER if whole and not self.failed else COMPACT_USER}-{uuid.uuid4()}"
+        user = f"{FULL_COMPACT_USER if whole and not self.tasks.failed else COMPACT_USER}-{uuid.uuid4()}"
         for attempt in range(1, _MAX_ROUNDS + 1):
             if not kept:
                 return
@@ -196,15 +169,7 @@ class _Run:
 
     def _compacted(self, work: Sequence[BucketCompaction]) -> list[Done]:
         work = with_lookup_files(self.metadata, work, None if self.view.snapshot is None else self.view.snapshot.id)
-        made = self.runner.map(_try_bucket, work, label="compaction")
-        kept = []
-        for bucket, result in zip(work, made, strict=True):
-            if isinstance(result, FailedBucket):
-                _log.error("%s was not compacted: %s", result.directory, result.error)
-                self.failed.append(result)
-            else:
-                kept.append((bucket, result))
-        return kept
+        return self.tasks.run(work)
 
     def _again(self, kept: Sequence[Done]) -> list[Done]:
         self.schema, self.view = _newest(self.metadata, {w.partition for w, _ in kept})
@@ -221,29 +186,13 @@ class _Run:
         )
         return good + self._compacted(again)
 
-    def raise_failed(self, planned: int) -> None:
-        """Raise an error that names the buckets that could not be compacted, if there are any; the first one's kind."""
-        if not self.failed:
-            return
-        first = self.failed[0].error
-        named = "; ".join(f"{f.directory}: {f.error}" for f in self.failed[:_NAMED])
-        rest = f"; and {len(self.failed) - _NAMED} more" if len(self.failed) > _NAMED else ""
-        raise type(first)(
-            f"{len(self.failed)} of {planned} buckets were not compacted, {len(self.done)} were committed: {named}{rest}"
-        ) from first
+
+def _directory(work: BucketCompaction) -> str:
+    return work.metadata.paths.bucket_dir(decode_partition_dict(work.partition, work.schema), work.bucket)
 
 
-def _try_bucket(work: BucketCompaction) -> CompactedBucket | FailedBucket:
-    """Compact a bucket (runs in a task); whatever goes wrong in it is its own affair, and the others' work is kept."""
-    try:
-        return compact_bucket(work)
-    except LakeIdxError as error:
-        found = error
-    except Exception as error:
-        _log.exception("bucket %d was not compacted", work.bucket)
-        found = InternalError(f"{type(error).__name__}: {error}")
-    values = decode_partition_dict(work.partition, work.schema)
-    return FailedBucket(work.metadata.paths.bucket_dir(values, work.bucket), found)
+def _rewrite_bytes(work: BucketCompaction) -> int:
+    return work.task.rewrite_bytes
 
 
 def _newest(metadata: TableMetadata, partitions: Collection[bytes] | None) -> tuple[TableSchema, SnapshotView]:

@@ -1,4 +1,4 @@
-"""Adds, replaces or drops file indexes of data files that are there already; no data file is written.
+"""Adds, replaces or drops file indexes of data files that are there already, group by group; no data file is written.
 
 For each file that changes, the snapshot has a DELETE of its old manifest entry and an ADD of the new one, with another
 ``.index`` file or other embedded bytes. Old index files stay for the snapshots that name them.
@@ -12,7 +12,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict
 
@@ -30,7 +30,8 @@ from lakeidx.storage.base import join
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import decode_partition_dict, load_view
+from lakeidx.table.view import data_file_path, load_view
+from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.runner import Runner
 
 _log = logging.getLogger(__name__)
@@ -154,55 +155,109 @@ def run_file_index_rebuild(
 
     partitions   only these (partition bytes)
     dry_run      build nothing; only count the files that would be examined
-    errors       CommitConflictError when other writers were faster again and again; CorruptFileError, UnavailableError
+    errors       of the kind of the first file's whose indexes could not be built, naming it, when all others are committed;
+                 CommitConflictError when other writers were faster again and again; CorruptFileError, UnavailableError
     """
     started = time.monotonic()
     schema = metadata.latest_schema()
-    user = f"lakeidx-index-{uuid.uuid4()}"
-    done: dict[object, tuple[ManifestEntry, RebuiltFile]] = {}
-    files = 0
-    for attempt in range(1, _MAX_ROUNDS + 1):
-        view = load_view(metadata, metadata.latest_snapshot(), partitions=partitions)
-        live = {e.identifier: e for e in view.entries}
-        files = len(live)
-        done = {i: d for i, d in done.items() if i in live}
-        todo = [FileRebuild(metadata, schema, e, spec) for i, e in live.items() if i not in done]
-        todo.sort(key=lambda w: -w.entry.file.file_size)
-        if not dry_run:
-            made = runner.map(_rebuild_file, todo, label="index_rebuild")
-            done |= {w.entry.identifier: (w.entry, r) for w, r in zip(todo, made, strict=True)}
-        changed = [(old, r.entry, r) for old, r in done.values() if r.entry is not None]
-        ids: tuple[int, ...] = ()
-        if changed:
-            removed = tuple(replace(old, kind=FileKind.DELETE) for old, _, _ in changed)
-            changes = TableChanges(compact=(*removed, *(new for _, new, _ in changed)))
-            base = None if view.snapshot is None else view.snapshot.id
-            request = CommitRequest(commit_user=user, changes=changes, base_snapshot_id=base)
+    tasks = GroupedWork(runner, _rebuild_file, _data_file, _file_size, "index_rebuild", ("files", "indexed anew"))
+    run = _Run(metadata, schema, spec, partitions, tasks, sleep)
+    todo = run.new_work()
+    files = len(todo)
+    if not dry_run:
+        for group in tasks.groups(todo):
+            run.rebuild(group)
+            if tasks.failed and not run.done:
+                break
+        tasks.raise_failed(files, len(run.done))
+    changed = [made for made in run.done if made.entry is not None]
+    return FileIndexRebuildReport(
+        snapshot_ids=tuple(run.ids),
+        files=files,
+        rewritten=files if dry_run else len(changed),
+        index_bytes=sum(made.index_bytes for made in changed),
+        rows_read=sum(made.rows_read for made in run.done),
+        rounds=run.rounds,
+        seconds=time.monotonic() - started,
+        dry_run=dry_run,
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    """One rebuild of a table, group by group.
+
+    seen     files that were planned or made
+    base     snapshot that was looked at last
+    ids, done   snapshots, and what they hold
+    rounds   the largest number of commits that a group tried
+    """
+
+    metadata: TableMetadata
+    schema: TableSchema
+    spec: RebuildSpec
+    partitions: Collection[bytes] | None
+    tasks: GroupedWork[FileRebuild, RebuiltFile]
+    sleep: Callable[[float], None]
+    live: dict[object, ManifestEntry] = field(default_factory=dict)
+    seen: set[object] = field(default_factory=set)
+    base: int | None = None
+    ids: list[int] = field(default_factory=list)
+    done: list[RebuiltFile] = field(default_factory=list)
+    rounds: int = 1
+
+    def new_work(self) -> list[FileRebuild]:
+        """Return the live files that were not seen yet, largest first."""
+        view = load_view(self.metadata, self.metadata.latest_snapshot(), partitions=self.partitions)
+        self.base = None if view.snapshot is None else view.snapshot.id
+        self.live = {e.identifier: e for e in view.entries}
+        new = [
+            FileRebuild(self.metadata, self.schema, e, self.spec) for i, e in self.live.items() if i not in self.seen
+        ]
+        self.seen |= self.live.keys()
+        return sorted(new, key=lambda w: -_file_size(w))
+
+    def rebuild(self, work: Sequence[FileRebuild]) -> None:
+        """Build the indexes of a group and commit them; files that others have replaced meanwhile are left for those that came."""
+        kept = self.tasks.run(work)
+        # Groups have names of their own, or one would be taken for another that is in the table.
+        user = f"lakeidx-index-{uuid.uuid4()}"
+        for attempt in range(1, _MAX_ROUNDS + 1):
+            self.rounds = max(self.rounds, attempt)
+            changed = [(w.entry, made.entry) for w, made in kept if made.entry is not None]
             try:
-                ids = commit_changes(metadata, request, sleep=sleep).snapshot_ids
+                if changed:
+                    self._commit(user, changed)
             except CommitConflictError:
                 if attempt == _MAX_ROUNDS:
                     raise
+                new = self.new_work()
+                kept = [(w, made) for w, made in kept if w.entry.identifier in self.live] + self.tasks.run(new)
                 continue
-        return FileIndexRebuildReport(
-            snapshot_ids=ids,
-            files=files,
-            rewritten=len(todo) if dry_run else len(changed),
-            index_bytes=sum(r.index_bytes for _, _, r in changed),
-            rows_read=sum(r.rows_read for _, r in done.values()),
-            rounds=attempt,
-            seconds=time.monotonic() - started,
-            dry_run=dry_run,
-        )
-    raise AssertionError("unreachable")
+            self.seen |= {new.identifier for _, new in changed}
+            self.done += [made for _, made in kept]
+            return
+
+    def _commit(self, user: str, changed: Sequence[tuple[ManifestEntry, ManifestEntry]]) -> None:
+        removed = (replace(old, kind=FileKind.DELETE) for old, _ in changed)
+        changes = TableChanges(compact=(*removed, *(new for _, new in changed)))
+        request = CommitRequest(commit_user=user, changes=changes, base_snapshot_id=self.base)
+        self.ids += commit_changes(self.metadata, request, sleep=self.sleep).snapshot_ids
+
+
+def _data_file(work: FileRebuild) -> str:
+    return data_file_path(work.metadata, work.entry)
+
+
+def _file_size(work: FileRebuild) -> int:
+    return work.entry.file.file_size
 
 
 def _rebuild_file(work: FileRebuild) -> RebuiltFile:
     """Build the container of one data file and write it, when it changes (runs in a task)."""
     file, metadata = work.entry.file, work.metadata
     file_schema = metadata.schema(file.schema_id)
-    partition = decode_partition_dict(work.entry.partition, work.schema)
-    path = file.external_path or join(metadata.paths.bucket_dir(partition, work.entry.bucket), file.file_name)
+    path = _data_file(work)
     build, drop = _in_file_terms(work.spec, work.schema, file_schema)
     before = _payloads(metadata, file, path)
     have = {(index, column) for column, by_type in before.items() for index in by_type}

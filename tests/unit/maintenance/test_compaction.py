@@ -13,7 +13,6 @@ import pytest
 from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import CommitKind
-from lakeidx.maintenance import compaction
 from lakeidx.maintenance.compaction import FULL_COMPACT_USER, CompactionReport, run_compaction
 from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
@@ -22,6 +21,7 @@ from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import data_file_path, load_view
+from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.reachable import files_on_disk, reachable
@@ -347,7 +347,7 @@ def test_where_every_bucket_fails_nothing_is_committed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def in_groups_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "GROUP_BUCKETS", 2)
+    monkeypatch.setattr(groups, "GROUP_ITEMS", 2)
 
 
 def five_partitions(folder: Path) -> tuple[TableHandle, dict[tuple[int, int], str | None]]:
