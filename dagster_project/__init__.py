@@ -1,5 +1,34 @@
 """Dagster definitions of lakeidx: what runs when, and what it reports. No table logic lives here.
 
-`definitions` is the code location and `factory` makes everything of one pipeline file; `assets`, `sensors` and `expectations` hold
-what the factory puts together. Nothing is imported from here except by tests and the example in `flights`.
+`LakeIdxIOManager`, `LakeIdxTable` and `LakeIdxCatalog` are for assets of other projects. `definitions` is the code location of this
+one and `factory` makes everything of one pipeline file; `assets`, `sensors` and `expectations` hold what the factory puts together.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dagster_project.io.manager import LakeIdxIOManager as LakeIdxIOManager
+    from dagster_project.io.resources import LakeIdxCatalog as LakeIdxCatalog
+    from dagster_project.io.resources import LakeIdxTable as LakeIdxTable
+
+# Importing the package stays cheap: Dagster comes in with the first name.
+_PLACES = {
+    "LakeIdxCatalog": "dagster_project.io.resources",
+    "LakeIdxIOManager": "dagster_project.io.manager",
+    "LakeIdxTable": "dagster_project.io.resources",
+}
+__all__ = list(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'dagster_project' has no attribute {name!r}")
+    return getattr(import_module(place), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

@@ -60,9 +60,12 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             return LocalRunner(self.parallelism or 2)
         return LazyRunner(self._spark_runner)
 
-    def _spark_runner(self) -> Runner:
+    def session(self) -> Any:
+        """Return the Spark session of this configuration; it starts with the first call.
+
+        errors   InvalidInputError for settings that are no JSON object; ImportError without pyspark
+        """
         # Definitions must load where there is no Spark, so it is imported when work begins.
-        from lakeidx.spark.runner import SparkRunner
         from lakeidx.spark.session import get_session
 
         try:
@@ -70,8 +73,12 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         except (ValueError, TypeError):
             # Settings may be secrets: neither the text nor the parser's quotation of it is shown.
             raise InvalidInputError("the Spark settings (LAKEIDX_SPARK_CONFIG) are not a JSON object") from None
-        session = get_session(master=self.master, remote=self.remote, config=config)
-        return SparkRunner(session, parallelism=self.parallelism)
+        return get_session(master=self.master, remote=self.remote, config=config)
+
+    def _spark_runner(self) -> Runner:
+        from lakeidx.spark.runner import SparkRunner
+
+        return SparkRunner(self.session(), parallelism=self.parallelism)
 
 
 class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -14,7 +14,7 @@ VARIANT ``struct<value: binary, metadata: binary>``; MULTISET ``map<element, int
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -296,6 +296,50 @@ def to_arrow(t: DataType) -> pa.DataType:
         assert t.element is not None
         return pa.map_(to_arrow(t.key), pa.field("value", to_arrow(t.element), t.element.nullable))
     return pa.struct([_to_arrow_field(f) for f in t.fields])
+
+
+_FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], DataType], ...] = (
+    (pa.types.is_boolean, DataType(Root.BOOLEAN)),
+    (pa.types.is_int8, DataType(Root.TINYINT)),
+    (lambda t: pa.types.is_int16(t) or pa.types.is_uint8(t), DataType(Root.SMALLINT)),
+    (lambda t: pa.types.is_int32(t) or pa.types.is_uint16(t), DataType(Root.INT)),
+    (lambda t: pa.types.is_int64(t) or pa.types.is_uint32(t), DataType(Root.BIGINT)),
+    (pa.types.is_uint64, DataType(Root.DECIMAL, precision=20)),
+    (lambda t: pa.types.is_float16(t) or pa.types.is_float32(t), DataType(Root.FLOAT)),
+    (pa.types.is_float64, DataType(Root.DOUBLE)),
+    (pa.types.is_date, DataType(Root.DATE)),
+    (pa.types.is_time, DataType(Root.TIME, precision=3)),
+    # Texts, and columns without any value.
+    (lambda t: str(t) in ("string", "large_string", "string_view", "null"), DataType(Root.VARCHAR, length=MAX_LENGTH)),
+    (lambda t: "binary" in str(t), DataType(Root.VARBINARY, length=MAX_LENGTH)),
+)
+_UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def from_arrow(t: pa.DataType, *, where: str = "type") -> DataType:
+    """Return the type that a column of this Arrow type has in a new table: one that holds all its values.
+
+    errors   InvalidInputError for types without such (durations, unions, decimals of more than 38 digits)
+    """
+    simple = next((ours for test, ours in _FROM_ARROW if test(t)), None)
+    if simple is not None:
+        return simple
+    if pa.types.is_dictionary(t):
+        return from_arrow(t.value_type, where=where)
+    if pa.types.is_timestamp(t):
+        return DataType(Root.TIMESTAMP if t.tz is None else Root.TIMESTAMP_LTZ, precision=_UNIT_PRECISION[t.unit])
+    if pa.types.is_decimal(t) and t.precision <= 38 and t.scale >= 0:
+        return DataType(Root.DECIMAL, precision=t.precision, scale=t.scale)
+    if pa.types.is_struct(t):
+        return DataType(
+            Root.ROW, fields=tuple(Field(i, f.name, from_arrow(f.type, where=where)) for i, f in enumerate(t))
+        )
+    if pa.types.is_map(t):
+        key = from_arrow(t.key_type, where=where).with_nullable(False)
+        return DataType(Root.MAP, key=key, element=from_arrow(t.item_type, where=where))
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+        return DataType(Root.ARRAY, element=from_arrow(t.value_type, where=where))
+    raise InvalidInputError(f"{where}: a table cannot hold values of {t}")
 
 
 def _to_arrow_field(f: Field) -> pa.Field:

@@ -40,6 +40,7 @@ from lakeidx.batch.evidence import batch_commits, read_reports
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.rerun import still_counts
 from lakeidx.batch.upsert import commit_batch, make_context, write_attempt
+from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -134,7 +135,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         kinds={"python", "parquet"},
         description=pipeline.description + "\n\nLanding files, cast to the table's schema; rejected rows are "
         "written aside with their reasons.",
-        metadata={"dagster/column_schema": column_schema(pipeline)},
+        metadata={"dagster/column_schema": column_schema(new_schema(pipeline.spec()))},
         **common,
     )
     def ingest(

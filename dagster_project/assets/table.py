@@ -12,6 +12,7 @@ from dagster_project.metadata.changes import consumer_metadata
 from dagster_project.metadata.reports import column_lineage, state_metadata, table_metadata
 from dagster_project.names import LANDING, TABLE, asset_key
 from lakeidx.batch.context import BatchContext
+from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
 
 
@@ -35,7 +36,7 @@ def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetS
         deps=[asset_key(pipeline, "commit")],
         kinds={"paimon", "table"},
         description=pipeline.description or f"The table {pipeline.table}.",
-        metadata=table_metadata(pipeline),
+        metadata=table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
         automation_condition=dg.AutomationCondition.eager(),
         freshness_policy=_freshness_policy(pipeline),
         skippable=True,
@@ -56,7 +57,7 @@ def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.Materializ
     """Return the table as the newest snapshot has it; its data version is that snapshot."""
     snapshot = batch.metadata.latest_snapshot()
     metadata = {
-        **table_metadata(pipeline),
+        **table_metadata(pipeline.table, pipeline.uri, batch.metadata.latest_schema()),
         **state_metadata(batch.metadata, snapshot),
         **consumer_metadata(batch.metadata, snapshot),
         "dagster/column_lineage": column_lineage(pipeline, asset_key(pipeline, LANDING)),

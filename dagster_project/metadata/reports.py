@@ -9,6 +9,7 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage import ObjectStore
@@ -19,34 +20,28 @@ SAMPLE_ROWS = 10
 _TEXT = 200
 
 
-def column_schema(config: PipelineConfig) -> dg.TableSchema:
+def column_schema(schema: TableSchema) -> dg.TableSchema:
     """Return the table's columns as Dagster shows them."""
-    keys = set(config.primary_keys)
     columns = []
-    for column in config.fields:
-        tags = {"primary_key": ""} if column.name in keys else {}
-        if column.name in config.partition_keys:
+    for field in schema.fields:
+        tags = {"primary_key": ""} if field.name in schema.primary_keys else {}
+        if field.name in schema.partition_keys:
             tags["partition_key"] = ""
-        text = column.type if isinstance(column.type, str) else str(column.type)
         columns.append(
             dg.TableColumn(
-                column.name,
-                text,
-                column.description,
-                dg.TableColumnConstraints(nullable=column.name not in keys and not text.endswith("NOT NULL")),
+                field.name,
+                str(field.type.with_nullable(True)),
+                field.description,
+                dg.TableColumnConstraints(nullable=field.type.nullable),
                 tags=tags,
             )
         )
     return dg.TableSchema(columns)
 
 
-def table_metadata(config: PipelineConfig) -> dict[str, Any]:
+def table_metadata(name: str, uri: str, schema: TableSchema) -> dict[str, Any]:
     """Return what is known of a table before anything ran."""
-    return {
-        "dagster/table_name": config.table,
-        "dagster/uri": config.uri,
-        "dagster/column_schema": column_schema(config),
-    }
+    return {"dagster/table_name": name, "dagster/uri": uri, "dagster/column_schema": column_schema(schema)}
 
 
 def ingest_metadata(report: IngestReport, store: ObjectStore) -> dict[str, Any]:

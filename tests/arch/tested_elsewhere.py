@@ -24,6 +24,16 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dagster_project.flights.report": ("browser/test_ui.py",),
     "dagster_project.flights.run": ("browser/test_ui.py",),
     "dagster_project.home": ("dagster/test_daemon.py", "spark/test_cluster.py",),
+    **dict.fromkeys(
+        (
+            "dagster_project.io.frames",
+            "dagster_project.io.manager",
+            "dagster_project.io.partitions",
+            "dagster_project.io.resources",
+            "dagster_project.io.settings",
+        ),
+        ("dagster/test_io_manager.py",),
+    ),
     "dagster_project.metadata.changes": ("dagster/test_changes.py",),
     "dagster_project.metadata.plots": ("dagster/test_runs.py",),
     "dagster_project.metadata.reports": ("dagster/test_runs.py",),
@@ -308,5 +318,4 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.testing.small_tables": ("unit/batch/test_index_types.py",),
     "lakeidx.testing.store_contract": ("contract/test_store_contract.py",),
     "lakeidx.testing.table_history": ("interop/test_compaction_java.py", "interop/test_shared_table_java.py",),
-    "lakeidx.types": ("unit/batch/stages/test_ingest.py", "unit/format/schema/test_schema_file.py",),
 }  # fmt: skip

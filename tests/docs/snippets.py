@@ -75,7 +75,9 @@ def run_page(page: str, directory: Path) -> int:
         if block.language == "sh":
             _shell(block, directory)
         else:
-            exec(compile("\n" * block.line + block.code, str(ROOT / page), "exec"), names)
+            code = "\n" * block.line + block.code
+            # Annotations as a reader's file has them: Dagster looks at them.
+            exec(compile(code, str(ROOT / page), "exec", dont_inherit=True), names)
         count += block.language != "setup"
     return count
 
