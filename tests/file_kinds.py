@@ -427,7 +427,7 @@ KINDS: Mapping[str, FileKind] = {
     "long-lived changelog": FileKind(_long_lived_changelog, _TEXT),
     "statistics": FileKind(_statistics, _TEXT),
     "file indexes": FileKind(_file_index),
-    "lookup listing": FileKind(lambda f: _lookup(f, "listing-*.json")),
+    "lookup listing": FileKind(lambda f: _lookup(f, "listing.json")),
     "lookup file, sorted": FileKind(lambda f: _lookup(f, "*.lookup", **{"lookup.store.type": "sort"})),
     "lookup file, hashed": FileKind(lambda f: _lookup(f, "*.lookup", **{"lookup.store.type": "hash"})),
     "deletion vectors": FileKind(lambda f: _golden_table(f, "dv-fixed", "index/index-*")),

@@ -106,7 +106,7 @@ def _is_lookup_file(file: Inspected) -> bool:
 
 
 def _is_listing(file: Inspected) -> bool:
-    return LISTING_NAME.fullmatch(file.name) is not None and _is_json(file)
+    return file.name == LISTING_NAME and _is_json(file)
 
 
 def _is_file_index(file: Inspected) -> bool:

@@ -43,7 +43,6 @@ def _check_pages(data: bytes, context: HashContext, path: str) -> None:
 
 
 def describe_listing(data: bytes, path: str, limit: int) -> dict[str, Any]:
-    """Show which data file has which lookup file, as of a snapshot."""
-    listing = decode_listing(data, path)
-    files = [asdict(f) for f in listing.files.values()]
-    return {"snapshotId": listing.snapshot_id, "count": len(files), "files": files[:limit]}
+    """Show which data file of a bucket has which lookup file."""
+    files = [asdict(f) for f in decode_listing(data, path).values()]
+    return {"count": len(files), "files": files[:limit]}

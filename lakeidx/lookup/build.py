@@ -51,6 +51,11 @@ class LookupBuild:
     entry: ManifestEntry
     local_dir: str | None = None
 
+    @property
+    def place(self) -> tuple[bytes, int]:
+        """Partition bytes and bucket."""
+        return self.entry.partition, self.entry.bucket
+
 
 def lookup_processor(schema: TableSchema) -> Processor:
     """Return what the values hold, by ``lookup.store.values``: with rows, positions only where deletion vectors need them.

@@ -1,16 +1,16 @@
-"""Where lookup files lie, and which data file has which: one listing per snapshot.
+"""Where lookup files lie, and which data file has which: one listing per bucket, so that a reader loads those of its buckets.
 
 Inside the table's directory, in a tree of their own that has the shape of the table's::
 
-    <table>/lookup/listing-<snapshot id>.json
+    <table>/lookup/<partition>/bucket-<n>/listing.json
     <table>/lookup/<partition>/bucket-<n>/<data file>.<size>.<processor>.v1.lookup      Paimon's name of a remote lookup file
     <table>/lookup/<partition>/bucket-<n>/<data file>.<size>.<processor>.v1.lookup.context   (hash stores)
 
 Not beside the data files: Paimon's orphan cleaning removes what it does not know from bucket directories, but enters no
 directory called ``lookup``. Ours knows the names: a lookup file belongs to its data file and goes with it. A listing refers to data
-files by name, which is never used twice; so one of an older snapshot is right for a newer one, only incomplete.
+files by name, which is never used twice; so it is right for every snapshot and branch, only perhaps incomplete.
 
-Listings are JSON: ``{"version": 1, "snapshotId": n, "files": [{...}]}``, written whole.
+Listings are JSON: ``{"version": 2, "files": [{...}]}``, written whole, after the files that they name.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from lakeidx.lookup.value_rows import Processor
 from lakeidx.storage.base import ObjectStore, join, parent_of
 
 _LOOKUP_DIR = "lookup"
-_VERSION = 1
+_VERSION = 2
 _BESIDE = re.compile(r"(?P<data>.+)\.(?P<size>\d+)\.(?P<processor>[a-z-]+)\.v1\.lookup")
-LISTING_NAME = re.compile(r"listing-(?P<id>\d+)\.json")
+LISTING_NAME = "listing.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,38 +57,20 @@ class StoredLookup:
     side_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The lookup files of a snapshot.
-
-    files   by name of the data file
-    """
-
-    snapshot_id: int
-    files: Mapping[str, StoredLookup]
-
-
 class LookupPlaces:
     """Names of one table's lookup files and listings."""
 
     def __init__(self, paths: TablePaths) -> None:
         self._paths = paths
         self.root = join(paths.root, _LOOKUP_DIR)
-        # A branch numbers its snapshots itself.
-        self._listings = self.root if paths.branch == "main" else join(self.root, f"branch-{paths.branch}")
-
-    @property
-    def listing_dir(self) -> str:
-        """Where listings lie."""
-        return self._listings
-
-    def listing(self, snapshot_id: int) -> str:
-        """Return the listing of a snapshot."""
-        return join(self._listings, f"listing-{snapshot_id}.json")
 
     def bucket_dir(self, partition: Mapping[str, Any], bucket: int) -> str:
-        """Return the below `root`: where the lookup files of a bucket lie."""
+        """Return the directory of a bucket's lookup files, below `root`."""
         return self._paths.bucket_dir(partition, bucket)[len(self._paths.root.rstrip("/")) + 1 :]
+
+    def listing(self, partition: Mapping[str, Any], bucket: int) -> str:
+        """Return the path of a bucket's listing."""
+        return join(self.root, self.bucket_dir(partition, bucket), LISTING_NAME)
 
     def full(self, relative: str) -> str:
         """Return the whole path of a lookup file; one that is whole stays as it is."""
@@ -123,15 +105,17 @@ def lookup_file_beside(file: DataFileMeta, path: str, newest_schema: int) -> Sto
     return None
 
 
-def encode_listing(listing: Listing) -> bytes:
-    """Encode a listing as JSON."""
-    files = [asdict(f) for _, f in sorted(listing.files.items())]
-    text = json.dumps({"version": _VERSION, "snapshotId": listing.snapshot_id, "files": files}, indent=1)
-    return seal(text.encode())
+def encode_listing(files: Mapping[str, StoredLookup]) -> bytes:
+    """Encode a listing as JSON.
+
+    files   by name of the data file
+    """
+    rows = [asdict(f) for _, f in sorted(files.items())]
+    return seal(json.dumps({"version": _VERSION, "files": rows}, indent=1).encode())
 
 
-def decode_listing(data: bytes, path: str | None = None) -> Listing:
-    """Decode a listing.
+def decode_listing(data: bytes, path: str | None = None) -> dict[str, StoredLookup]:
+    """Decode a listing: lookup files by name of their data file.
 
     errors   CorruptFileError for anything else
     """
@@ -140,7 +124,7 @@ def decode_listing(data: bytes, path: str | None = None) -> Listing:
         if raw["version"] != _VERSION:
             raise CorruptFileError(f"a lookup listing of version {raw['version']}", path=path)
         files = [_stored(f) for f in raw["files"]]
-        return Listing(int(raw["snapshotId"]), {f.data_file: f for f in files})
+        return {f.data_file: f for f in files}
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, InvalidInputError) as error:
         raise CorruptFileError(f"not a lookup listing: {error}", path=path) from error
 
@@ -163,30 +147,14 @@ def _stored(raw: Mapping[str, Any]) -> StoredLookup:
     )
 
 
-def listing_ids(store: ObjectStore, places: LookupPlaces) -> list[int]:
-    """Return the snapshots that have a listing, ascending."""
-    found = (LISTING_NAME.fullmatch(f.name) for f in store.list(places.listing_dir))
-    return sorted(int(m["id"]) for m in found if m is not None)
+def read_listing(store: ObjectStore, path: str) -> dict[str, StoredLookup]:
+    """Load the listing of a bucket; empty without one."""
+    try:
+        return decode_listing(store.get(path), path)
+    except NotFoundError:
+        return {}
 
 
-def read_listing(store: ObjectStore, places: LookupPlaces, snapshot_id: int) -> Listing | None:
-    """Load the listing of a snapshot, or else the newest one there is; None without any."""
-    wanted = [snapshot_id]
-    for _ in range(3):
-        for number in wanted:
-            path = places.listing(number)
-            try:
-                return decode_listing(store.get(path), path)
-            except NotFoundError:
-                continue
-        wanted = listing_ids(store, places)[-1:]
-        if not wanted:
-            return None
-    return None
-
-
-def write_listing(store: ObjectStore, places: LookupPlaces, listing: Listing) -> str:
-    """Write a listing; gives its path."""
-    path = places.listing(listing.snapshot_id)
-    store.put(path, encode_listing(listing))
-    return path
+def write_listing(store: ObjectStore, path: str, files: Mapping[str, StoredLookup]) -> None:
+    """Write the listing of a bucket."""
+    store.put(path, encode_listing(files))

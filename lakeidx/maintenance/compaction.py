@@ -168,8 +168,7 @@ class _Run:
             return
 
     def _compacted(self, work: Sequence[BucketCompaction]) -> list[Done]:
-        work = with_lookup_files(self.metadata, work, None if self.view.snapshot is None else self.view.snapshot.id)
-        return self.tasks.run(work)
+        return self.tasks.run(with_lookup_files(self.metadata, work))
 
     def _again(self, kept: Sequence[Done]) -> list[Done]:
         self.schema, self.view = _newest(self.metadata, {w.partition for w, _ in kept})

@@ -1,14 +1,15 @@
-"""Stage `lookup_store`: lookup files for the data files of the newest snapshot that have none yet, and a listing of all of them.
+"""Stage `lookup_store`: lookup files for the data files of the newest snapshot that have none yet, listed bucket by bucket.
 
 A data file never changes, so a lookup file is good as long as its data file lives: files that compaction moved to another level
-keep theirs. Running the stage twice builds nothing the second time; two runs at once build some files twice, and the listing that
-is written last counts.
+keep theirs. Files are made and listed group by group: one that cannot be made is left out and named at the end, a driver that dies
+loses the group it was in. Running the stage twice builds nothing the second time; two runs at once build some files twice.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
@@ -16,15 +17,17 @@ from pydantic import BaseModel, ConfigDict
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.file_names import NameKind, parse_file_name
 from lakeidx.format.lookup.hash_store import CONTEXT_SUFFIX
-from lakeidx.format.manifest import ManifestEntry
 from lakeidx.lookup.build import LookupBuild, build_lookup_file, lookup_processor, lookup_store_type
-from lakeidx.lookup.listing import Listing, LookupPlaces, StoredLookup, listing_ids, read_listing, write_listing
+from lakeidx.lookup.listing import LISTING_NAME, LookupPlaces, StoredLookup, read_listing, write_listing
+from lakeidx.lookup.stored_files import Place, StoredFiles
 from lakeidx.results import Result
-from lakeidx.storage.base import FileInfo
+from lakeidx.storage.base import FileInfo, parent_of
 from lakeidx.table.expiration.orphans import used_names
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import skips_level_0
-from lakeidx.table.view import load_view
+from lakeidx.table.view import data_file_path, load_view
+from lakeidx.tasks.groups import GroupedWork
+from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
 
 
@@ -62,7 +65,8 @@ def run_lookup_store(
     partitions   build only for these (partition bytes); files that are there for others stay listed
     local_dir    local directory for files before they are uploaded
     remove       also remove what no live data file needs
-    errors       InvalidInputError for a table without primary key; CorruptFileError, UnavailableError
+    errors       of the kind of the first data file's that no lookup file could be made of, naming it, when all others are listed;
+                 InvalidInputError for a table without primary key; CorruptFileError, UnavailableError
     """
     started = time.monotonic()
     schema = metadata.latest_schema()
@@ -75,29 +79,28 @@ def run_lookup_store(
             snapshot_id=None, store_type=store_type, built=0, reused=0, removed=0, entries=0, bytes=0,
             seconds=time.monotonic() - started,
         )  # fmt: skip
-    places = LookupPlaces(metadata.paths)
     hides_level_0 = skips_level_0(schema)
     live = [
         e for e in load_view(metadata, snapshot).entries
         if e.bucket >= 0 and not (hides_level_0 and e.file.level == 0)
     ]  # fmt: skip
-    before = read_listing(metadata.store, places, snapshot.id)
-    there = _still_there(metadata, places, before)
-    kept = {
-        e.file.file_name: there[e.file.file_name]
-        for e in live
-        if e.file.file_name in there and _serves(there[e.file.file_name], lookup_processor(schema), store_type)
-    }
+    stored = StoredFiles(metadata, schema)
+    kept = stored.serving(live, lookup_processor(schema), store_type)
     todo = [
         LookupBuild(metadata, schema, e, local_dir)
         for e in live
         if e.file.file_name not in kept and (partitions is None or e.partition in partitions)
     ]
-    todo.sort(key=_largest_first)
-    made = runner.map(build_lookup_file, todo, label="lookup_store")
-    files = kept | {f.data_file: f for f in made}
-    if before is None or before.snapshot_id != snapshot.id or dict(before.files) != files:
-        write_listing(metadata.store, places, Listing(snapshot.id, files))
+    tasks = GroupedWork(runner, build_lookup_file, _data_file, _file_size, "lookup_store", ("data files", "made ready"))
+    made: list[StoredLookup] = []
+    names = {e.file.file_name for e in live}
+    for group in tasks.groups(_by_bucket(todo)):
+        done = tasks.run(group)
+        _list_files(metadata, stored, names, done)
+        made += [f for _, f in done]
+        if tasks.failed and not made:
+            break
+    tasks.raise_failed(len(todo), len(made))
     removed = len(clean_lookup_files(metadata).files) if remove else 0
     return LookupStoreReport(
         snapshot_id=snapshot.id,
@@ -111,24 +114,41 @@ def run_lookup_store(
     )
 
 
-def _largest_first(work: LookupBuild) -> int:
-    return -work.entry.file.file_size
+def _by_bucket(work: Sequence[LookupBuild]) -> list[LookupBuild]:
+    """Sort work so that few groups list files of the same bucket: heaviest buckets first, in each its largest files."""
+    weights: Counter[Place] = Counter()
+    for w in work:
+        weights[w.place] += _file_size(w)
+    return sorted(work, key=lambda w: (-weights[w.place], w.place, -_file_size(w)))
 
 
-def _serves(file: StoredLookup, processor: str, store_type: str) -> bool:
-    return file.processor == processor and file.store_type == store_type
+def _data_file(work: LookupBuild) -> str:
+    return data_file_path(work.metadata, work.entry)
 
 
-def _still_there(metadata: TableMetadata, places: LookupPlaces, listing: Listing | None) -> Mapping[str, StoredLookup]:
-    """Return the listed files that exist with the listed size: others may have been removed."""
-    if listing is None or not listing.files:
-        return {}
-    sizes = {f.path: f.size for f in metadata.store.walk(places.root)}
-    return {
-        name: f
-        for name, f in listing.files.items()
-        if sizes.get(places.full(f.path)) == f.size and all(places.full(s) in sizes for s in f.side_files)
-    }
+def _file_size(work: LookupBuild) -> int:
+    return work.entry.file.file_size
+
+
+def _list_files(
+    metadata: TableMetadata,
+    stored: StoredFiles,
+    live: Collection[str],
+    made: Sequence[tuple[LookupBuild, StoredLookup]],
+) -> None:
+    """Add what was made to the listings of its buckets; what is neither live nor in the store any more goes."""
+    new: dict[Place, dict[str, StoredLookup]] = {}
+    for work, file in made:
+        new.setdefault(work.place, {})[file.data_file] = file
+
+    def add(place: Place) -> None:
+        folder = stored.folder(place)
+        path = stored.listing(folder)
+        before = read_listing(metadata.store, path)
+        kept = {name: f for name, f in before.items() if name in live or stored.has(folder, name)}
+        write_listing(metadata.store, path, kept | new[place])
+
+    in_parallel(add, list(new))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,39 +165,46 @@ class LookupCleanReport:
 
 
 def clean_lookup_files(metadata: TableMetadata, *, dry_run: bool = False) -> LookupCleanReport:
-    """Remove lookup files whose data file no snapshot, tag or branch refers to, and listings of snapshots that are gone.
+    """Remove lookup files whose data file no snapshot, tag or branch refers to, and listings of buckets that have none left.
 
-    The newest listing stays. Call it after snapshots have expired.
+    Call it after snapshots have expired.
     errors   CorruptFileError, UnavailableError: while a snapshot cannot be read it is unknown what it needs
     """
     places = LookupPlaces(metadata.paths)
+    # What is built in the meantime is not among the files examined: they are listed before the metadata.
     found = list(metadata.store.walk(places.root))
     if not found:
         return LookupCleanReport((), dry_run)
-    # First the listing, then the metadata: what is built in the meantime is not among the files examined.
-    ids = listing_ids(metadata.store, places)
-    kept_ids = {*metadata.snapshot_ids(), *ids[-1:]}
-    old_listings = {places.listing(i) for i in ids if i not in kept_ids}
     used = used_names(metadata)
-    gone = []
+    gone, kept, listings = [], set(), []
     for file in found:
         name = parse_file_name(file.name.removesuffix(CONTEXT_SUFFIX))
-        if file.path in old_listings or (name.kind is NameKind.LOOKUP and name.label not in used):
+        if name.kind is not NameKind.LOOKUP:
+            listings.append(file)
+        elif name.label in used:
+            kept.add(parent_of(file.path))
+        else:
             gone.append(file)
+    gone += [f for f in listings if _is_listing(f, places) and parent_of(f.path) not in kept]
     if not dry_run:
         metadata.store.delete_many(f.path for f in gone)
     return LookupCleanReport(tuple(gone), dry_run)
 
 
+def _is_listing(file: FileInfo, places: LookupPlaces) -> bool:
+    """Return True for a listing; earlier releases had one for each snapshot, which no one reads any more."""
+    if file.name == LISTING_NAME:
+        return True
+    return file.name.startswith("listing-") and len(file.path[len(places.root) + 1 :].split("/")) <= 2
+
+
 def lookup_coverage(metadata: TableMetadata) -> tuple[int, int]:
-    """Return (live data files of the newest snapshot with a listed lookup file, all of them)."""
+    """Return (live data files of the newest snapshot with a lookup file of the kind the table wants, all of them)."""
     snapshot = metadata.latest_snapshot()
     if snapshot is None:
         return 0, 0
-    listing = read_listing(metadata.store, LookupPlaces(metadata.paths), snapshot.id)
-    names = [_name(e) for e in load_view(metadata, snapshot).entries]
-    return sum(n in (listing.files if listing is not None else {}) for n in names), len(names)
-
-
-def _name(entry: ManifestEntry) -> str:
-    return entry.file.file_name
+    schema = metadata.latest_schema()
+    live = load_view(metadata, snapshot).entries
+    return len(StoredFiles(metadata, schema).serving(live, lookup_processor(schema), lookup_store_type(schema))), len(
+        live
+    )

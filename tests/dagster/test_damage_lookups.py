@@ -18,7 +18,7 @@ from lakeidx.file_index.container import FileIndexContainer, decode_container, e
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.lookup.factory import LookupStoreFactory
 from lakeidx.lookup.keys.order import KeyOrder
-from lakeidx.lookup.listing import Listing, LookupPlaces, StoredLookup, encode_listing, read_listing
+from lakeidx.lookup.listing import LISTING_NAME, LookupPlaces, StoredLookup, read_listing, write_listing
 from lakeidx.lookup.store import LookupFile
 from lakeidx.table.view import data_file_path, load_view
 from tests.dagster.damage import Damaged, after_commit, red, rows, sample, three_batches, verified
@@ -180,14 +180,14 @@ def test_a_lost_file_index_is_a_lost_file(damaged: Damaged) -> None:
     assert found["file_indexes_answer"].metadata["lakeidx/files_skipped"].value == 1
 
 
-def stored(damaged: Damaged) -> tuple[Listing, StoredLookup, Path]:
-    """The listing of the newest snapshot, the first lookup file of a file of the last batch, and where it lies."""
+def stored(damaged: Damaged) -> tuple[Path, StoredLookup, Path]:
+    """The listing that names the first lookup file of a file of the last batch, what it says of it, and where it lies."""
     table = damaged.deployment.table
-    places = LookupPlaces(table.paths)
-    listing = read_listing(table.store, places, damaged.snapshot().id)
-    assert listing is not None
-    one = listing.files[min(e.file.file_name for e in added(damaged))]
-    return listing, one, Path(places.full(one.path))
+    name = min(e.file.file_name for e in added(damaged))
+    for listing in Path(table.uri, "lookup").rglob(LISTING_NAME):
+        if one := read_listing(table.store, str(listing)).get(name):
+            return listing, one, Path(LookupPlaces(table.paths).full(one.path))
+    raise AssertionError(f"{name} has no lookup file")
 
 
 def test_a_wrong_value_in_a_lookup_file(damaged: Damaged) -> None:
@@ -208,10 +208,7 @@ def test_a_wrong_value_in_a_lookup_file(damaged: Damaged) -> None:
         made: LookupFile = writer.finish()
     Path(made.path).replace(path)
     new = replace(one, size=made.size, checksum=made.checksum)
-    places = LookupPlaces(table.paths)
-    Path(places.listing(listing.snapshot_id)).write_bytes(
-        encode_listing(Listing(listing.snapshot_id, {**listing.files, one.data_file: new}))
-    )
+    write_listing(table.store, str(listing), {**read_listing(table.store, str(listing)), one.data_file: new})
     for found in (verified(damaged.deployment), after_commit(damaged.deployment)):
         assert red(found) == {"lookup_store_agrees"}
         assert found["lookup_store_agrees"].metadata["lakeidx/rows_different"].value == 1

@@ -66,7 +66,7 @@ def test_compactions_know_them(table: Table) -> None:
     table.upsert(pa.table({"id": ["new"], "n": pa.array([1], pa.int32()), "v": [1]}))
     view = load_view(table.metadata, table.snapshot)
     (work,) = plan_buckets(table.metadata, table.schema, view, full=False, now_ms=0)
-    (told,) = with_lookup_files(table.metadata, [work], table.metadata.latest_snapshot_id())
+    (told,) = with_lookup_files(table.metadata, [work])
     beside = {f.file_name for f in work.kept if any(n.endswith(".lookup") for n in f.extra_files)}
     assert set(told.lookups) == beside
     for name, stored in told.lookups.items():

@@ -147,9 +147,9 @@ def test_names_that_people_and_listings_give_are_names(tmp_path: Path, name: str
     for path, sides in ((f"bucket-0/{name}", []), ("bucket-0/f", [name])):
         entry = {"data_file": "f", "path": path, "side_files": sides, "schema_id": 0, "processor": "value",
                  "store_type": "sort", "size": 1, "entries": 1, "checksum": 1}  # fmt: skip
-        listing = {"version": 1, "snapshotId": 1, "files": [entry]}
+        listing = {"version": 2, "files": [entry]}
         with pytest.raises(CorruptFileError, match="leads out of its directory"):
-            decode_listing(json.dumps(listing).encode(), "listing-1.json")
+            decode_listing(json.dumps(listing).encode(), "listing.json")
     meta = tmp_path / ".hoodie"
     meta.mkdir()
     lines = ("hoodie.table.name=t", "hoodie.table.version=8", f"hoodie.timeline.path={name}", "")

@@ -25,6 +25,8 @@ from lakeidx.lookup.point.readers import LookupReaders
 from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
 from lakeidx.lookup.versions import kv_rows
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import decode_partition_dict
+from lakeidx.tasks.in_parallel import in_parallel
 
 Int64s = npt.NDArray[np.int64]
 
@@ -117,18 +119,18 @@ class StoredKeys:
         self._readers.close()
 
 
-def with_lookup_files(
-    metadata: TableMetadata, work: Sequence[BucketCompaction], snapshot_id: int | None
-) -> list[BucketCompaction]:
-    """Tell compactions which lookup files their buckets have, where any of them looks keys up.
+def with_lookup_files(metadata: TableMetadata, work: Sequence[BucketCompaction]) -> list[BucketCompaction]:
+    """Tell compactions which lookup files their buckets have, where they look keys up."""
+    places = LookupPlaces(metadata.paths)
 
-    snapshot_id   of the state they were planned on
-    """
-    if snapshot_id is None or not any(step.lookup for w in work for step in w.task.steps):
-        return list(work)
-    listing = read_listing(metadata.store, LookupPlaces(metadata.paths), snapshot_id)
-    listed = {} if listing is None else listing.files
-    return [replace(w, lookups=_lookup_files(w, listed)) for w in work]
+    def told(w: BucketCompaction) -> BucketCompaction:
+        if not any(step.lookup for step in w.task.steps):
+            return w
+        partition = decode_partition_dict(w.partition, w.schema)
+        listed = read_listing(metadata.store, places.listing(partition, w.bucket))
+        return replace(w, lookups=_lookup_files(w, listed))
+
+    return in_parallel(told, work)
 
 
 def _lookup_files(work: BucketCompaction, listed: Mapping[str, StoredLookup]) -> dict[str, StoredLookup]:

@@ -48,7 +48,8 @@ from lakeidx.lookup.versions import Versions, kv_rows, newest_wins
 from lakeidx.options.features import Use
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import data_file_path, load_view
+from lakeidx.table.view import data_file_path, decode_partition_dict, load_view
+from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.types import to_arrow
 
 _log = logging.getLogger(__name__)
@@ -59,9 +60,16 @@ _COMPLETE = np.int64(2**63 - 1)
 
 @dataclass
 class _State:
+    """What is known of a snapshot.
+
+    listed   lookup files as the listings of buckets say, by name of the data file; some read for an earlier snapshot
+    read     buckets whose listing was read for this one
+    """
+
     snapshot: Snapshot | None
     schema: TableSchema
-    stored: dict[str, StoredLookup]
+    listed: dict[tuple[bytes, int], dict[str, StoredLookup]] = field(default_factory=dict)
+    read: set[tuple[bytes, int]] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
     partitions: dict[bytes, PartitionFiles] = field(default_factory=dict)
     whole: bool = False
@@ -132,6 +140,7 @@ class TableLookup:
             self._load_partitions(state, [p for p, _ in rows_of])
             encoded = lookup_keys(few, schema)
             routes = list(find_routes(self._metadata, schema, few, rows_of, state.partitions))
+            self._read_listings(state, routes)
             # Sequence numbers are those of a bucket: where a key may be in several, each answers for itself.
             apart = schema.bucket_mode is BucketMode.KEY_DYNAMIC
             results = []
@@ -179,12 +188,10 @@ class TableLookup:
             old = self._state
             if old is not None and _identity(old.snapshot) == _identity(snapshot):
                 return old
-            listing = None
-            if snapshot is not None and self._use_files:
-                listing = read_listing(self._metadata.store, self._places, snapshot.id)
             schema = self._metadata.latest_schema()
             check_use(schema, Use.READ, self._metadata.paths.root)
-            state = _State(snapshot, schema, dict(listing.files) if listing is not None else {})
+            # What is listed for a data file stays right: only of files that are not listed the listing is read again.
+            state = _State(snapshot, schema, {} if old is None else old.listed)
             if old is not None and old.partitions:
                 view = load_view(self._metadata, snapshot, partitions=None if old.whole else list(old.partitions))
                 state.partitions = partition_files(view, list(old.partitions), old.partitions)
@@ -202,6 +209,24 @@ class TableLookup:
         if missing:
             view = load_view(self._metadata, state.snapshot, partitions=missing)
             state.partitions |= partition_files(view, missing, {})
+
+    def _read_listings(self, state: _State, routes: Sequence[Route]) -> None:
+        """Read the listings of buckets with files of which no lookup file is known, once for a snapshot."""
+        if not self._use_files:
+            return
+        wanted = []
+        for route in routes:
+            place = (route.partition, route.bucket)
+            listed = state.listed.get(place, {})
+            if place not in state.read and any(e.file.file_name not in listed for e in route.files):
+                wanted.append(place)
+        state.read.update(wanted)
+
+        def read(place: tuple[bytes, int]) -> dict[str, StoredLookup]:
+            partition = decode_partition_dict(place[0], state.schema)
+            return read_listing(self._metadata.store, self._places.listing(partition, place[1]))
+
+        state.listed.update(zip(wanted, in_parallel(read, wanted), strict=True))
 
     # -- one bucket --------------------------------------------------------------------------------------------
 
@@ -283,7 +308,7 @@ class TableLookup:
         """Read rows from the data file; a lookup file without values narrows the keys, and perhaps the positions."""
         positions = None
         if reader is not None:
-            stored = state.stored[entry.file.file_name]
+            stored = state.listed[entry.partition, entry.bucket][entry.file.file_name]
             answer = reader.lookup_many(take_row_bytes(encoded, rows))
             there = np.flatnonzero(answer.found)
             rows = rows[there]
@@ -308,18 +333,19 @@ class TableLookup:
             return self._readers.open(stored)
         except NotFoundError as error:
             _log.warning("reading keys of %s from its data file: %s", entry.file.file_name, error)
-            del state.stored[entry.file.file_name]
+            del state.listed[entry.partition, entry.bucket][entry.file.file_name]
             state.missing.add(entry.file.file_name)
             return None
 
     def _stored(self, state: _State, entry: ManifestEntry) -> StoredLookup | None:
         """Return the lookup file of a data file: as listed, or one of Java's."""
         file = entry.file
-        found = state.stored.get(file.file_name)
+        listed = state.listed.setdefault((entry.partition, entry.bucket), {})
+        found = listed.get(file.file_name)
         if found is None and file.extra_files and self._use_files and file.file_name not in state.missing:
             found = lookup_file_beside(file, data_file_path(self._metadata, entry), state.schema.id)
             if found is not None:
-                state.stored[file.file_name] = found
+                listed[file.file_name] = found
         return found
 
     def _deleted(self, state: _State, route: Route, entry: ManifestEntry) -> npt.NDArray[np.int64]:

@@ -70,7 +70,7 @@ def lived(table: Table) -> None:
 def planned(table: Table) -> BucketCompaction:
     view = load_view(table.metadata, table.snapshot)
     (work,) = plan_buckets(table.metadata, table.schema, view, full=False, now_ms=0)
-    (work,) = with_lookup_files(table.metadata, [work], table.metadata.latest_snapshot_id())
+    (work,) = with_lookup_files(table.metadata, [work])
     return work
 
 
@@ -212,6 +212,5 @@ def test_nothing_is_listed_where_nothing_is_looked_up(tmp_path: Path) -> None:
     put(table, [1], "b")
     view = load_view(table.metadata, table.snapshot)
     work = plan_buckets(table.metadata, table.schema, view, full=True, now_ms=0)
-    assert with_lookup_files(table.metadata, work, None) == work
-    listed = with_lookup_files(table.metadata, work, table.metadata.latest_snapshot_id())
+    listed = with_lookup_files(table.metadata, work)
     assert [w.lookups for w in listed] == [{}]

@@ -95,7 +95,7 @@ def test_an_error_names_file_and_offset(tmp_path: Path) -> None:
 
 def test_damage_in_a_listing(tmp_path: Path) -> None:
     table = make(tmp_path, "sort", "value", "none")
-    listing = next(Path(table.uri, "lookup").glob("listing-*.json"))
+    listing = next(Path(table.uri, "lookup").rglob("listing.json"))
     good = listing.read_bytes()
     for at in range(0, len(good) - 1, 5):
         listing.write_bytes(good[:at])
