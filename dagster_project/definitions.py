@@ -33,7 +33,7 @@ def build_definitions(folder: Path, *, spark: SparkResource | None = None) -> dg
     tables: list[TableDefinitions] = []
     for file, pipeline in pipelines.items():
         try:
-            tables.append(build_table(pipeline))
+            tables.append(build_table(pipeline, file))
         except dg.DagsterError as error:
             left_out[file.name] = (str(error),)
     for name, problems in left_out.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -42,8 +43,11 @@ class TableDefinitions:
     schedules: list[Any] = field(default_factory=list)
 
 
-def build_table(pipeline: PipelineConfig) -> TableDefinitions:
-    """Build the assets, checks, jobs, sensors and schedules of a table."""
+def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefinitions:
+    """Build the assets, checks, jobs, sensors and schedules of a table.
+
+    file   the pipeline file, which assets refer to as their source
+    """
     out = TableDefinitions()
     out.assets = [
         build_landing_asset(pipeline),
@@ -80,4 +84,15 @@ def build_table(pipeline: PipelineConfig) -> TableDefinitions:
                 dg.ScheduleDefinition(f"{table_id(pipeline)}__{name}_schedule", job=job, cron_schedule=cron)
             )
     out.sensors.append(build_landing_sensor(pipeline, batch))
+    if file is not None:
+        out.assets = [_with_source(a, file) for a in out.assets]
     return out
+
+
+def _with_source(asset: Any, file: Path) -> Any:
+    """Let an asset refer to its pipeline file."""
+    if not isinstance(asset, dg.AssetsDefinition):
+        return asset
+    place = dg.LocalFileCodeReference(file_path=str(file.resolve()), line_number=1, label="pipeline file")
+    source = {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[place])}
+    return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=source))

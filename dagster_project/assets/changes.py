@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from dagster_project.assets.maintenance import common
 from dagster_project.failures import failures_explained
-from dagster_project.names import CHANGES, asset_key
+from dagster_project.metadata.reports import column_lineage
+from dagster_project.names import CHANGES, TABLE, asset_key
 from dagster_project.resources import StoreResource, TableResource
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import ChangesConfig
@@ -48,7 +49,7 @@ def build_changes_asset(
                 written = _write_step(out, wanted.path, step)
                 if written is not None:
                     newest = table.metadata.latest_snapshot_id() or step.snapshot.id
-                    metadata = _step_metadata(step, *written, newest=newest, now=clock())
+                    metadata = _step_metadata(asset_key(pipeline, TABLE), step, *written, newest=newest, now=clock())
                     # Said before the consumer goes on, so that none is lost when the run ends here.
                     tags = {"dagster/data_version": step.snapshot.identity}
                     context.log_event(
@@ -82,12 +83,16 @@ def _write_step(store: ObjectStore, folder: str, step: StreamStep) -> tuple[str,
     return path, kinds
 
 
-def _step_metadata(step: StreamStep, path: str, kinds: Counter[str], *, newest: int, now: float) -> dict[str, Any]:
+def _step_metadata(
+    source: dg.AssetKey, step: StreamStep, path: str, kinds: Counter[str], *, newest: int, now: float
+) -> dict[str, Any]:
     """Return the metrics of a commit that was read."""
+    columns = step.changes.arrow_schema.names
     names = {"+I": "inserts", "+U": "updates", "-D": "deletes"}
     return {
         "dagster/uri": path,
         "dagster/row_count": kinds.total(),
+        "dagster/column_lineage": column_lineage([n for n in columns if n != ROW_KIND], source),
         **{f"lakeidx/{word}": kinds[kind] for kind, word in names.items()},
         "lakeidx/snapshot_id": step.snapshot.id,
         "lakeidx/whole_state": step.whole,

@@ -17,8 +17,9 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_project.assets.checks import build_specs, check_results, table_results, table_rules
+from dagster_project.assets.table import table_observation
 from dagster_project.failures import failures_explained, retry_policy
-from dagster_project.metadata.reports import SAMPLE_ROWS, records_table, state_metadata
+from dagster_project.metadata.reports import SAMPLE_ROWS, records_table
 from dagster_project.names import COMPACTION, SNAPSHOT_EXPIRY, TABLE, VERIFICATION, asset_key, key_prefix, pool_name
 from dagster_project.resources import SparkResource, TableResource
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
@@ -76,7 +77,7 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         with failures_explained():
             table = tables.open(pipeline)
             report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
-            _observe_table(context, pipeline, table)
+            context.log_event(table_observation(pipeline, table.metadata))
             buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
             _, results = table_results(pipeline, table, buckets=buckets)
             checks = list(check_results(pipeline, COMPACTION, results))
@@ -84,12 +85,6 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
 
     found: dg.AssetsDefinition = compaction
     return found
-
-
-def _observe_table(context: dg.AssetExecutionContext, pipeline: PipelineConfig, table: TableHandle) -> None:
-    """Record the state of the table after upkeep: its snapshot and what readers meet."""
-    state = state_metadata(table.metadata, table.metadata.latest_snapshot())
-    context.log_event(dg.AssetObservation(asset_key=asset_key(pipeline, TABLE), metadata=state))
 
 
 def _compaction_metadata(report: CompactionReport) -> dict[str, Any]:
@@ -135,7 +130,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
                 orphans = clean_orphans(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
                 metadata["lakeidx/orphans_deleted"] = len(orphans.files)
                 metadata["lakeidx/orphan_bytes_deleted"] = orphans.bytes
-            _observe_table(context, pipeline, table)
+            context.log_event(table_observation(pipeline, table.metadata))
             return dg.MaterializeResult(metadata=metadata)
 
     found: dg.AssetsDefinition = snapshot_expiry

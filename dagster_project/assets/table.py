@@ -14,6 +14,7 @@ from dagster_project.names import LANDING, TABLE, asset_key
 from lakeidx.batch.context import BatchContext
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.table.metadata import TableMetadata
 
 
 def commit_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:
@@ -55,13 +56,22 @@ def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
 
 def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Return the table as the newest snapshot has it; its data version is that snapshot."""
-    snapshot = batch.metadata.latest_snapshot()
+    snapshot, schema = batch.metadata.latest_snapshot(), batch.metadata.latest_schema()
     metadata = {
-        **table_metadata(pipeline.table, pipeline.uri, batch.metadata.latest_schema()),
+        **table_metadata(pipeline.table, pipeline.uri, schema),
         **state_metadata(batch.metadata, snapshot),
         **consumer_metadata(batch.metadata, snapshot),
-        "dagster/column_lineage": column_lineage(pipeline, asset_key(pipeline, LANDING)),
+        "dagster/column_lineage": column_lineage(schema.field_names, asset_key(pipeline, LANDING)),
         "lakeidx/batch_id": batch.files.batch_id,
     }
     version = None if snapshot is None else dg.DataVersion(snapshot.identity)
     return dg.MaterializeResult(asset_key=asset_key(pipeline, TABLE), metadata=metadata, data_version=version)
+
+
+def table_observation(pipeline: PipelineConfig, metadata: TableMetadata) -> dg.AssetObservation:
+    """Return what is seen of the table when something else than its batches has made the newest snapshot."""
+    snapshot = metadata.latest_snapshot()
+    facts = table_metadata(pipeline.table, pipeline.uri, metadata.latest_schema())
+    tags = {} if snapshot is None else {"dagster/data_version": snapshot.identity}
+    state = {**facts, **state_metadata(metadata, snapshot)}
+    return dg.AssetObservation(asset_key(pipeline, TABLE), metadata=state, tags=tags)

@@ -73,7 +73,7 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
             theirs = OutputSettings.of({} if upstream is None else upstream.definition_metadata, _place(context))
             table = self._warehouse().table(self._name(context, settings.table or theirs.table))
             where: list[str | Predicate] = [settings.where] if settings.where else []
-            where += _of_partitions(context, settings.partition_expr or theirs.partition_expr, table.schema)
+            where += _of_partitions(context, settings.partition_expr, theirs.partition_expr, table.schema)
             state = _state(context, table, settings.version)
             context.log.info(f"reading {table.uri}{''.join(f', {k} {v}' for k, v in state.items())}")
             return load_rows(
@@ -182,23 +182,31 @@ def _replaced(
         raise InvalidInputError(
             f"{_place(context)} has partitions: name the table's partition column with metadata partition_expr"
         )
-    return partition_condition(context, settings.partition_expr, schema)
+    keys = context.asset_partition_keys
+    return partition_condition(context.asset_partitions_def, keys, settings.partition_expr, schema)
 
 
 def _of_partitions(
-    context: dg.InputContext, expression: str | dict[str, str] | None, schema: TableSchema
+    context: dg.InputContext, own: str | dict[str, str] | None, theirs: str | dict[str, str] | None, schema: TableSchema
 ) -> list[Predicate]:
-    """Return the condition for the partitions that an input asks for; none when it asks for all of them."""
-    if not context.has_asset_partitions:
+    """Return the condition for the rows that an input asks for: of some partitions of the upstream asset, or, when it is asked for
+    as a whole, of the partitions the step works on, if the input names their column.
+    """
+    asked = context.asset_partition_keys if context.has_asset_partitions else []
+    if asked:
+        known = context.asset_partitions_def.get_partition_keys(dynamic_partitions_store=context.instance)
+        if len(asked) < len(known):
+            if own is None and theirs is None:
+                raise InvalidInputError(
+                    f"partitions of {_place(context)} are asked for: name the column that has them with metadata partition_expr"
+                )
+            return [partition_condition(context.asset_partitions_def, asked, own or theirs or "", schema)]
+    step = context.step_context
+    if own is None or step.entity_partitions_def is None or not step.has_partitions:
         return []
-    known = context.asset_partitions_def.get_partition_keys(dynamic_partitions_store=context.instance)
-    if len(context.asset_partition_keys) == len(known):
-        return []
-    if expression is None:
-        raise InvalidInputError(
-            f"partitions of {_place(context)} are asked for: name the column that has them with metadata partition_expr"
-        )
-    return [partition_condition(context, expression, schema)]
+    with dg.partition_loading_context(dynamic_partitions_store=context.instance):
+        mine = step.entity_partitions_def.get_partition_keys_in_range(step.partition_key_range)
+    return [partition_condition(step.entity_partitions_def, mine, own, schema)]
 
 
 def _state(context: dg.InputContext, table: Table, version: str | int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ other partitions, it is the rows that have its key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -18,15 +18,14 @@ from lakeidx.types import TIMESTAMP_ROOTS, Root
 
 
 def partition_condition(
-    context: dg.InputContext | dg.OutputContext, expression: str | Mapping[str, str], schema: TableSchema
+    found: Any, keys: Sequence[str], expression: str | Mapping[str, str], schema: TableSchema
 ) -> Predicate:
-    """Return the condition that holds for the rows of the partitions a step works on.
+    """Return the condition that holds for the rows of some partitions.
 
+    found        their PartitionsDefinition
     expression   the column, or the columns by dimension
     errors       InvalidInputError for a column that the table does not have, or that cannot hold the partitions
     """
-    found = context.asset_partitions_def
-    keys = context.asset_partition_keys
     if not isinstance(found, dg.MultiPartitionsDefinition):
         if not isinstance(expression, str):
             raise InvalidInputError("partition_expr: name one column, the asset has one dimension of partitions")

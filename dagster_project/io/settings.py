@@ -65,7 +65,8 @@ class InputSettings(_Settings):
     where            SQL condition, e.g. ``carrier = 'UA' AND month >= 6``
     version          state to read: ``newest``; ``materialized``: the snapshot of the asset's newest materialization, whoever has
                      written since; a data version, snapshot id, tag or ISO time
-    partition_expr   as for outputs; default what the upstream asset says
+    partition_expr   the column of the partitions that are asked for, default what the upstream asset says; where it is asked for as
+                     a whole, the column of the reading asset's own partitions
     """
 
     table: str | None = None

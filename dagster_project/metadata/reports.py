@@ -9,11 +9,11 @@ import dagster as dg
 import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
-from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage import ObjectStore
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import HASH_INDEX
 
 #: Rejected rows and offenders that are shown.
 SAMPLE_ROWS = 10
@@ -136,7 +136,9 @@ def state_metadata(metadata: TableMetadata, snapshot: Snapshot | None) -> dict[s
     if snapshot is None:
         return {}
     path = metadata.paths.snapshot(snapshot.id)
+    count = _row_count(metadata, snapshot)
     return {
+        **({} if count is None else {"dagster/row_count": count}),
         "lakeidx/snapshot_id": snapshot.id,
         "lakeidx/snapshot": _link(path),
         "lakeidx/schema_id": snapshot.schema_id,
@@ -147,10 +149,23 @@ def state_metadata(metadata: TableMetadata, snapshot: Snapshot | None) -> dict[s
     }
 
 
-def column_lineage(config: PipelineConfig, landing: dg.AssetKey) -> dg.TableColumnLineage:
-    """Return the lineage: every column is derived from the column of its name in the landing files."""
-    names = [column.name for column in config.fields]
-    return dg.TableColumnLineage({n: [dg.TableColumnDep(asset_key=landing, column_name=n)] for n in names})
+def _row_count(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
+    """Count the rows of a state without reading them: those of an append table, the hashes of the hash index else; None when the
+    table has another index, or deletion vectors only.
+    """
+    schema = metadata.schema(snapshot.schema_id)
+    index = metadata.index_manifest(snapshot.index_manifest)
+    if not schema.primary_keys:
+        return None if index else snapshot.total_record_count
+    if schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+        return None
+    hashes = [e.row_count for e in index if e.index_type == HASH_INDEX]
+    return sum(hashes) if hashes else None
+
+
+def column_lineage(names: Sequence[str], source: dg.AssetKey) -> dg.TableColumnLineage:
+    """Return the lineage of columns that are each derived from the column of its name in another asset."""
+    return dg.TableColumnLineage({n: [dg.TableColumnDep(asset_key=source, column_name=n)] for n in names})
 
 
 def _link(path: str) -> Any:

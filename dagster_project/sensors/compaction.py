@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_project.assets.table import table_observation
 from dagster_project.failures import skip_or_raise
 from dagster_project.names import table_id
 from dagster_project.resources import TableResource
@@ -21,7 +22,8 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
     """Build a sensor that plans the compaction of every new snapshot and starts a run when there is something to do.
 
     Its cursor is the snapshot it evaluated last; the run key is that snapshot, so one state is compacted once. While nothing is
-    due it looks only at buckets that were written since; the first look after something was due is at all of them.
+    due it looks only at buckets that were written since; the first look after something was due is at all of them. Each new
+    snapshot is an observation of the table, whoever wrote it.
     """
 
     @dg.sensor(
@@ -46,14 +48,15 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
             nothing_due = f"nothing due under schema {table.schema.id}"
             clean = _snapshot_of(table.metadata, looked) if found == nothing_due else None
             work = plan_due(table.metadata, table.schema, snapshot, clean=clean)
+            seen = table_observation(pipeline, table.metadata)
         except LakeIdxError as error:
             return skip_or_raise(error, "the table cannot be read")
         if not work:
             reason = f"snapshot {snapshot.id} needs no compaction"
-            return dg.SensorResult(skip_reason=reason, cursor=f"{state} {nothing_due}")
+            return dg.SensorResult(skip_reason=reason, cursor=f"{state} {nothing_due}", asset_events=[seen])
         tags = {"lakeidx/table": pipeline.table, "lakeidx/buckets_to_compact": str(len(work))}
         request = dg.RunRequest(run_key=f"compaction-of-snapshot-{state}", tags=tags)
-        return dg.SensorResult(run_requests=[request], cursor=state)
+        return dg.SensorResult(run_requests=[request], cursor=state, asset_events=[seen])
 
     return compaction_sensor
 

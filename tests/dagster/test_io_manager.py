@@ -213,6 +213,39 @@ def test_partitions_of_two_dimensions_and_of_text(lake: Lake) -> None:
     assert [r[:2] for r in lake.content()] == [("n", "2026-01-01"), ("s", "2026-01-01")]
 
 
+def test_readers_of_a_table_by_files_have_partitions_that_fit(lake: Lake) -> None:
+    lake.warehouse.create(
+        "d.t", {"fields": [{"name": "day", "type": "DATE"}, {"name": "id", "type": "BIGINT"}]}
+    ).upsert([{"day": f"2026-01-0{d}", "id": d} for d in (1, 2, 3)])
+    files = dg.DynamicPartitionsDefinition(name="d__t__files")
+    lake.instance.add_dynamic_partitions("d__t__files", ["a.parquet", "b.parquet"])
+    table = dg.AssetSpec(["d", "t"], partitions_def=files)
+    seen: dict[str, list[int]] = {}
+
+    def reader(name: str, **more: Any) -> dg.AssetsDefinition:
+        how = {k: more.pop(k) for k in ("partition_mapping", "metadata") if k in more}
+
+        @dg.asset(name=name, ins={"t": dg.AssetIn(["d", "t"], **how)}, **more)
+        def read(t: pa.Table) -> None:
+            seen[name] = sorted(t.column("id").to_pylist())
+
+        found: dg.AssetsDefinition = read
+        return found
+
+    whole = reader("whole")
+    own = {"partition_mapping": dg.AllPartitionMapping(), "metadata": {"partition_expr": "day"}}
+    day = reader("day", partitions_def=dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-09"), **own)
+    month = reader("month", partitions_def=dg.MonthlyPartitionsDefinition("2026-01-01"), **own)
+    static = reader("static", partitions_def=dg.StaticPartitionsDefinition(["2026-01-03"]), **own)
+    same = reader("same", partitions_def=files)
+    lake.run(whole, table, selection=[whole])
+    for asset_, key in ((day, "2026-01-02"), (month, "2026-01-01"), (static, "2026-01-03")):
+        lake.run(asset_, table, selection=[asset_], partition_key=key)
+    assert seen == {"whole": [1, 2, 3], "day": [2], "month": [1, 2, 3], "static": [3]}
+    said = failure(lake.run(same, table, selection=[same], partition_key="a.parquet", ok=False))
+    assert "partitions of d/t are asked for: name the column that has them with metadata partition_expr" in said
+
+
 def test_a_step_that_is_tried_again_appends_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit is made, then the step fails: its second try finds the batch."""
     tries: list[int] = []

@@ -44,6 +44,11 @@ def test_a_batch_goes_through_all_stages_and_its_checks_pass(tmp_path: Path) -> 
     materialized = table.step_materialization_data.materialization
     assert materialized.metadata["lakeidx/snapshot_id"].value == 1
     assert materialized.metadata["dagster/table_name"].value == "d.t"
+    assert materialized.metadata["dagster/row_count"].value == 25
+    (source,) = (
+        d.defs.resolve_asset_graph().get(dg.AssetKey(["d", "t"])).metadata["dagster/code_references"].code_references
+    )
+    assert source.file_path == str(tmp_path / "pipelines" / "t.yaml")
     lineage: Any = materialized.metadata["dagster/column_lineage"].value
     assert [(d.asset_key.path[-1], d.column_name) for d in lineage.deps_by_column["k"]] == [("landing", "k")]
     assert materialized.tags["dagster/data_version"] == newest(d).uuid  # type: ignore[index]
@@ -175,6 +180,10 @@ def test_compaction_keeps_rows_and_its_checks_pass(tmp_path: Path) -> None:
     assert metrics(result, "compaction")["buckets"] == 2
     assert newest(d).commit_kind.value == "COMPACT"
     assert d.content() == before
+    (seen,) = [e.asset_observation_data.asset_observation for e in result.all_events if e.is_asset_observation]
+    assert seen.asset_key == dg.AssetKey(["d", "t"])
+    assert seen.tags["dagster/data_version"] == newest(d).identity
+    assert seen.metadata["dagster/row_count"].value == 12
 
 
 def test_the_lookup_store_follows_a_commit_and_the_stages_an_ingest_that_was_run_alone(tmp_path: Path) -> None:

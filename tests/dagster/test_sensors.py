@@ -9,6 +9,8 @@ import pytest
 
 from dagster_project.resources import StoreResource
 from dagster_project.sensors.compaction import state_of
+from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.testing.small_tables import rows as arrow_rows
 from tests.dagster.pipelines import Deployment
 
 pytestmark = pytest.mark.dagster
@@ -78,6 +80,11 @@ def test_the_compaction_sensor_runs_when_sorted_runs_pile_up(tmp_path: Path) -> 
     after = tick(d, name, found.cursor)
     assert not after.run_requests
     assert "needs no compaction" in str(after.skip_reason)
+    upsert_table(make_context(d.table.metadata, "by-another-program"), arrow_rows([(1, 9, "other")]))
+    other = tick(d, name, after.cursor)
+    (seen,) = other.asset_events
+    assert (seen.asset_key, seen.metadata["lakeidx/snapshot_id"].value) == (dg.AssetKey(["d", "t"]), 7)
+    assert tick(d, name, other.cursor).asset_events == []
     # From there on it looks at what was written since.
     for batch in ("f", "g", "h", "i"):
         d.land(f"{batch}.parquet", [(1, k, batch) for k in range(5)])
