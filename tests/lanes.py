@@ -30,15 +30,17 @@ ROOT = Path(__file__).resolve().parent.parent
 #: What takes longest begins first; the lane slow never waits, and keeps a processor to itself.
 _ORDER = ("slow", "interop", "dagster", "spark", "s3", "browser", "hbase", "postgres")
 _AT_A_TIME = 3
-#: Where files of short tests cost no disk, and what must be free there.
+#: Where files of tests cost no disk, and what must be free there: lanes leave up to 1 GB each.
 _MEMORY = Path("/dev/shm")
-_MEMORY_BYTES = 2 << 30
+_MEMORY_BYTES = 6 << 30
 #: Prints the share of lines that ran, and fails below the floor in pyproject.toml. It makes the lane slower, so only a run of
 #: all lanes measures it.
 _COVERED = ("--cov", "--cov-report=")
 #: Seconds a lane may take, about twice what it needs: one that hangs is named, and says where.
 _SECONDS = 45 * 60
-#: Seconds that such a lane has to print where it is.
+#: Seconds from a lane's last test to its end.
+_SECONDS_TO_END = 180
+#: Seconds that a lane that is killed has to print where it is.
 _SECONDS_TO_SAY = 5
 #: For JVMs that live for seconds and share two processors: no time for the second compiler, no threads of a collector.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -114,26 +116,27 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
     """Run a lane; one that runs beside another prints all it says when it is done."""
     print(f"== lane {lane.name}{' begins' if aside else ''}", flush=True)
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(dir=None if lane.heavy else _memory_folder()) as folder:
+    with tempfile.TemporaryDirectory(dir=_memory_folder(), ignore_cleanup_errors=True) as folder:
+        # PostgreSQL runs as a user of its own.
+        os.chmod(folder, 0o711)
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", "-q", "-m", lane.marks, "--junitxml", str(report), *lane.arguments]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1", **dict(lane.environment)}
         # Tests start hundreds of processes: each would compile all modules again.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         environment.setdefault("JDK_JAVA_OPTIONS", _JAVA)
-        if not lane.heavy:
-            environment["TMPDIR"] = folder
+        environment["TMPDIR"] = folder
         if aside:
             # A file, not a pipe: a server that outlives its test would hold a pipe open.
             said = Path(folder) / "output.txt"
             with said.open("wb") as out:
-                code, cpu = _run_within(command, environment, out)
+                code, cpu = _run_within(command, environment, report, out)
             print(
                 f"== lane {lane.name}, {time.monotonic() - started:.0f} s\n{said.read_text(encoding='utf-8', errors='replace')}",
                 flush=True,
             )
         else:
-            code, cpu = _run_within(command, environment)
+            code, cpu = _run_within(command, environment, report)
         counts: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
         if report.exists():
@@ -149,23 +152,28 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
     return Outcome(lane, counts, time.monotonic() - started, cpu, reasons)
 
 
-def _run_within(command: list[str], environment: dict[str, str], out: IO[bytes] | None = None) -> tuple[int, float]:
-    """Run a lane's command, and kill it when it takes too long.
+def _run_within(
+    command: list[str], environment: dict[str, str], report: Path, out: IO[bytes] | None = None
+) -> tuple[int, float]:
+    """Run a lane's command, and kill it when it takes too long, or does not end after its last test.
 
-    returns   exit code; CPU seconds of the process and of all that it waited for
+    returns   exit code, 0 for one that only did not end; CPU seconds of the process and of all that it waited for
     """
     error = None if out is None else subprocess.STDOUT
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=error)
-    deadline = time.monotonic() + _SECONDS
+    deadline, late = time.monotonic() + _SECONDS, ""
     while True:
         ended, status, used = os.wait4(process.pid, os.WNOHANG)
         if ended:
             process.returncode = os.waitstatus_to_exitcode(status)
-            return process.returncode, used.ru_utime + used.ru_stime
-        if time.monotonic() > deadline:
-            print(f"== lane took longer than {_SECONDS} s and is killed: {' '.join(command)}", flush=True)
+            return 0 if late and report.exists() else process.returncode, used.ru_utime + used.ru_stime
+        if report.exists() and time.time() - report.stat().st_mtime > _SECONDS_TO_END:
+            late = f"does not end {_SECONDS_TO_END} s after its last test"
+        elif time.monotonic() > deadline:
+            late = f"took longer than {_SECONDS} s"
+        if late:
+            print(f"== lane {late} and is killed: {' '.join(command)}", flush=True)
             _kill(psutil.Process(process.pid))
-            deadline += _SECONDS
         time.sleep(0.2)
 
 
@@ -180,7 +188,7 @@ def _kill(process: psutil.Process) -> None:
 
 
 def _memory_folder() -> str | None:
-    """A folder in memory, where there is one with room for the tables of the short tests; else None."""
+    """A folder in memory, where there is one with room for the tables of the tests; else None."""
     if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _MEMORY_BYTES:
         return None
     return str(_MEMORY)

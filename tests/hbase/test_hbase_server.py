@@ -60,7 +60,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 def options(server: int) -> dict[str, str]:
     """Options of a new HBase table; limits out of the way."""
     made = {
-        "hoodie.index.hbase.table": f"t_{uuid.uuid4().hex}",
         "index.hbase.thrift.host": "127.0.0.1",
         "index.hbase.thrift.port": str(server),
         "hoodie.index.hbase.get.batch.size": "1000",
@@ -69,6 +68,8 @@ def options(server: int) -> dict[str, str]:
     }
     # The master may still be coming up behind a Thrift server that answers.
     for attempt in range(30):
+        # A table whose creation got no answer may be there: the next attempt makes another.
+        made["hoodie.index.hbase.table"] = f"t_{uuid.uuid4().hex}"
         try:
             create_location_table(IndexOptions(made))
             return made
