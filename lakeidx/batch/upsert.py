@@ -171,6 +171,7 @@ def ingest_files(
         strict=strict,
         limit=max_rejected,
         table_id=metadata.table_id,
+        table=metadata,
     )
 
 

@@ -48,6 +48,13 @@ OpValuesOption = Annotated[
 NewColumnsOption = Annotated[
     str, typer.Option("--new-columns", help="columns of changes that the table does not have: refuse | add | widen")
 ]
+CheckBeforeOption = Annotated[
+    float,
+    typer.Option(
+        "--check-before",
+        help="of changes: share of the keys (0 to 1) whose rows before changes must be those of the table",
+    ),
+]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
 
 
@@ -82,6 +89,7 @@ def upsert(
     op_column: OpColumnOption = None,
     op_value: OpValuesOption = None,
     new_columns: NewColumnsOption = "refuse",
+    check_before: CheckBeforeOption = 0.0,
     threads: ThreadsOption = 2,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
@@ -91,6 +99,7 @@ def upsert(
     options = LandingOptions(
         file_format, delimiter, ignore_extra=ignore_extra, missing=missing, order=tuple(order or ()),
         op_column=op_column, op_values=_pairs(op_value or ()), new_columns=new_columns,
+        check_before=check_before,
     )  # fmt: skip
     try:
         with stdin_as_file(files, file_format) as given, stages(no_progress) as on_stage:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND
@@ -26,6 +27,9 @@ REJECT_SCHEMA = pa.schema(
     [("source", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("row", pa.string())]
 )
 
+#: Gets a piece, all its rows as cast and which of them are rejected so far; gives more to reject, each with its reason.
+RefuseRows = Callable[[Piece, pa.Table, NDArray[np.bool_]], Mapping[int, str]]
+
 
 class _Rejects:
     """Rows of a piece that cannot be kept, each with the first reason found."""
@@ -40,9 +44,14 @@ class _Rejects:
         fresh = np.flatnonzero(mask & ~self.bad)
         shown = [""] * len(fresh)
         if column is not None:
-            shown = [f": {_short(v)}" for v in self._rows.column(column).take(pa.array(fresh)).to_pylist()]
+            shown = [f": {short_text(v)}" for v in self._rows.column(column).take(pa.array(fresh)).to_pylist()]
         self._reasons.update((int(i), reason + value) for i, value in zip(fresh, shown, strict=True))
         self.bad |= mask
+
+    def add(self, reasons: Mapping[int, str]) -> None:
+        """Reject rows, each with a reason of its own."""
+        self._reasons.update(reasons)
+        self.bad[list(reasons)] = True
 
     def to_table(self, piece: Piece, source: str) -> pa.Table:
         """Build a table of the rejected rows by REJECT_SCHEMA."""
@@ -60,11 +69,17 @@ class _Rejects:
 
 
 def cast_piece(
-    piece: Piece, fields: Sequence[Field], source: str, *, keys: Collection[str] = ()
+    piece: Piece,
+    fields: Sequence[Field],
+    source: str,
+    *,
+    keys: Collection[str] = (),
+    refuse: RefuseRows | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Cast a piece to the table's columns.
 
     keys     columns in which NaN is refused: Java's merge loses or doubles such keys, so no writer may bring them in
+    refuse   finds more rows to reject
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
     """
     rejects = _Rejects(piece.rows)
@@ -75,6 +90,8 @@ def cast_piece(
             rejects.mark(unknown, "kind: the row kind is none of +I -U +U -D", KIND_COLUMN)
         if pc.any(pc.not_equal(codes, 0), min_count=0).as_py():
             kept = kept.append_column(VALUE_KIND, codes)
+    if refuse is not None:
+        rejects.add(refuse(piece, kept, rejects.bad))
     lines = _broken_lines(piece.bad_lines, source)
     if not rejects.bad.any():
         return kept, lines
@@ -112,7 +129,8 @@ def _broken_lines(bad: Sequence[BadLine], source: str) -> pa.Table:
     )
 
 
-def _short(value: Any) -> str:
+def short_text(value: Any) -> str:
+    """Return a value as reasons show it."""
     text = value if isinstance(value, str) else repr(value)
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
 

@@ -35,6 +35,7 @@ class LandingOptions:
     op_values      its texts and the kinds (+I -U +U -D) they mean, e.g. ``(("D", "-D"),)``; default I, U and D
     order          where a message, or column, has the source's order, for the columns of option ``sequence.field``
     new_columns    columns of changes that the table does not have: ``refuse``, ``add``; ``widen`` also those declared wider
+    check_before   share of the keys (0 to 1) whose rows before changes must be those of the table; messages only
     """
 
     format: str | None = None
@@ -47,6 +48,7 @@ class LandingOptions:
     op_values: tuple[tuple[str, str], ...] = ()
     order: tuple[str, ...] = ()
     new_columns: str = "refuse"
+    check_before: float = 0.0
 
     @property
     def is_changes(self) -> bool:
@@ -64,6 +66,20 @@ class BadLine:
 
 
 @dataclass(frozen=True, slots=True)
+class BeforeImages:
+    """What changes say of the rows before them, m changes in their order.
+
+    first    int64[m]: first of the rows that a change became
+    counts   int64[m]: how many it became
+    values   the table's columns that messages bring, not cast: whole keys; of other columns null where the message says nothing
+    """
+
+    first: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    values: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Some rows of a landing file.
 
@@ -74,6 +90,7 @@ class Piece:
     skipped      messages that are no rows (tombstones, ddl), by what they are
     newest_ms    newest time at which the source committed one of these rows, epoch ms
     extra        types of columns the file has and the table has not, or has narrower
+    images       what changes say of the rows before them, where that is to be checked
     """
 
     rows: pa.Table
@@ -83,6 +100,7 @@ class Piece:
     skipped: Mapping[str, int] = field(default_factory=dict)
     newest_ms: int | None = None
     extra: Mapping[str, str] = field(default_factory=dict)
+    images: BeforeImages | None = None
 
 
 def check_columns(

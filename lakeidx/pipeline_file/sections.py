@@ -73,6 +73,8 @@ class LandingConfig(Strict):
     op_values             texts of that column and the row kinds they mean: ``{c: +I, u: +U, d: -D}``; default I, U and D
     order                 where messages (``source.lsn``), or columns of the files, have the source's order: values for the
                           columns of option ``sequence.field``, as many as it names
+    check_before          share of the keys whose rows before changes (``before``, ``old``) must be those the table has, 0 to 1: 0
+                          checks none, 1 all; contradictions are rejected rows. Costs a point lookup per key; messages only
     delimiter             character between the fields of a CSV file
     columns               columns of CSV files that have no header line, in order
     null_values           texts of a CSV file that are read as null
@@ -91,6 +93,7 @@ class LandingConfig(Strict):
     op_column: str | None = None
     op_values: dict[str, Literal["+I", "-U", "+U", "-D"]] = Field(default_factory=dict)
     order: tuple[str, ...] = ()
+    check_before: float = Field(default=0.0, ge=0, le=1)
     delimiter: str = ","
     columns: tuple[str, ...] = ()
     null_values: tuple[str, ...] = ("",)
@@ -106,6 +109,8 @@ class LandingConfig(Strict):
             raise ValueError("order and op_values are for changes: set format or op_column")
         if self.op_column is not None and self.format in CHANGE_FORMATS and self.format != "dms":
             raise ValueError(f"messages of {self.format} have their operation in the message: leave op_column out")
+        if self.check_before and (self.format not in CHANGE_FORMATS or self.format == "dms"):
+            raise ValueError("check_before is for messages, which have rows before changes: set their format")
         return self
 
     @property
@@ -129,6 +134,7 @@ class LandingConfig(Strict):
             op_values=tuple(self.op_values.items()),
             order=self.order,
             new_columns=new_columns,
+            check_before=self.check_before,
         )
 
 

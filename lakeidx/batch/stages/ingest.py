@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
+from lakeidx.batch.before_images import BeforeImageCheck, refuse_uncheckable
 from lakeidx.batch.parts import PART_ROWS, landing_store, part_checksum, write_part
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.landing.cast_rows import REJECT_SCHEMA, cast_piece
+from lakeidx.landing.cast_rows import REJECT_SCHEMA, RefuseRows, cast_piece
 from lakeidx.landing.cdc.new_columns import NewColumnsError
 from lakeidx.landing.cdc.reader import read_changes
 from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
@@ -37,7 +38,9 @@ from lakeidx.landing.read import (
 )
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
+from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage.base import ObjectStore
+from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, Field, Root, to_arrow
@@ -48,7 +51,10 @@ _FOOTER_THREADS = 8
 
 @dataclass(frozen=True, slots=True)
 class IngestTask:
-    """One landing file for one task."""
+    """One landing file for one task.
+
+    table   where rows before changes are checked against its rows
+    """
 
     store: ObjectStore
     schema: TableSchema
@@ -56,6 +62,7 @@ class IngestTask:
     source: int
     file: SourceFile
     out_dir: str
+    table: TableMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +87,14 @@ def run_ingest(
     table_id: str = "",
     strict: bool = False,
     limit: RejectLimit | None = None,
+    table: TableMetadata | None = None,
 ) -> IngestReport:
     """Ingest the landing files of a batch, in order; a batch that was ingested gives its report again.
 
     table_id   identity of the table
     strict     refuse the batch when a row is rejected (nothing is published)
     limit      refuse it when more are; one whose rows are all rejected is always refused
+    table      needed with `check_before`: what the table has is looked up there
     errors     NewColumnsError when changes have columns to add to the table first; RejectedRowsError;
                InvalidInputError, also when the batch was ingested with other content; NotFoundError,
                CorruptFileError naming the landing file
@@ -96,12 +105,14 @@ def run_ingest(
         return done
     started = time.monotonic()
     check_missing_mode(options.missing)
+    refuse_uncheckable(schema, options)
     if not landing:
         raise InvalidInputError("a batch needs at least one landing file")
     store = files.store
     sources = describe_sources(store, landing)
     out_dir = files.new_dir("ingest")
-    tasks = [IngestTask(store, schema, options, i, s, out_dir) for i, s in enumerate(sources)]
+    looked_up = table if options.check_before else None
+    tasks = [IngestTask(store, schema, options, i, s, out_dir, looked_up) for i, s in enumerate(sources)]
     results = _ingest_all(tasks, runner)
     _refuse_new_columns(results, sources)
     rejected = pa.concat_tables([r.rejected for r in results])
@@ -110,11 +121,6 @@ def run_ingest(
     why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.num_rows, rows_in)
     if why:
         raise _too_many(rejected, "the batch is strict" if strict else why)
-    rejected_path = None
-    if rejected.num_rows:
-        rejected_path = f"{out_dir}/rejected.parquet"
-        with store.open_output(rejected_path) as sink:
-            pq.write_table(rejected, sink)
     report = IngestReport(
         batch_id=files.batch_id,
         schema_id=schema.id,
@@ -122,7 +128,7 @@ def run_ingest(
         parts=tuple(p for r in results for p in r.parts),
         rows_in=rows_in,
         rows_rejected=rejected.num_rows,
-        rejected_path=rejected_path,
+        rejected_path=_write_rejected(store, out_dir, rejected),
         reject_reasons=dict(reasons.most_common(50)),
         seconds=time.monotonic() - started,
         table_id=table_id,
@@ -130,6 +136,15 @@ def run_ingest(
         newest_change_ms=max((r.newest_ms for r in results if r.newest_ms is not None), default=None),
     )
     return files.close(report)
+
+
+def _write_rejected(store: ObjectStore, out_dir: str, rejected: pa.Table) -> str | None:
+    if not rejected.num_rows:
+        return None
+    path = f"{out_dir}/rejected.parquet"
+    with store.open_output(path) as sink:
+        pq.write_table(rejected, sink)
+    return path
 
 
 def _refuse_new_columns(results: Sequence[IngestedFile], sources: Sequence[SourceFile]) -> None:
@@ -152,12 +167,23 @@ def _ingest_all(tasks: Sequence[IngestTask], runner: Runner) -> list[IngestedFil
     """Ingest all files: those staged by reference here, from their footers; the others in tasks."""
     done = in_parallel(_by_reference, tasks, threads=_FOOTER_THREADS)
     rest = [t for t, found in zip(tasks, done, strict=True) if found is None]
-    read = iter(runner.map(_ingest_file, rest, label="ingest") if rest else ())
+    # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.
+    shares = [rest] if rest and rest[0].table is not None else [[t] for t in rest]
+    mapped = runner.map(_ingest_files, shares, label="ingest") if rest else []
+    read = iter([file for share in mapped for file in share])
     return [next(read) if found is None else found for found in done]
 
 
-def _ingest_file(task: IngestTask) -> IngestedFile:
-    """Read, cast and stage one landing file (runs in a task)."""
+def _ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
+    """Read, cast and stage landing files (runs in a task)."""
+    table, schema = tasks[0].table, tasks[0].schema
+    check = None
+    if table is not None:
+        check = BeforeImageCheck(schema, TableLookup(table).lookup, tasks[0].options).contradictions
+    return [_ingest_file(task, check) for task in tasks]
+
+
+def _ingest_file(task: IngestTask, refuse: RefuseRows | None) -> IngestedFile:
     writer = _PartWriter(task)
     rejected: list[pa.Table] = []
     rows_in = 0
@@ -176,7 +202,7 @@ def _ingest_file(task: IngestTask) -> IngestedFile:
             continue
         present |= set(piece.rows.column_names)
         upserts = upserts or _has_upserts(piece.rows)
-        kept, bad = cast_piece(piece, task.schema.fields, task.file.path, keys=_key_names(task.schema))
+        kept, bad = cast_piece(piece, task.schema.fields, task.file.path, keys=_key_names(task.schema), refuse=refuse)
         rows_in += piece.rows.num_rows + len(piece.bad_lines)
         rejected.append(bad)
         writer.add(kept)

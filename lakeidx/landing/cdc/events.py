@@ -42,6 +42,7 @@ class Events:
 
     codes          INSERT, UPDATE, DELETE
     after, before  columns of the row after and before the change, as JSON has them
+    said           of the row before the change only what the message itself has, null elsewhere
     has_before     whether there is a row before the change
     order          columns that get the source's order
     lines          line of each event
@@ -54,6 +55,7 @@ class Events:
     codes: NDArray[np.int8]
     after: dict[str, pa.Array]
     before: dict[str, pa.Array]
+    said: dict[str, pa.Array]
     has_before: NDArray[np.bool_]
     order: dict[str, pa.Array]
     lines: NDArray[np.int64]
@@ -232,14 +234,17 @@ def _events(
     has_before &= codes != INSERT
     if target.before_images and (~has_before & (codes == UPDATE)).any():
         return None
-    old = _before_columns(after, before, deletes, envelope, target, run.block)
-    if old is None or any((has_before & np.asarray(pc.is_null(old[k]))).any() for k in target.keys if k in old):
+    columns = _before_columns(after, before, deletes, envelope, target, run.block)
+    if columns is None:
+        return None
+    old, said = columns
+    if any((has_before & np.asarray(pc.is_null(old[k]))).any() for k in target.keys if k in old):
         return None
     order: dict[str, pa.Array] = {n: _field(message, p) for n, p in target.order.items()}
     if any(v is None or v.null_count for v in order.values()):
         return None
     return Events(
-        codes, {n: _column(after, n) for n in target.names}, old, has_before,
+        codes, {n: _column(after, n) for n in target.names}, old, said, has_before,
         {n: v.take(pa.array(parents)) for n, v in order.items()}, lines, skipped=skipped, newest=newest,
         extra=extra_columns(_found_types(after, before, run.columns, declared), target, declared=bool(declared or run.columns)),
     )  # fmt: skip
@@ -275,19 +280,23 @@ def _before_columns(
     envelope: Envelope,
     target: ChangeTarget,
     block: bytes,
-) -> dict[str, pa.Array] | None:
-    """Return the whole row before each change; None when null in a list of what changed may mean null or unchanged."""
+) -> tuple[dict[str, pa.Array], dict[str, pa.Array]] | None:
+    """Return the whole row before each change, and what the message has of it.
+
+    None when the whole row is wanted, and a null in a list of what changed may mean null or unchanged
+    """
     if envelope.partial and target.before_images:
         images = re.escape(envelope.before[-1].encode())
         if re.search(rb'"' + images + rb'"\s*:\s*[\[{][^\]}]*\bnull\b', block):
             return None
     gone = pa.array(deletes)
-    out = {}
+    out, said = {}, {}
     for name in target.names:
         new, old = _column(after, name), _column(before, name)
         whole = pc.coalesce(old, new) if envelope.partial else old
         out[name] = pc.if_else(gone, new, whole) if envelope.deleted_in_after else whole
-    return out
+        said[name] = pc.if_else(gone, new, old) if envelope.partial and target.check_before else out[name]
+    return out, said
 
 
 def _declared_types(message: pa.Array, envelope: Envelope) -> dict[str, DataType]:

@@ -25,8 +25,8 @@ from lakeidx.landing.types import BadLine
 from lakeidx.types import DataType, Root
 
 _Row = Mapping[str, Any]
-#: Code, row after, whole row before.
-_Event = tuple[int, _Row | None, _Row | None]
+#: Code, row after, whole row before, what the message has of the row before.
+_Event = tuple[int, _Row | None, _Row | None, _Row | None]
 
 
 class _Skip(Exception):
@@ -74,10 +74,11 @@ def read_events_by_line(run: Run, line: int, envelope: Envelope, target: ChangeT
     nested = {f.name for f in target.fields if f.type.is_nested or f.type.root is Root.VARIANT}
     declared = run.columns is not None or envelope.declared is not None
     return Events(
-        np.array([code for code, _, _ in events], dtype=np.int8),
-        {n: _texts([after for _, after, _ in events], n, n in nested, run.columns) for n in target.names},
-        {n: _texts([before for _, _, before in events], n, n in nested, run.columns) for n in target.names},
-        np.array([before is not None for _, _, before in events], dtype=bool),
+        np.array([e[0] for e in events], dtype=np.int8),
+        {n: _texts([after for _, after, _, _ in events], n, n in nested, run.columns) for n in target.names},
+        {n: _texts([before for _, _, before, _ in events], n, n in nested, run.columns) for n in target.names},
+        {n: _texts([said for _, _, _, said in events], n, n in nested, run.columns) for n in target.names},
+        np.array([e[2] is not None for e in events], dtype=bool),
         {n: pa.array([o[i] for o in orders], pa.string()) for i, n in enumerate(target.order)},
         np.array(lines, dtype=np.int64),
         bad, skipped, newest_ms(pa.array(times, pa.string()), envelope.time_unit),
@@ -128,7 +129,8 @@ def _event(
 ) -> _Event:
     if code == DELETE and envelope.deleted_in_after:
         before, after = after, None
-    elif code == UPDATE and before is not None and after is not None and envelope.partial:
+    said = before
+    if code == UPDATE and before is not None and after is not None and envelope.partial:
         before = {**after, **before}
     elif code == INSERT:
         before = None
@@ -141,7 +143,9 @@ def _event(
     hidden = [n for n in target.names if after is not None and _unavailable(after.get(n))]
     if hidden:
         raise _NoEvent(f"the source did not send the value of {', '.join(hidden)} ({UNAVAILABLE}){_HINT}")
-    return code, after, before
+    if said is not None and target.check_before:
+        said = {n: v for n, v in said.items() if not _unavailable(v)}
+    return code, after, before, said
 
 
 def _unavailable(value: Any) -> bool:
@@ -157,7 +161,7 @@ def _order(message: _Row, path: tuple[str, ...]) -> str:
 
 def _note_types(found: dict[str, DataType], events: list[_Event], message: _Row, envelope: Envelope) -> None:
     declared = message.get(envelope.declared) if envelope.declared is not None else None
-    for _, after, before in events:
+    for _, after, before, _ in events:
         for name, value in {**(before or {}), **(after or {})}.items():
             word = declared.get(name) if isinstance(declared, dict) else None
             if isinstance(word, str):

@@ -25,7 +25,7 @@ from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope
 from lakeidx.landing.cdc.events import Events
 from lakeidx.landing.cdc.target import ChangeTarget
 from lakeidx.landing.row_kinds import KIND_COLUMN
-from lakeidx.landing.types import Piece
+from lakeidx.landing.types import BeforeImages, Piece
 from lakeidx.types import Field, format_type
 
 
@@ -64,7 +64,23 @@ def make_piece(
     return Piece(
         pa.table(columns), first_line, events.lines[event], tuple(events.bad),
         skipped=dict(events.skipped), newest_ms=events.newest, extra=extra,
+        images=_images(events, run, counts, envelope, target) if target.check_before else None,
     )  # fmt: skip
+
+
+def _images(
+    events: Events, run: Run, counts: NDArray[np.int64], envelope: Envelope, target: ChangeTarget
+) -> BeforeImages | None:
+    """Return what the messages have of the rows before changes; None when they have nothing."""
+    chosen = np.flatnonzero(events.has_before)
+    if not len(chosen):
+        return None
+    values = {}
+    for f in target.fields:
+        found = _whole((events.before if f.name in target.keys else events.said)[f.name]).take(pa.array(chosen))
+        declared = run.columns.get(f.name) if run.columns is not None else None
+        values[f.name] = decode(found, declared, f.type, connect=envelope.name == "debezium")
+    return BeforeImages((np.cumsum(counts) - counts)[chosen], counts[chosen], pa.table(values))
 
 
 def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:

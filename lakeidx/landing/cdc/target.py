@@ -24,6 +24,7 @@ class ChangeTarget:
     before_images  rows before an update are wanted, too: the table keeps its input as changelog, or takes values back
     ignore_extra   columns that the table does not have are left out
     new_columns    refuse, add or widen: what is reported of columns that the table does not have, or has narrower
+    check_before   what messages say of the row before a change is to be checked
     """
 
     fields: tuple[Field, ...]
@@ -32,6 +33,7 @@ class ChangeTarget:
     before_images: bool = False
     ignore_extra: bool = False
     new_columns: str = "refuse"
+    check_before: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,4 +70,5 @@ def make_target(schema: TableSchema, options: LandingOptions, path: str) -> Chan
         before_images=keeps_input,
         ignore_extra=options.ignore_extra,
         new_columns=options.new_columns,
+        check_before=options.check_before > 0,
     )
