@@ -282,7 +282,7 @@ def _staged_part(folder: Path) -> Case:
     table = _upserted(folder)
     ingest = BatchFiles(table.store, table.metadata.paths, "b1").require(IngestReport)
     schema, part = table.schema, ingest.parts[0]
-    return Case(Path(part.path), lambda _: read_part(table.store, ingest, part, schema, schema.field_names).to_pylist())
+    return Case(Path(part.path), lambda _: read_part(table.store, None, part, schema, schema.field_names).to_pylist())
 
 
 def _staged_targets(folder: Path) -> Case:

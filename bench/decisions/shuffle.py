@@ -61,7 +61,9 @@ def blocks(session: SparkSession, path: str, folder: Path) -> list[tuple[int, in
         return finished(pa.concat_tables([b.rows for b in found]))
 
     weights = [pq.ParquetFile(path).metadata.num_rows // BUCKETS] * BUCKETS
-    return SparkRunner(session).shuffle(split, range(PARTS), combine, weights=weights, label="blocks")
+    return SparkRunner(session).shuffle(
+        split, range(PARTS), combine, targets=range(BUCKETS), weights=weights, label="blocks"
+    )
 
 
 def _rows(session: SparkSession, path: str) -> DataFrame:

@@ -96,6 +96,10 @@ class IngestReport(Report):
     newest_change_ms: int | None = None
     seconds: float
 
+    def source_of(self, part: StagedPart) -> SourceFile | None:
+        """Return the landing file that a part is taken from by reference; None for a part with a file of its own."""
+        return self.sources[part.source] if part.by_reference else None
+
     @property
     def rows_staged(self) -> int:
         """Rows that continue to the next stage."""

@@ -18,12 +18,15 @@ source   org.apache.paimon.crosspartition.ExistingProcessor and its three proces
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.batch.arrow_files import read_columns, write_columns
-from lakeidx.batch.artifacts import BucketAssignmentReport
+from lakeidx.batch.artifacts import Target
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.data.row_kinds import DELETE
 from lakeidx.data.rows import take_rows
@@ -33,6 +36,25 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.view import decode_partition_dict
 
 _SCHEMA = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("target", pa.int32(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetPartitions:
+    """The partitions of targets.
+
+    codes        int32[targets]
+    partitions   partition bytes by code
+    """
+
+    codes: NDArray[np.int32]
+    partitions: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, targets: Sequence[Target]) -> TargetPartitions:
+        """Give the partitions of targets numbers."""
+        numbers: dict[str, int] = {}
+        codes = [numbers.setdefault(t.partition, len(numbers)) for t in targets]
+        return cls(np.array(codes, np.int32), tuple(bytes.fromhex(p) for p in numbers))
 
 
 def write_moves(
@@ -52,7 +74,7 @@ def move_rows(
     rows: pa.Table,
     targets: NDArray[np.int32],
     deletes: tuple[NDArray[np.int32], NDArray[np.int32]],
-    assign: BucketAssignmentReport,
+    places: TargetPartitions,
     schema: TableSchema,
 ) -> tuple[pa.Table, NDArray[np.int32]]:
     """Build the rows of a part as they are written: dropped ones left out, deletes put in, partition columns as their targets say.
@@ -75,18 +97,16 @@ def move_rows(
         kinds = out.column(VALUE_KIND).to_numpy().astype(np.int8)
         out = out.drop_columns([VALUE_KIND])
     kinds = np.where(is_delete, np.int8(DELETE), kinds)
-    for name, column in _partition_columns(goes, assign, schema).items():
+    for name, column in _partition_columns(goes, places, schema).items():
         place = out.schema.get_field_index(name)
         out = out.set_column(place, out.schema.field(place), column)
     return out.append_column(VALUE_KIND, pa.array(kinds, pa.int8())), goes
 
 
-def _partition_columns(
-    goes: NDArray[np.int32], assign: BucketAssignmentReport, schema: TableSchema
-) -> dict[str, pa.Array]:
+def _partition_columns(goes: NDArray[np.int32], places: TargetPartitions, schema: TableSchema) -> dict[str, pa.Array]:
     """Partition columns of rows by their targets."""
-    values = [decode_partition_dict(bytes.fromhex(t.partition), schema) for t in assign.targets]
-    indices = pa.array(goes)
+    values = [decode_partition_dict(partition, schema) for partition in places.partitions]
+    indices = pa.array(places.codes[goes])
     return {
         name: internal_to_arrow([v[name] for v in values], schema.field(name).type).take(indices)
         for name in schema.partition_keys

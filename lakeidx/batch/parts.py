@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
+from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
@@ -116,7 +116,7 @@ class _Digest(WriteOnly):
 
 def read_part(
     store: ObjectStore,
-    report: IngestReport,
+    source: SourceFile | None,
     part: StagedPart,
     schema: TableSchema,
     columns: Sequence[str],
@@ -125,11 +125,12 @@ def read_part(
 ) -> pa.Table:
     """Read a staged part: the asked table columns in their Arrow types, then _VALUE_KIND when the part has kinds.
 
+    source         the landing file that a part by reference is taken from
     dictionaries   text columns that may come as dictionaries; those do whose values repeat much in the file
     errors         InvalidInputError when a landing file staged by reference was changed, CorruptFileError when it is damaged
     """
-    if part.by_reference:
-        _check_source(store, report.sources[part.source])
+    if source is not None:
+        _check_source(store, source)
         store = landing_store(store, part.path)
     names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
     file = open_parquet(store, part.path)

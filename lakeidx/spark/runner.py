@@ -4,7 +4,7 @@ A map task yields one block per group of targets as a binary column; Spark moves
 group and sorts them there by (group, order); the reduce task reads them back as Arrow and cuts them by target. There is one
 exchange.
 
-Items of a map travel as rows when they are many, each to its own task: inside the function every task would read them all.
+Items and targets travel as rows when they are many, each to its own task: inside the function every task would read them all.
 
 Errors of lakeidx inside a task come back as values and are raised in the driver as they are; anything else fails the Spark
 task, so that Spark's own retries and messages apply.
@@ -31,6 +31,7 @@ from lakeidx.tasks.routed_rows import Block, GroupBlock, RoutedRows, TargetGroup
 
 T = TypeVar("T")
 R = TypeVar("R")
+U = TypeVar("U")
 
 #: Arrow bytes of one block before compression; keeps a block far below Spark's 2 GiB limit for one value.
 BLOCK_BYTES = 64 << 20
@@ -43,8 +44,11 @@ TASK_WEIGHT = 400_000
 
 _RESULT_SCHEMA = "number long, ok boolean, result binary"
 _BLOCK_SCHEMA = "task int, group int, ord int, piece int, payload binary"
+_BLOCK_COLUMNS = pa.schema([*((n, pa.int32()) for n in ("task", "group", "ord", "piece")), ("payload", pa.binary())])
 _ITEM_SCHEMA = pa.schema([("task", pa.int32()), ("number", pa.int64()), ("item", pa.binary())])
 _ERROR_GROUP = -1
+#: Order of the row that says what the targets of a group are: before its blocks.
+_TARGET_ITEMS = -1
 
 #: Bytes of pickled items that a function may carry; every task reads them all.
 _CLOSURE_BYTES = 128 << 10
@@ -76,26 +80,23 @@ class SparkRunner:
         """See `lakeidx.tasks.runner.Runner.map`."""
         if not items:
             return []
-        payloads = [_pickled(item) for item in items]
-        if sum(map(len, payloads)) <= _CLOSURE_BYTES:
-            numbers = self._numbers(len(items))
-            return _collect(numbers.mapInArrow(_settling(_map_function(task, payloads)), _RESULT_SCHEMA), len(items))
-        rows = self._item_rows(payloads)
-        return _collect(rows.mapInArrow(_settling(_map_function(task, None)), _RESULT_SCHEMA), len(items))
+        rows, carried = self._items(items)
+        return _collect(rows.mapInArrow(_settling(_map_function(task, carried)), _RESULT_SCHEMA), len(items))
 
     def shuffle(
         self,
         split: Callable[[T], Iterable[RoutedRows]],
         items: Sequence[T],
-        combine: Callable[[int, Iterator[Block]], R],
+        combine: Callable[[U, Iterator[Block]], R],
         *,
+        targets: Sequence[U],
         weights: Sequence[int],
         label: str,
     ) -> list[R]:
         """See `lakeidx.tasks.runner.Runner.shuffle`."""
         if not weights:
             return []
-        frame = self.shuffle_frame(split, items, combine, weights=weights)
+        frame = self.shuffle_frame(split, items, combine, targets=targets, weights=weights)
         with _small_batches(self.session):
             return _collect(frame, len(weights))
 
@@ -103,19 +104,42 @@ class SparkRunner:
         self,
         split: Callable[[T], Iterable[RoutedRows]],
         items: Sequence[T],
-        combine: Callable[[int, Iterator[Block]], R],
+        combine: Callable[[U, Iterator[Block]], R],
         *,
+        targets: Sequence[U],
         weights: Sequence[int],
     ) -> DataFrame:
-        """Build the query of a shuffle, one row per target: its plan holds one exchange, of binary blocks."""
-        groups = group_targets(weights, task_count(sum(weights), self._parallelism))
-        split_blocks = _settling(_split_function(split, list(items), groups))
-        blocks = self._numbers(len(items)).mapInArrow(split_blocks, _BLOCK_SCHEMA)
-        moved = _to_tasks(blocks, groups.tasks).sortWithinPartitions("group", "ord", "piece")
-        return moved.mapInArrow(_settling(_combine_function(combine)), _RESULT_SCHEMA)
+        """Build the query of a shuffle, one row per target: its plan holds one exchange of binary blocks.
 
-    def _numbers(self, count: int) -> DataFrame:
-        return self.session.range(0, count, 1, numPartitions=count)
+        What the targets are goes with the blocks when it is much, and items that are many have an exchange before.
+        """
+        groups = group_targets(weights, task_count(sum(weights), self._parallelism))
+        rows, carried = self._items(items)
+        blocks = rows.mapInArrow(_settling(_split_function(split, carried, groups)), _BLOCK_SCHEMA)
+        of_targets = [_pickled(target) for target in targets]
+        carries = _fits_function(of_targets)
+        if not carries:
+            blocks = blocks.union(self._target_rows(of_targets, groups))
+        moved = _to_tasks(blocks, groups.tasks).sortWithinPartitions("group", "ord", "piece")
+        return moved.mapInArrow(_settling(_combine_function(combine, of_targets if carries else None)), _RESULT_SCHEMA)
+
+    def _items(self, items: Sequence[Any]) -> tuple[DataFrame, list[bytes] | None]:
+        """Make one row per item; return also the pickled items that the function has to carry, None when the rows do."""
+        payloads = [_pickled(item) for item in items]
+        if _fits_function(payloads):
+            return self.session.range(0, len(items), 1, numPartitions=len(items)), payloads
+        return self._item_rows(payloads), None
+
+    def _target_rows(self, payloads: Sequence[bytes], groups: TargetGroups) -> DataFrame:
+        """Make one row per group: what its targets are."""
+        of_group: list[dict[int, bytes]] = [{} for _ in groups.task_of]
+        for target, group in enumerate(groups.group_of.tolist()):
+            of_group[group][target] = payloads[target]
+        numbers = list(range(len(of_group)))
+        orders, pieces = [_TARGET_ITEMS] * len(numbers), [0] * len(numbers)
+        columns = [groups.task_of.tolist(), numbers, orders, pieces, [pickle.dumps(found) for found in of_group]]
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, _BLOCK_COLUMNS, strict=True)]
+        return self.session.createDataFrame(pa.table(arrays, schema=_BLOCK_COLUMNS))
 
     def _item_rows(self, payloads: Sequence[bytes]) -> DataFrame:
         """Make one row per item, spread over tasks in turn."""
@@ -188,6 +212,11 @@ def _collect(frame: DataFrame, count: int) -> list[Any]:
     return out
 
 
+def _fits_function(payloads: Sequence[bytes]) -> bool:
+    """Return True for few and small things, which the function carries: every task reads them all."""
+    return sum(map(len, payloads)) <= _CLOSURE_BYTES
+
+
 def _pickled(value: Any) -> bytes:
     return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
@@ -224,21 +253,27 @@ def _result(number: int, ok: bool, value: Any) -> pa.RecordBatch:
     )
 
 
-def _map_function(
-    task: Callable[[T], R], payloads: list[bytes] | None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Run the task on items.
+def _numbered(batch: pa.RecordBatch, payloads: list[bytes] | None) -> Iterator[tuple[int, Any]]:
+    """Yield the items of a batch of rows, with their numbers.
 
     payloads   the pickled items by number; None when each item is in a column of its own row
     """
+    numbers = batch.column(0).to_pylist()
+    found = [payloads[n] for n in numbers] if payloads is not None else batch.column(1).to_pylist()
+    for number, payload in zip(numbers, found, strict=True):
+        yield number, pickle.loads(payload)  # noqa: S301 - pickled by this job, sent by Spark
+
+
+def _map_function(
+    task: Callable[[T], R], payloads: list[bytes] | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Run the task on items; see `_numbered`."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            numbers = batch.column(0).to_pylist()
-            found = [payloads[n] for n in numbers] if payloads is not None else batch.column(1).to_pylist()
-            for number, payload in zip(numbers, found, strict=True):
+            for number, item in _numbered(batch, payloads):
                 try:
-                    yield _result(number, True, task(pickle.loads(payload)))  # noqa: S301 - pickled by this job, sent by Spark
+                    yield _result(number, True, task(item))
                 except LakeIdxError as error:
                     yield _result(number, False, error)
 
@@ -246,13 +281,13 @@ def _map_function(
 
 
 def _split_function(
-    split: Callable[[T], Iterable[RoutedRows]], items: list[T], groups: TargetGroups
+    split: Callable[[T], Iterable[RoutedRows]], payloads: list[bytes] | None, groups: TargetGroups
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
+            for number, item in _numbered(batch, payloads):
                 try:
-                    for routed in split(items[number]):
+                    for routed in split(item):
                         for block in cut_rows(routed, groups):
                             yield from _encode(block, groups)
                 except LakeIdxError as error:
@@ -301,12 +336,17 @@ def _row(task: int, group: int, order: int, piece: int, payload: pa.Buffer | byt
     offsets = pa.py_buffer(pa.array([0, buffer.size], pa.int32()).buffers()[1])
     binary = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, buffer])
     numbers = [pa.array([v], pa.int32()) for v in (task, group, order, piece)]
-    return pa.record_batch([*numbers, binary], names=["task", "group", "ord", "piece", "payload"])
+    return pa.record_batch([*numbers, binary], schema=_BLOCK_COLUMNS)
 
 
 def _combine_function(
-    combine: Callable[[int, Iterator[Block]], R],
+    combine: Callable[[U, Iterator[Block]], R], of_targets: list[bytes] | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Combine the blocks of targets.
+
+    of_targets   what each target is, pickled; None when the first row of a group says it
+    """
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         failed = False
         for group, received in groupby(_received(batches), key=lambda row: row[0]):
@@ -319,9 +359,12 @@ def _combine_function(
                 for _ in received:
                     pass
             else:
+                known: Any = of_targets
+                if known is None:
+                    known = pickle.loads(next(received)[2])  # noqa: S301 - pickled by this job, sent by Spark
                 for target, blocks in _by_target(received):
                     try:
-                        yield _result(target, True, combine(target, blocks))
+                        yield _result(target, True, combine(pickle.loads(known[target]), blocks))  # noqa: S301 - as above
                     except LakeIdxError as error:
                         yield _result(target, False, error)
 
@@ -340,7 +383,10 @@ def _received(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.
 def _by_target(received: Iterator[tuple[int, int, pa.Buffer]]) -> Iterator[tuple[int, Iterator[Block]]]:
     """Yield the blocks of one group, target by target; those of a target that is alone are read one after another."""
     decoded = (_decode(*row) for row in received)
-    first, alone = next(decoded)
+    begun = next(decoded, None)
+    if begun is None:
+        return iter(())
+    first, alone = begun
     blocks = chain([first], (block for block, _ in decoded))
     if not alone:
         return by_target(blocks)

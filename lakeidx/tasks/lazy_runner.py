@@ -10,6 +10,7 @@ from lakeidx.tasks.runner import Runner
 
 T = TypeVar("T")
 R = TypeVar("R")
+U = TypeVar("U")
 
 
 class LazyRunner:
@@ -37,13 +38,16 @@ class LazyRunner:
         self,
         split: Callable[[T], Iterable[RoutedRows]],
         items: Sequence[T],
-        combine: Callable[[int, Iterator[Block]], R],
+        combine: Callable[[U, Iterator[Block]], R],
         *,
+        targets: Sequence[U],
         weights: Sequence[int],
         label: str,
     ) -> list[R]:
         """See `Runner.shuffle`."""
-        return self._runner().shuffle(split, items, combine, weights=weights, label=label) if weights else []
+        if not weights:
+            return []
+        return self._runner().shuffle(split, items, combine, targets=targets, weights=weights, label=label)
 
     def _runner(self) -> Runner:
         if self._made is None:

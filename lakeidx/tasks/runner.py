@@ -14,6 +14,7 @@ from lakeidx.tasks.routed_rows import Block, RoutedRows, by_target, cut_rows, gr
 
 T = TypeVar("T")
 R = TypeVar("R")
+U = TypeVar("U")
 
 #: Called with (done, total) while a runner works.
 Progress = Callable[[int, int], None]
@@ -33,15 +34,17 @@ class Runner(Protocol):
         self,
         split: Callable[[T], Iterable[RoutedRows]],
         items: Sequence[T],
-        combine: Callable[[int, Iterator[Block]], R],
+        combine: Callable[[U, Iterator[Block]], R],
         *,
+        targets: Sequence[U],
         weights: Sequence[int],
         label: str,
     ) -> list[R]:
         """Send rows to targets and combine them there.
 
         split     gives the rows of one item, with the target of each
-        combine   called once per target with its blocks in ascending order
+        combine   called once per target with what it is and its blocks in ascending order
+        targets   what each target is; a task gets its own
         weights   one number per target: how much work it is (rows); targets are packed into tasks by it
         returns   results in target order
         """
@@ -82,8 +85,9 @@ class LocalRunner:
         self,
         split: Callable[[T], Iterable[RoutedRows]],
         items: Sequence[T],
-        combine: Callable[[int, Iterator[Block]], R],
+        combine: Callable[[U, Iterator[Block]], R],
         *,
+        targets: Sequence[U],
         weights: Sequence[int],
         label: str,
     ) -> list[R]:
@@ -101,7 +105,7 @@ class LocalRunner:
         def finish(target: int) -> R:
             blocks, received[target] = received[target], []
             blocks.sort(key=lambda b: b.order)
-            return combine(target, iter(blocks))
+            return combine(targets[target], iter(blocks))
 
         return self.map(finish, range(len(weights)), label=label)
 

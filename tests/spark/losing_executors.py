@@ -51,7 +51,14 @@ class LosingRunner:
         return self.inner.map(task, items, label=label)
 
     def shuffle(
-        self, split: Any, items: Sequence[Any], combine: Any, *, weights: Sequence[int], label: str
+        self,
+        split: Any,
+        items: Sequence[Any],
+        combine: Any,
+        *,
+        targets: Sequence[Any],
+        weights: Sequence[int],
+        label: str,
     ) -> list[Any]:
         kill = killer(self.marks)
 
@@ -59,12 +66,12 @@ class LosingRunner:
             yield from list(split(item))
             kill("executor", "CoarseGrainedExecutorBackend")
 
-        def losing_combine(target: int, blocks: Iterator[Block]) -> Any:
+        def losing_combine(target: Any, blocks: Iterator[Block]) -> Any:
             out = combine(target, blocks)
             kill("worker", "deploy.worker.Worker")
             return out
 
-        return self.inner.shuffle(losing_split, items, losing_combine, weights=weights, label=label)
+        return self.inner.shuffle(losing_split, items, losing_combine, targets=targets, weights=weights, label=label)
 
 
 class LosingSpark(SparkResource):

@@ -52,13 +52,29 @@ def make_combine() -> Callable[[int, Iterator[Block]], Any]:
 
 def test_the_same_results_as_in_one_process(spark: SparkSession) -> None:
     arguments = (make_split(5), list(range(7)), make_combine())
-    local = LocalRunner(2).shuffle(*arguments, weights=[1, 5, 2, 2, 9], label="t")
-    there = SparkRunner(spark).shuffle(*arguments, weights=[1, 5, 2, 2, 9], label="t")
+    local = LocalRunner(2).shuffle(*arguments, targets=range(5), weights=[1, 5, 2, 2, 9], label="t")
+    there = SparkRunner(spark).shuffle(*arguments, targets=range(5), weights=[1, 5, 2, 2, 9], label="t")
     assert there == local
     assert all(ok for _, _, _, ok in there)
     assert [orders for _, orders, _, _ in there] == [sorted(o) for _, o, _, _ in there]
     assert SparkRunner(spark).map(lambda n: n * n, list(range(9)), label="t") == [n * n for n in range(9)]
     assert SparkRunner(spark).map(lambda n: n, [], label="t") == []
+
+
+def test_what_many_items_and_targets_are_goes_with_the_rows(spark: SparkSession) -> None:
+    padding = bytes(100_000)
+
+    def split(item: tuple[int, bytes]) -> Iterator[RoutedRows]:
+        yield from make_split(5)(item[0])
+
+    def combine(target: tuple[int, bytes], blocks: Iterator[Block]) -> Any:
+        return len(target[1]), make_combine()(target[0], blocks)
+
+    items, targets = [(n, padding) for n in range(7)], [(n, padding) for n in range(5)]
+    found = SparkRunner(spark).shuffle(split, items, combine, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
+    local = LocalRunner(1).shuffle(split, items, combine, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
+    assert found == local
+    assert [size for size, _ in found] == [len(padding)] * 5
 
 
 def test_large_blocks_come_in_pieces_and_in_order(spark: SparkSession) -> None:
@@ -70,7 +86,7 @@ def test_large_blocks_come_in_pieces_and_in_order(spark: SparkSession) -> None:
     def combine(target: int, blocks: Iterator[Block]) -> list[tuple[int, int, int]]:
         return [(b.order, b.rows.column("v")[0].as_py(), b.rows.num_rows) for b in blocks]
 
-    (found,) = SparkRunner(spark).shuffle(split, [0, 1], combine, weights=[1], label="t")
+    (found,) = SparkRunner(spark).shuffle(split, [0, 1], combine, targets=[0], weights=[1], label="t")
     assert [order for order, _, _ in found] == sorted(order for order, _, _ in found)
     for item in (0, 1):
         pieces = [(first, count) for order, first, count in found if order == item]
@@ -80,7 +96,7 @@ def test_large_blocks_come_in_pieces_and_in_order(spark: SparkSession) -> None:
 
 
 def test_one_exchange_and_what_crosses_it_is_binary(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    frame = SparkRunner(spark).shuffle_frame(make_split(3), [0, 1], make_combine(), weights=[1, 1, 1])
+    frame = SparkRunner(spark).shuffle_frame(make_split(3), [0, 1], make_combine(), targets=range(3), weights=[1, 1, 1])
     frame.explain(mode="simple")
     plan = capsys.readouterr().out
     exchanges = [line for line in plan.splitlines() if "Exchange" in line]
@@ -114,8 +130,8 @@ def test_errors_of_lakeidx_arrive_as_they_are(spark: SparkSession) -> None:
     runner = SparkRunner(spark)
     for call in (
         lambda: runner.map(bad, [1, 2, 3], label="t"),
-        lambda: runner.shuffle(bad_split, [1, 2, 3], make_combine(), weights=[1, 1], label="t"),
-        lambda: runner.shuffle(make_split(2), [1], bad_combine, weights=[1, 1], label="t"),
+        lambda: runner.shuffle(bad_split, [1, 2, 3], make_combine(), targets=range(2), weights=[1, 1], label="t"),
+        lambda: runner.shuffle(make_split(2), [1], bad_combine, targets=range(2), weights=[1, 1], label="t"),
     ):
         with pytest.raises(CorruptFileError, match=r"f\.parquet at byte 7: cannot be read") as caught:
             call()
@@ -151,7 +167,14 @@ class DyingRunner:
         return self.inner.map(task, items, label=label)
 
     def shuffle(
-        self, split: Any, items: Sequence[Any], combine: Any, *, weights: Sequence[int], label: str
+        self,
+        split: Any,
+        items: Sequence[Any],
+        combine: Any,
+        *,
+        targets: Sequence[Any],
+        weights: Sequence[int],
+        label: str,
     ) -> list[Any]:
         marks, kill = self.marks, _die_once
 
@@ -159,12 +182,12 @@ class DyingRunner:
             yield from list(split(item))
             kill(f"{marks}/split")
 
-        def dying_combine(target: int, blocks: Iterator[Block]) -> Any:
+        def dying_combine(target: Any, blocks: Iterator[Block]) -> Any:
             out = combine(target, blocks)
             kill(f"{marks}/combine")
             return out
 
-        return self.inner.shuffle(dying_split, items, dying_combine, weights=weights, label=label)
+        return self.inner.shuffle(dying_split, items, dying_combine, targets=targets, weights=weights, label=label)
 
 
 def _by_value() -> Callable[[str], None]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import IngestReport, StagedPart
+from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
 from lakeidx.batch.assignment.part_keys import read_part_keys
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
 from lakeidx.batch.context import BatchContext
@@ -65,15 +65,15 @@ class _AssignerTasks:
 
     metadata: TableMetadata
     schema: TableSchema
-    ingest: IngestReport
     snapshot: Snapshot | None
     plan: AssignPlan
     batch_id: str
     fresh: bool
 
-    def split(self, number: int) -> Iterator[RoutedRows]:
+    def split(self, item: tuple[int, StagedPart, SourceFile | None]) -> Iterator[RoutedRows]:
         """Map: route the keys of one part."""
-        found = read_part_keys(self.metadata, self.ingest, self.ingest.parts[number], self.schema)
+        number, part, source = item
+        found = read_part_keys(self.metadata, source, part, self.schema)
         keys = found.keys
         if len(keys) == 0:
             return
@@ -185,11 +185,12 @@ def place_in_tasks(
     """
     plan = plan_assigners(schema, context.runner.parallelism)
     fresh = context.overwrite is not None
-    tasks = _AssignerTasks(context.metadata, schema, ingest, snapshot, plan, context.files.batch_id, fresh)
+    tasks = _AssignerTasks(context.metadata, schema, snapshot, plan, context.files.batch_id, fresh)
     placed = context.runner.shuffle(
         tasks.split,
-        range(len(ingest.parts)),
+        [(number, part, ingest.source_of(part)) for number, part in enumerate(ingest.parts)],
         tasks.combine,
+        targets=range(plan.num_channels),
         weights=[1] * plan.num_channels,
         label="bucket_assignment",
     )

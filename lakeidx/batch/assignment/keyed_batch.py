@@ -62,7 +62,7 @@ def read_batch(metadata: TableMetadata, ingest: IngestReport, schema: TableSchem
     names = list(schema.identity_columns)
 
     def read(part: StagedPart) -> tuple[pa.Table, NDArray[np.bool_]]:
-        table = read_part(metadata.store, ingest, part, schema, key_columns(schema))
+        table = read_part(metadata.store, ingest.source_of(part), part, schema, key_columns(schema))
         retract = np.zeros(table.num_rows, np.bool_)
         if VALUE_KIND in table.column_names:
             retract = is_retract(table.column(VALUE_KIND).to_numpy())

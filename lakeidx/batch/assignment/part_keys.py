@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import IngestReport, StagedPart
+from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
 from lakeidx.batch.keys import RowKeys, key_columns, row_keys
 from lakeidx.batch.parts import read_part
 from lakeidx.data.row_kinds import is_retract
@@ -30,11 +30,13 @@ class PartKeys:
     retract: NDArray[np.bool_] | None
 
 
-def read_part_keys(metadata: TableMetadata, ingest: IngestReport, part: StagedPart, schema: TableSchema) -> PartKeys:
+def read_part_keys(
+    metadata: TableMetadata, source: SourceFile | None, part: StagedPart, schema: TableSchema
+) -> PartKeys:
     """Partition codes and key hashes (buckets, in fixed-bucket tables) of one staged part; only key columns are read."""
     # An append table without buckets needs nothing but the number of rows, which any column tells.
     columns = key_columns(schema) or schema.field_names[:1]
-    table = read_part(metadata.store, ingest, part, schema, columns)
+    table = read_part(metadata.store, source, part, schema, columns)
     retract = None
     if VALUE_KIND in table.column_names:
         retract = is_retract(table.column(VALUE_KIND).to_numpy())
@@ -48,4 +50,8 @@ def read_part_keys(metadata: TableMetadata, ingest: IngestReport, part: StagedPa
 
 def read_keys(metadata: TableMetadata, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
     """Read the keys of every staged part, parts in parallel; see `read_part_keys`."""
-    return in_parallel(lambda part: read_part_keys(metadata, ingest, part, schema), ingest.parts, threads=_READ_THREADS)
+
+    def read(part: StagedPart) -> PartKeys:
+        return read_part_keys(metadata, ingest.source_of(part), part, schema)
+
+    return in_parallel(read, ingest.parts, threads=_READ_THREADS)

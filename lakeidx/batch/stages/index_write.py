@@ -17,9 +17,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport, Target
+from lakeidx.batch.artifacts import (
+    BucketAssignmentReport,
+    IndexWriteReport,
+    IngestReport,
+    SourceFile,
+    StagedPart,
+    Target,
+)
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.moved_rows import move_rows, read_moves
+from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves
 from lakeidx.batch.parts import read_part, text_columns
 from lakeidx.batch.target_files import read_targets
 from lakeidx.bucket_assignment.maintainer import plan_index_update
@@ -51,37 +58,63 @@ _DEFAULT_BUDGET_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class _PartWork:
+    """One staged part.
+
+    source         the landing file it is taken from by reference
+    targets_path   the targets of its rows
+    """
+
+    number: int
+    part: StagedPart
+    source: SourceFile | None
+    targets_path: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteContext:
-    """What write tasks need; pickles."""
+    """What all write tasks need; pickles, and must not grow with parts or buckets: those are items and targets.
+
+    moves_path   directory of the rows that move between partitions, None without any
+    places       with moves: the partitions of all targets
+    """
 
     metadata: TableMetadata
     schema: TableSchema
-    ingest: IngestReport
-    assign: BucketAssignmentReport
+    moves_path: str | None = None
+    places: TargetPartitions | None = None
     budget_bytes: int = _DEFAULT_BUDGET_BYTES
 
-    def split(self, part_number: int) -> Iterator[RoutedRows]:
+    @classmethod
+    def of(
+        cls, context: BatchContext, schema: TableSchema, assign: BucketAssignmentReport, budget: int
+    ) -> WriteContext:
+        """Make the context of a batch."""
+        places = None if assign.moves_path is None else TargetPartitions.of(assign.targets)
+        return cls(context.metadata, schema, assign.moves_path, places, budget)
+
+    def split(self, work: _PartWork) -> Iterator[RoutedRows]:
         """Map: read one staged part, with the target of each row."""
-        part = self.ingest.parts[part_number]
+        part = work.part
         rows = read_part(
             self.metadata.store,
-            self.ingest,
+            work.source,
             part,
             self.schema,
             self.schema.field_names,
             dictionaries=_dictionary_columns(self.schema),
         )
-        targets = read_targets(self.metadata.store, self.assign.targets_paths[part_number])
+        targets = read_targets(self.metadata.store, work.targets_path)
         if len(targets) != rows.num_rows:
             raise InternalError(f"{len(targets)} targets for {rows.num_rows} rows", path=part.path)
-        if self.assign.moves_path is not None:
-            deletes = read_moves(self.metadata.store, self.assign.moves_path, part_number)
-            rows, targets = move_rows(rows, targets, deletes, self.assign, self.schema)
-        yield RoutedRows(part_number, rows, targets)
+        if self.moves_path is not None and self.places is not None:
+            deletes = read_moves(self.metadata.store, self.moves_path, work.number)
+            rows, targets = move_rows(rows, targets, deletes, self.places, self.schema)
+        yield RoutedRows(work.number, rows, targets)
 
-    def combine(self, number: int, blocks: Iterator[Block]) -> WrittenBucket:
+    def combine(self, target: Target, blocks: Iterator[Block]) -> WrittenBucket:
         """Reduce: write one bucket."""
-        return write_bucket(self, self.assign.targets[number], blocks)
+        return write_bucket(self, target, blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +136,15 @@ def run_index_write(
     ingest = context.files.require(IngestReport)
     assign = context.files.require(BucketAssignmentReport, attempt=attempt)
     schema = context.metadata.schema(ingest.schema_id)
-    tasks = WriteContext(context.metadata, schema, ingest, assign, budget_bytes)
+    tasks = WriteContext.of(context, schema, assign, budget_bytes)
     written = context.runner.shuffle(
         tasks.split,
-        range(len(ingest.parts)),
+        [
+            _PartWork(number, part, ingest.source_of(part), path)
+            for number, (part, path) in enumerate(zip(ingest.parts, assign.targets_paths, strict=True))
+        ],
         tasks.combine,
+        targets=assign.targets,
         weights=[t.rows for t in assign.targets],
         label="index_write",
     )

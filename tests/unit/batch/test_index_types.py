@@ -32,7 +32,7 @@ from lakeidx.batch.index_types import (
     limits_of,
     uses_key_index,
 )
-from lakeidx.batch.moved_rows import move_rows, read_moves, write_moves
+from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves, write_moves
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import stage_table
@@ -228,10 +228,7 @@ def test_move_rows_against_a_loop() -> None:
     schema = new_schema(SPEC)
     from_bytes = [bytes.fromhex("00000001" + "00" * 8 + f"{p:02x}" + "00" * 7).hex() for p in (1, 2)]
     targets = tuple(Target(partition=p, bucket=0, rows=0, first_sequence=0) for p in from_bytes)
-    report = BucketAssignmentReport(
-        batch_id="b", attempt=1, base_snapshot_id=None, targets=targets, targets_paths=(), assigned_on=None, rows=0,
-        inserts=0, updates=0, deletes=0, new_buckets=0, index_type="state", seconds=0.0,
-    )  # fmt: skip
+    places = TargetPartitions.of(targets)
     generator = np.random.default_rng(5)
     for _ in range(30):
         n = int(generator.integers(0, 9))
@@ -246,7 +243,7 @@ def test_move_rows_against_a_loop() -> None:
             expected += [(int(d) + 1, i, str(i), 3, int(d)) for r, d in zip(at, deletes, strict=True) if r == i]
             if goes[i] >= 0:
                 expected.append((int(goes[i]) + 1, i, str(i), int(kinds[i]), int(goes[i])))
-        out, where = move_rows(table, goes, (at, deletes), report, schema)
+        out, where = move_rows(table, goes, (at, deletes), places, schema)
         found = [
             (r["p"], r["k"], r["v"], r["_VALUE_KIND"], t) for r, t in zip(out.to_pylist(), where.tolist(), strict=True)
         ]

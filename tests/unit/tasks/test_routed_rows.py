@@ -65,7 +65,7 @@ def test_a_local_shuffle_combines_every_target_in_order(threads: int) -> None:
 
     found = LocalRunner(threads).shuffle(
         split, range(5), lambda t, blocks: (t, [v for b in blocks for v in b.rows["v"].to_pylist()]),
-        weights=[2, 2, 1, 5, 0], label="t",
+        targets=range(5), weights=[2, 2, 1, 5, 0], label="t",
     )  # fmt: skip
     assert found == [(0, [0, 3]), (1, [1, 4]), (2, [2]), (3, [100, 101, 102, 103, 104]), (4, [])]
-    assert LocalRunner(threads).shuffle(split, range(5), lambda t, b: t, weights=[], label="t") == []
+    assert LocalRunner(threads).shuffle(split, range(5), lambda t, b: t, targets=[], weights=[], label="t") == []

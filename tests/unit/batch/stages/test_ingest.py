@@ -281,7 +281,7 @@ def test_staged_files_are_checked_too(table: TableHandle, tmp_path: Path) -> Non
     staged = Path(part.path)
     staged.write_bytes(staged.read_bytes()[:-5])
     with pytest.raises(CorruptFileError, match=staged.name):
-        read_part(table.store, report, part, schema, ["k"])
+        read_part(table.store, None, part, schema, ["k"])
     with pytest.raises(CorruptFileError, match=staged.name):
         upsert_files(context, [str(path)])
     assert table.snapshot is None

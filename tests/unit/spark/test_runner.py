@@ -1,0 +1,197 @@
+"""What tasks get: their own items and targets, whatever the table holds; in one process, on frames that only look like Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+from lakeidx.batch.artifacts import BucketAssignmentReport, StagedPart, Target
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.stages.index_write import WriteContext
+from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
+from lakeidx.maintenance.lookup_store import run_lookup_store
+from lakeidx.spark.runner import SparkRunner
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.routed_rows import Block, RoutedRows
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.small_tables import make_table, rows
+
+MOST_BYTES = 1_000_000
+
+
+class Frame:
+    """Rows of some tasks, made when they are asked for; functions are pickled as Spark would."""
+
+    def __init__(self, session: Session, tasks: Callable[[], list[pa.Table]]) -> None:
+        self.session, self.tasks = session, tasks
+
+    def mapInArrow(self, function: Callable[..., Any], _: str) -> Frame:
+        sent = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+        self.session.sent.append(len(sent))
+
+        def tasks() -> list[pa.Table]:
+            out = []
+            for table in self.tasks():
+                made = list(cloudpickle.loads(sent)(iter(table.combine_chunks().to_batches())))
+                out += [pa.Table.from_batches(made)] if made else []
+            return out
+
+        return Frame(self.session, tasks)
+
+    def union(self, other: Frame) -> Frame:
+        return Frame(self.session, lambda: [*self.tasks(), *other.tasks()])
+
+    def repartition(self, count: int, column: str) -> Frame:
+        def tasks() -> list[pa.Table]:
+            whole = pa.concat_tables(self.tasks())
+            owner = whole.column(column).to_numpy() % count
+            return [whole.filter(pa.array(owner == task)) for task in range(count)]
+
+        return Frame(self.session, tasks)
+
+    def select(self, *names: str) -> Frame:
+        return Frame(self.session, lambda: [t.select(list(names)) for t in self.tasks()])
+
+    def sortWithinPartitions(self, *names: str) -> Frame:
+        return Frame(self.session, lambda: [t.sort_by([(n, "ascending") for n in names]) for t in self.tasks()])
+
+    def toArrow(self) -> pa.Table:
+        return pa.concat_tables(self.tasks())
+
+
+class Session:
+    """A Spark session as far as the runner uses one; `sent` are the sizes of functions that went to tasks."""
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+        self.conf = self
+
+    def get(self, _: str, default: str) -> str:
+        return default
+
+    def set(self, *_: str) -> None:
+        pass
+
+    def range(self, start: int, end: int, step: int, numPartitions: int) -> Frame:
+        return Frame(self, lambda: [pa.table({"id": [n]}) for n in range(start, end, step)])
+
+    def createDataFrame(self, table: pa.Table) -> Frame:
+        return Frame(self, lambda: [table])
+
+
+def runner() -> tuple[SparkRunner, Session]:
+    session = Session()
+    return SparkRunner(session, parallelism=2), session  # type: ignore[arg-type]
+
+
+def split(item: tuple[int, bytes]) -> Iterator[RoutedRows]:
+    number, padding = item
+    yield RoutedRows(number, pa.table({"v": [number, len(padding)]}), np.array([number % 5, 3], np.int32))
+
+
+def combine(target: tuple[str, bytes], blocks: Iterator[Block]) -> tuple[str, int, list[tuple[int, list[int]]]]:
+    name, padding = target
+    return name, len(padding), [(b.order, b.rows.column("v").to_pylist()) for b in blocks]
+
+
+@pytest.mark.parametrize("item_bytes", [1, 100_000])
+@pytest.mark.parametrize("target_bytes", [1, 100_000])
+@pytest.mark.parametrize("weights", [[1, 1, 1, 1, 1], [600_000, 1, 1, 600_000, 1]])
+def test_few_small_items_and_many_large_ones_give_the_same(
+    item_bytes: int, target_bytes: int, weights: list[int]
+) -> None:
+    items = [(n, bytes(item_bytes)) for n in range(7)]
+    targets = [(f"t{n}", bytes(target_bytes)) for n in range(5)]
+    spark, session = runner()
+    found = spark.shuffle(split, items, combine, targets=targets, weights=weights, label="t")
+    assert found == [
+        ("t0", target_bytes, [(0, [0]), (5, [5])]),
+        ("t1", target_bytes, [(1, [1]), (6, [6])]),
+        ("t2", target_bytes, [(2, [2])]),
+        ("t3", target_bytes, [(n, [item_bytes] if n != 3 else [3, item_bytes]) for n in range(7)]),
+        ("t4", target_bytes, [(4, [4])]),
+    ]
+    assert max(session.sent) < 200_000
+    assert spark.map(len, [bytes(item_bytes) for _ in range(5)], label="t") == [item_bytes] * 5
+
+
+# ---- stages ------------------------------------------------------------------------------------------------------------
+
+
+def targets(count: int) -> tuple[Target, ...]:
+    partition = bytes.fromhex("00000001" + "00" * 16)
+    return tuple(
+        Target(partition=partition.hex(), bucket=b, rows=10**6, first_sequence=10**9, index_file=f"index-{b:040d}-0",
+               index_rows=10**6, new_hashes=10)
+        for b in range(count)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("moves", [None, "somewhere"])
+@pytest.mark.parametrize("count", [1_000, 20_000])
+def test_the_functions_of_index_write_do_not_hold_buckets_or_parts(
+    tmp_path: Any, moves: str | None, count: int
+) -> None:
+    """What is left for each bucket is where its rows go: numbers."""
+    table = make_table(tmp_path)
+    made = targets(count)
+    assign = BucketAssignmentReport(
+        batch_id="b", attempt=1, base_snapshot_id=None, targets=made, targets_paths=(), assigned_on=None, rows=0,
+        inserts=0, updates=0, deletes=0, new_buckets=0, index_type="state", seconds=0.0, moves_path=moves,
+    )  # fmt: skip
+    tasks = WriteContext.of(make_context(table.metadata, "b"), table.schema, assign, 1)
+    spark, session = runner()
+    parts = [(n, StagedPart(path="p" * 100, rows=1, bytes=1, source=0)) for n in range(count)]
+    spark.shuffle_frame(tasks.split, parts, tasks.combine, targets=made, weights=[t.rows for t in made])  # type: ignore[arg-type]
+    assert max(session.sent) < 20_000 + 20 * count < MOST_BYTES
+
+
+class Weighing:
+    """A runner in this process that weighs the functions its stages give it, without items and targets."""
+
+    def __init__(self) -> None:
+        self.inner = LocalRunner(1)
+        self.parallelism = 2
+        self.weights: dict[str, int] = {}
+
+    def _weigh(self, label: str, *functions: Any) -> None:
+        sizes = [len(cloudpickle.dumps(f)) for f in functions]  # type: ignore[no-untyped-call]
+        self.weights[label] = max(self.weights.get(label, 0), *sizes)
+
+    def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
+        self._weigh(label, task)
+        return self.inner.map(task, items, label=label)
+
+    def shuffle(
+        self, split: Any, items: Iterable[Any], combine: Any, *, targets: Any, weights: Sequence[int], label: str
+    ) -> list[Any]:
+        self._weigh(label, split, combine)
+        return self.inner.shuffle(split, list(items), combine, targets=targets, weights=weights, label=label)
+
+
+def weights_of_all_stages(folder: Any, partitions: int) -> dict[str, int]:
+    weighing = Weighing()
+    table = make_table(folder)
+    for value in ("a", "b"):
+        batch = rows([(p, k, value) for p in range(partitions) for k in range(3)])
+        context = make_context(table.metadata, f"batch-{value}", runner=weighing)
+        made = BatchContext(context.metadata, context.files, weighing, parallel_rows=1)
+        upsert_table(made, batch)
+    table = TableHandle.open(table.uri)
+    run_compaction(table.metadata, weighing, full=True)
+    run_lookup_store(table.metadata, weighing)
+    run_file_index_rebuild(table.metadata, weighing, spec_to_build(table.schema, "bloom-filter", ["v"]))
+    return weighing.weights
+
+
+def test_no_function_of_a_stage_grows_with_the_buckets(tmp_path: Any) -> None:
+    few, many = weights_of_all_stages(tmp_path / "few", 2), weights_of_all_stages(tmp_path / "many", 40)
+    assert set(few) == {"bucket_assignment", "index_write", "compaction", "lookup_store", "index_rebuild"}
+    assert {stage: many[stage] - few[stage] for stage in few if many[stage] - few[stage] > 100} == {}
