@@ -283,7 +283,6 @@ class Peer:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             lines = process.stdout
-            lines.readline()
 
             def seen(rows: int) -> list[float]:
                 found, at = lines.readline().split()
@@ -291,7 +290,11 @@ class Peer:
                     sys.exit(f"tail: Java reads {found} rows, expected {rows} of each commit")
                 return [int(at) / 1000]
 
-            yield seen
+            try:
+                lines.readline()
+                yield seen
+            finally:
+                process.kill()
 
 
 def _copy(uri: str, folder: Path) -> str:

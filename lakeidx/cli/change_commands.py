@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import signal
 import sys
@@ -178,7 +179,8 @@ def _ended_by_signals() -> Iterator[Event]:
 
     def end(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        stop.set()
+        # Not here: the main thread, which runs this, may hold the event's lock.
+        _thread.start_new_thread(stop.set, ())
 
     before = {n: signal.signal(n, end) for n in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -9,7 +9,10 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -127,34 +130,48 @@ def test_a_column_more_stops_a_pipeline_until_its_target_has_it(tmp_path: Path) 
     assert copy.scan().to_arrow().sort_by("id") == source.scan().to_arrow().sort_by("id")
 
 
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The program with arguments, in a process that does not outlive the block."""
+    command = [sys.executable, "-m", "lakeidx.cli.main", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.slow
 def test_a_pipeline_that_is_killed(tmp_path: Path) -> None:
     source, target = tables(tmp_path)
     r = random.Random(15)
-    order(source, r)
     arguments = ["tail", source.uri, "--from", "earliest", "--follow", "--every", "0.01", "--consumer", "p"]
     arguments += ["--mode", "derived", "--columns", "customer,amount", "--into", target.uri]
     progress = Path(source.uri) / "consumer/consumer-p"
-    program = [sys.executable, "-m", "lakeidx.cli.main", *arguments]
 
-    def wait_for(snapshot: int, running: subprocess.Popen[str]) -> None:
+    def wait_for(snapshot: int, process: subprocess.Popen[str]) -> None:
         while not progress.exists() or f'"snapshot" : {snapshot},' not in progress.read_text():
-            assert running.poll() is None, running.stderr and running.stderr.read()
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            time.sleep(0.01)
+
+    def one_more(process: subprocess.Popen[str]) -> None:
+        """Give the process something to do, and wait until it has done all there is."""
+        order(source, r)
+        wait_for(source.snapshots()[-1]["id"], process)
 
     for _ in range(4):
-        with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-            wait_for(source.snapshots()[-1]["id"], running)
-            for _ in range(3):
+        with running(*arguments) as process:
+            one_more(process)
+            for _ in range(2):
                 order(source, r)
-            # Anywhere in the batches that these three become.
+            # Anywhere in the batches that these two become.
             with pytest.raises(subprocess.TimeoutExpired):
-                running.wait(r.random() * 0.3)
-            running.kill()
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        wait_for(source.snapshots()[-1]["id"], running)
-        running.send_signal(signal.SIGTERM)
-        _, errors = running.communicate()
-        assert (running.returncode, errors) == (0, "")
+                process.wait(r.random() * 0.3)
+    with running(*arguments) as process:
+        one_more(process)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
     assert sums(target) == sums(source)
     assert len(target.snapshots()) == len(source.snapshots()) == 13
 
@@ -163,13 +180,12 @@ def test_a_pipeline_that_is_killed(tmp_path: Path) -> None:
 def test_a_reader_that_goes_away_ends_tail(tmp_path: Path) -> None:
     source, _ = tables(tmp_path)
     order(source, random.Random(1))
-    program = [sys.executable, "-m", "lakeidx.cli.main", "tail", source.uri, "--follow", "--every", "0.01"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert running.stderr is not None
-        assert running.stdout.readline().endswith('"_rowkind": "+I"}\n')
-        running.stdout.close()
+    with running("tail", source.uri, "--follow", "--every", "0.01") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().endswith('"_rowkind": "+I"}\n')
+        process.stdout.close()
         order(source, random.Random(2))
-        assert running.wait(60) == 0
-        assert running.stderr.read() == ""
+        assert process.wait(60) == 0
+        assert process.stderr.read() == ""
     assert list((Path(source.uri) / "consumer").iterdir()) == []
