@@ -109,6 +109,10 @@ class TableMetadata(ManifestFiles):
     def earliest_commit_id(self) -> int | None:
         """Return the id of the oldest commit whose changes are there: of a snapshot, or of a changelog that outlives it."""
         changelogs = self.changelog_ids()
+        hint = self.earliest_changelog_hint() if changelogs else None
+        if hint in changelogs:
+            # Those before it are being deleted.
+            return hint
         return changelogs[0] if changelogs else self.earliest_snapshot_id()
 
     def earlier_snapshot(self, snapshot_id: int) -> Snapshot:
@@ -156,6 +160,10 @@ class TableMetadata(ManifestFiles):
     def earliest_hint(self) -> int | None:
         """Read the id that the hint EARLIEST names; snapshots before it are being deleted, or are deleted."""
         return self._hint(self.paths.earliest)
+
+    def earliest_changelog_hint(self) -> int | None:
+        """Read the id that the hint EARLIEST of long-lived changelogs names; those before it are being deleted, or are deleted."""
+        return self._hint(self.paths.changelog_earliest)
 
     def latest_snapshot_id(self) -> int | None:
         """Return the id of the newest snapshot, None for a table without one."""

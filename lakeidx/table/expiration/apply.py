@@ -100,8 +100,6 @@ def apply_plan(
         store.delete_many([_path_of(f, paths, schema) for f in phase])
     if clean_directories:
         _clean_directories(plan, metadata, schema)
-    if plan.changelog_earliest_hint is not None:
-        store.put(paths.changelog_earliest, encode_hint(plan.changelog_earliest_hint))
 
 
 def _clean_directories(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> None:

@@ -19,6 +19,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.options.table_options import TableOptions
+from lakeidx.table.expiration.announce import announce
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
 from lakeidx.table.expiration.files_to_delete import (
     DataFileKey,
@@ -129,7 +130,13 @@ def expire_changelogs(
         return ChangelogExpiry()
     times = {i: s.time_millis for i, s in changelogs.items()}
     retention = changelog_retention_of(schema.table_options)
-    chosen = choose_changelogs(times, max(snapshots), retention, now_ms=now_ms, consumers=consumers)
+
+    def choose(begun: Sequence[int]) -> ExpireRange:
+        return choose_changelogs(times, max(snapshots), retention, now_ms=now_ms, consumers=[*consumers, *begun])
+
+    chosen = choose(())
+    if not chosen.is_empty and not dry_run:
+        chosen = announce(metadata, metadata.paths.changelog_earliest, chosen, choose)
     if chosen.is_empty:
         return ChangelogExpiry()
     expiring = read_all_metadata(metadata, [s for i, s in changelogs.items() if i < chosen.end])
@@ -189,7 +196,6 @@ def _plan(
             *children_first(unneeded),
             *((FileToDelete(Role.LONG_LIVED_CHANGELOG, str(m.snapshot.id)),) for m in expiring),
         ),
-        changelog_earliest_hint=end.id,
         notes=tuple(notes),
     )
 

@@ -14,6 +14,7 @@ from lakeidx.format.consumer import encode_hint
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, now_local_ns
+from lakeidx.table.expiration.announce import announce
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
 from lakeidx.table.expiration.changelog import expire_changelogs
 from lakeidx.table.expiration.files_to_delete import ExpirePlan
@@ -184,12 +185,12 @@ def _expire_snapshots(
     branches = names_in_branches(metadata)
     plan = _plan(metadata, snapshots, chosen, tags, retention).sparing(branches)
     if not dry_run:
-        # From now on no one tags what goes (`create_tag`) or begins to read it; whoever was faster is seen here.
-        metadata.store.put(metadata.paths.earliest, encode_hint(chosen.end))
-        begun = [first for first, _ in read_consumers(metadata).values()]
-        fewer = choose_range(times, retention, now_ms=now_ms, consumers=[*consumers, *begun]) or chosen
-        if fewer.end < chosen.end:
-            metadata.store.put(metadata.paths.earliest, encode_hint(fewer.end))
+        fewer = announce(
+            metadata,
+            metadata.paths.earliest,
+            chosen,
+            lambda begun: choose_range(times, retention, now_ms=now_ms, consumers=[*consumers, *begun]),
+        )
         if fewer.is_empty:
             return ExpireReport(dry_run=dry_run, earliest=fewer.begin)
         if fewer != chosen or set(metadata.tag_names()) - set(tags):

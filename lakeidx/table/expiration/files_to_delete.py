@@ -57,7 +57,6 @@ class ExpirePlan:
     latest_hint         write LATEST first (rollback)
     restore_snapshot    write this snapshot file (from its tag) and EARLIEST before anything goes (rollback)
     changelog_hint      write changelog/LATEST before long-lived changelogs go; -1 when none is left (rollback)
-    changelog_earliest_hint   write changelog/EARLIEST at the end
     keep_as_changelog   write these to ``changelog/changelog-<id>`` before their snapshot files go
     phases              files to delete, phase after phase; inside a phase any order
     earliest_hint       write EARLIEST first: from then on no one tags the snapshots that go, even if the rest is cut off
@@ -68,7 +67,6 @@ class ExpirePlan:
     latest_hint: int | None = None
     restore_snapshot: Snapshot | None = None
     changelog_hint: int | None = None
-    changelog_earliest_hint: int | None = None
     keep_as_changelog: tuple[Snapshot, ...] = ()
     phases: tuple[tuple[FileToDelete, ...], ...] = ()
     earliest_hint: int | None = None

@@ -91,9 +91,10 @@ class StreamConsumer:
             self.record(position)
             # An expiry that began before the file was put names what goes in EARLIEST first, and looks at consumers again.
             kept, earliest = self._kept(position), self._metadata.earliest_hint() or 0
+            changelog_id = self._metadata.earliest_changelog_hint() or 0
             if known is not None or earliest <= kept or not self._metadata.has_snapshot(earliest):
                 return position
-            if self._metadata.store.exists(self._metadata.paths.changelog(kept)):
+            if self._has_changelog(kept) and (changelog_id <= kept or not self._has_changelog(changelog_id)):
                 return position
         raise UnavailableError("snapshots expire faster than the stream can begin; try again", path=self._path)
 
@@ -116,6 +117,9 @@ class StreamConsumer:
             self._thread.join()
         if self._lease and self._content is not None:
             self._metadata.store.delete(self._path)
+
+    def _has_changelog(self, changelog_id: int) -> bool:
+        return self._metadata.store.exists(self._metadata.paths.changelog(changelog_id))
 
     def _kept(self, position: Position) -> int:
         """Return the oldest snapshot that expiry must leave."""
