@@ -33,6 +33,9 @@ APPLICATION = {
     "spark.driver.extraJavaOptions": _JAVA,
     "spark.executor.extraJavaOptions": _JAVA,
     "spark.driver.memory": "512m",
+    # All machines are this one; lakeidx gives drivers a local address only with local masters.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",

@@ -6,7 +6,6 @@ source   org.apache.paimon.crosspartition.IndexBootstrap (what of a table an ind
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +28,7 @@ from lakeidx.storage.base import ObjectStore, join
 from lakeidx.table.key_buckets import KeyBuckets, find_buckets, hash_entries
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
+from lakeidx.tasks.cores import available_cores
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import to_arrow
 
@@ -191,7 +191,7 @@ def make_tag_context(
         reader=ParquetKeyReader(metadata.store, keys, _OtherFormats(metadata, schema), order),
         # How keys are looked for is of now, whatever it was when the snapshot was written.
         options=IndexOptions(metadata.latest_schema().options),
-        pool=pool or LocalRunner(options.index_threads or os.cpu_count() or 1),
+        pool=pool or LocalRunner(options.index_threads or available_cores()),
         store=metadata.store,
         index_dir=index_dir,
         deletes_hide=deletes_hide(options),

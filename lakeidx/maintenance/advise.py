@@ -7,7 +7,6 @@ are right whatever index the table has now.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -41,6 +40,7 @@ from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
+from lakeidx.tasks.cores import available_cores
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import DataType
 
@@ -317,7 +317,7 @@ def _context(view: _FilesView, tables: dict[str, pa.Table], types: tuple[DataTyp
         view=view,  # type: ignore[arg-type]
         reader=_RowsReader(tables, types),
         options=IndexOptions({}),
-        pool=LocalRunner(os.cpu_count() or 1),
+        pool=LocalRunner(available_cores()),
         store=None,  # type: ignore[arg-type]
         index_dir="",
     )

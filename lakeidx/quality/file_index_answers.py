@@ -7,7 +7,6 @@ the answer. Rows that deletion vectors hide are asked, too, for indexes refer to
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +33,7 @@ from lakeidx.quality.result import PartitionName, RuleResult, Severity, bounded
 from lakeidx.storage.base import join
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
+from lakeidx.tasks.cores import available_cores
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import Root
 
@@ -83,7 +83,7 @@ def check_file_indexes(
         chosen = np.sort(rng.choice(count, min(rows, count), replace=False))
         return _look(metadata, entry, chosen, partition_name)
 
-    found = LocalRunner(threads or os.cpu_count() or 1).map(look, list(enumerate(indexed)), label="file-index")
+    found = LocalRunner(threads or available_cores()).map(look, list(enumerate(indexed)), label="file-index")
     denied, unreadable = sum(f.denied for f in found), sum(f.unreadable for f in found)
     return RuleResult(
         name="file_indexes_answer",

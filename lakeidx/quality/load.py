@@ -6,7 +6,6 @@ buckets take no part in the rules over keys, so that one fault does not show as 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +28,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import BucketFiles, plan_scan
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
+from lakeidx.tasks.cores import available_cores
 from lakeidx.tasks.runner import LocalRunner
 
 Hashes = NDArray[np.int32]
@@ -96,7 +96,7 @@ def load_evidence(
     present = sorted({(e.partition, e.bucket) for e in view.entries})
     scope = tuple(present if buckets is None else [b for b in present if b in set(buckets)])
     evidence = TableEvidence(schema, snapshot, view, scope)
-    pool = LocalRunner(threads or os.cpu_count() or 1)
+    pool = LocalRunner(threads or available_cores())
     _load_sizes(metadata, evidence, pool)
     _load_index(metadata, evidence, pool)
     _decode_data_files(metadata, evidence, pool, decode)

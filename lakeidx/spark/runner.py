@@ -13,7 +13,6 @@ task, so that Spark's own retries and messages apply.
 from __future__ import annotations
 
 import gc
-import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakeidx.errors import InternalError, LakeIdxError
+from lakeidx.spark.slots import session_slots
 from lakeidx.tasks.routed_rows import Block, GroupBlock, RoutedRows, TargetGroups, by_target, cut_rows, group_targets
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class SparkRunner:
     """A `lakeidx.tasks.runner.Runner` on a Spark session (classic or Connect).
 
     session       the session; never its sparkContext
-    parallelism   slots of the cluster; None = asked of the session's configuration
+    parallelism   slots of the cluster; None = what `session_slots` finds
     """
 
     def __init__(self, session: SparkSession, *, parallelism: int | None = None) -> None:
@@ -153,25 +153,6 @@ class SparkRunner:
 def task_count(weight: int, slots: int) -> int:
     """Return the number of reduce tasks for a shuffle of that weight, 1 to TASKS_PER_SLOT per slot."""
     return max(slots, min(slots * TASKS_PER_SLOT, weight // TASK_WEIGHT))
-
-
-def session_slots(session: SparkSession) -> int:
-    """Return the number of tasks the session runs at a time, if its configuration shows it."""
-    master = str(session.conf.get("spark.master", "") or "")
-    if master.startswith("local["):
-        inside = master[len("local[") : -1].split(",")[0]
-        return _cpu_count() if inside == "*" else int(inside)
-    if master == "local":
-        return 1
-    cores = session.conf.get("spark.cores.max", None)
-    if cores:
-        return int(cores)
-    instances = int(session.conf.get("spark.executor.instances", "2") or 2)
-    return max(1, instances * int(session.conf.get("spark.executor.cores", "1") or 1))
-
-
-def _cpu_count() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 def _to_tasks(blocks: DataFrame, count: int) -> DataFrame:

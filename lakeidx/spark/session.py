@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from lakeidx.errors import InvalidInputError
 
 #: Settings of sessions that lakeidx makes itself.
-_LOCAL_DEFAULTS: dict[str, str] = {
+_DEFAULTS: dict[str, str] = {
     # Blocks are compressed Arrow IPC already.
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
@@ -25,9 +25,9 @@ _LOCAL_DEFAULTS: dict[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.log.level": "ERROR",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
 }
+#: More settings where driver and executors are one process: nobody else calls it, and it needs no name in the network.
+_LOCAL_DEFAULTS: dict[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def get_session(
@@ -57,8 +57,17 @@ def get_session(
         submitted = "SPARK_ENV_LOADED" in os.environ and master is None
         if not submitted:
             builder = builder.master(master or "local[*]")
-        for key, value in _LOCAL_DEFAULTS.items():
+        for key, value in default_settings(master, submitted=submitted).items():
             builder = builder.config(key, value)
     for key, value in (config or {}).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def default_settings(master: str | None, *, submitted: bool) -> dict[str, str]:
+    """Return the settings of a classic session that the user need not give.
+
+    submitted   the master is that of spark-submit, which has its own idea of the driver's address
+    """
+    local = not submitted and (master or "local").startswith("local")
+    return {**_DEFAULTS, **(_LOCAL_DEFAULTS if local else {})}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +10,6 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def available_cores() -> int:
-    """Return the processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
 class _Unit(Generic[R]):

@@ -251,7 +251,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.spark.datasource": ("spark/test_datasource.py",),
     "lakeidx.spark.filters": ("spark/test_datasource.py",),
     "lakeidx.spark.joins": ("regress/test_stream_over_a_rollback.py",),
-    "lakeidx.spark.session": ("spark/test_datasource.py",),
     "lakeidx.spark.table_reader": ("regress/test_stream_over_a_rollback.py", "spark/test_datasource.py",),
     "lakeidx.spark.table_writer": ("spark/test_datasource.py",),
     "lakeidx.storage.base": ("unit/inspect/test_journey.py",),

@@ -11,7 +11,6 @@ source   org.apache.hudi.index.bloom.HoodieBloomIndex, org.apache.hudi.io.Hoodie
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +31,7 @@ from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage.base import ObjectStore
+from lakeidx.tasks.cores import available_cores
 from lakeidx.tasks.runner import LocalRunner
 
 Ints = npt.NDArray[np.int64]
@@ -106,7 +106,7 @@ class _Tagging:
         self, store: ObjectStore, table: HudiTable, files: tuple[BaseFile, ...], options: IndexOptions
     ) -> None:
         self._store, self._table, self._files, self._options = store, table, files, options
-        self._threads = options.index_threads or os.cpu_count() or 1
+        self._threads = options.index_threads or available_cores()
         self._set = KeySet(KeyCodes(rows=RowBytes.empty()))
         self._keys = RowBytes.empty()
 

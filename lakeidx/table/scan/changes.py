@@ -34,7 +34,8 @@ from lakeidx.table.scan.plan import ScanPlan
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State
 from lakeidx.table.scan.table_scan import ScanUnit, TableScan
-from lakeidx.tasks.ordered_threads import available_cores, run_ordered
+from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.ordered_threads import run_ordered
 
 #: Bytes of rows that wait for the reader.
 _READY_BYTES = 64 << 20
