@@ -1,7 +1,8 @@
 """Dagster definitions of lakeidx: what runs when, and what it reports. No table logic lives here.
 
-`LakeIdxIOManager`, `LakeIdxTable` and `LakeIdxCatalog` are for assets of other projects. `definitions` is the code location of this
-one and `factory` makes everything of one pipeline file; `assets`, `sensors` and `expectations` hold what the factory puts together.
+For other projects: components `PrimaryKeyTable`, `WarehouseTables` and `TableMaintenance`; `LakeIdxIOManager`, `LakeIdxTable` and
+`LakeIdxCatalog` for assets of their own. `definitions` is the code location of this one and `factory` makes everything of one
+pipeline file; `assets`, `sensors` and `expectations` hold what the factory puts together.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dagster_project.components.found_tables import TableMaintenance as TableMaintenance
+    from dagster_project.components.found_tables import WarehouseTables as WarehouseTables
+    from dagster_project.components.primary_key_table import PrimaryKeyTable as PrimaryKeyTable
     from dagster_project.io.manager import LakeIdxIOManager as LakeIdxIOManager
     from dagster_project.io.resources import LakeIdxCatalog as LakeIdxCatalog
     from dagster_project.io.resources import LakeIdxTable as LakeIdxTable
@@ -19,6 +23,9 @@ _PLACES = {
     "LakeIdxCatalog": "dagster_project.io.resources",
     "LakeIdxIOManager": "dagster_project.io.manager",
     "LakeIdxTable": "dagster_project.io.resources",
+    "PrimaryKeyTable": "dagster_project.components.primary_key_table",
+    "TableMaintenance": "dagster_project.components.found_tables",
+    "WarehouseTables": "dagster_project.components.found_tables",
 }
 __all__ = list(_PLACES)
 

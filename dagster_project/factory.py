@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from dagster_project.names import (
     batch_job_name,
     table_id,
 )
+from dagster_project.resources import resources_from_environment
 from dagster_project.sensors.changes import build_changes_sensor
 from dagster_project.sensors.compaction import build_compaction_sensor
 from dagster_project.sensors.landing import build_landing_sensor
@@ -52,30 +55,42 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     out.assets = [
         build_landing_asset(pipeline),
         *build_stage_assets(pipeline),
-        build_compaction_asset(pipeline),
-        build_expiry_asset(pipeline),
-        build_verification_asset(pipeline),
     ]
     out.checks = [build_landing_check(pipeline), *build_checks(pipeline)]
     if pipeline.lookup_store:
         out.assets.append(build_lookup_asset(pipeline))
         key = asset_key(pipeline, LOOKUP_STORE)
-        out.jobs.append(dg.define_asset_job(asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
+        out.jobs.append(_asset_job(asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
     if pipeline.changes is not None:
         out.assets.append(build_changes_asset(pipeline, pipeline.changes))
-        job = dg.define_asset_job(asset_job_name(pipeline, CHANGES), selection=[asset_key(pipeline, CHANGES)])
+        job = _asset_job(asset_job_name(pipeline, CHANGES), selection=[asset_key(pipeline, CHANGES)])
         out.jobs.append(job)
         out.sensors.append(build_changes_sensor(pipeline, job))
-    batch = dg.define_asset_job(
+    batch = _asset_job(
         batch_job_name(pipeline),
         selection=asset_keys(pipeline),
         description=f"Reads landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
     )
     out.jobs.append(batch)
+    add_upkeep(out, pipeline)
+    out.sensors.append(build_landing_sensor(pipeline, batch))
+    if file is not None:
+        out.assets = [_with_source(a, file) for a in out.assets]
+    return out
+
+
+def _asset_job(name: str, **how: Any) -> Any:
+    """Define a job whose steps share a process: one Spark session, one import of what stages need."""
+    return dg.define_asset_job(name, executor_def=dg.in_process_executor, **how)
+
+
+def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig) -> None:
+    """Add compaction, snapshot expiry and verification of a table, with their jobs, schedules and sensor."""
+    out.assets += [build_compaction_asset(pipeline), build_expiry_asset(pipeline), build_verification_asset(pipeline)]
     schedules = pipeline.schedules
     crons = {COMPACTION: schedules.compaction, SNAPSHOT_EXPIRY: schedules.expiry, VERIFICATION: schedules.verification}
     for name, cron in crons.items():
-        job = dg.define_asset_job(asset_job_name(pipeline, name), selection=[asset_key(pipeline, name)])
+        job = _asset_job(asset_job_name(pipeline, name), selection=[asset_key(pipeline, name)])
         out.jobs.append(job)
         if name == COMPACTION:
             out.sensors.append(build_compaction_sensor(pipeline, job))
@@ -83,10 +98,27 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
             out.schedules.append(
                 dg.ScheduleDefinition(f"{table_id(pipeline)}__{name}_schedule", job=job, cron_schedule=cron)
             )
-    out.sensors.append(build_landing_sensor(pipeline, batch))
-    if file is not None:
-        out.assets = [_with_source(a, file) for a in out.assets]
-    return out
+
+
+def merged_definitions(tables: Sequence[TableDefinitions], resources: bool) -> dg.Definitions:
+    """Put the definitions of some tables together, for a project that has others.
+
+    resources   also `store`, `spark` and `tables`, made from the environment
+    """
+    return dg.Definitions(
+        assets=[a for t in tables for a in t.assets],
+        asset_checks=[c for t in tables for c in t.checks],
+        jobs=[j for t in tables for j in t.jobs],
+        sensors=[s for t in tables for s in t.sensors],
+        schedules=[s for t in tables for s in t.schedules],
+        resources=_shared_resources() if resources else None,
+    )
+
+
+@cache
+def _shared_resources() -> dict[str, Any]:
+    # One set for all components of a project: Dagster refuses two resources of a name that are not the same object.
+    return resources_from_environment()
 
 
 def _with_source(asset: Any, file: Path) -> Any:

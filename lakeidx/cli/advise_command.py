@@ -19,7 +19,7 @@ from lakeidx.key_index.advice.measures import Needs
 from lakeidx.key_index.advice.model import Machine, Prediction
 from lakeidx.key_index.advice.sizing import FPP, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS, sizing
 from lakeidx.landing.read import ENDINGS, is_landing_file
-from lakeidx.maintenance.advise import SourceRows, Workload, advise_files, key_columns
+from lakeidx.maintenance.advise import SAMPLE, SourceRows, Workload, advise_files, key_columns
 from lakeidx.storage import open_store
 from lakeidx.types import Field
 
@@ -69,7 +69,9 @@ def advise(
     needs = Needs(moves=moves, other_writers=other_writers, stateless=stateless, hbase=hbase)
     machine = Machine(cores=cores, latency_ms=latency_ms)
     if _are_files(what):
-        advice = _of_files(what, keys or [], _names(key), _names(partition_by), batch_rows, sample, needs, machine)
+        advice = advise_new_table(
+            what, keys or [], _names(key), _names(partition_by), batch_rows, sample, needs, machine
+        )
     else:
         if len(what) != 1:
             raise InvalidInputError(f"give one table, or landing files ({ENDINGS})")
@@ -101,16 +103,21 @@ def _of_table(
     return opened.advise(batches, batch_rows=batch_rows, sample=sample, needs=needs, machine=machine)
 
 
-def _of_files(
+def advise_new_table(
     paths: Sequence[str],
     batches: Sequence[str],
     key: Sequence[str],
-    partition_by: Sequence[str],
-    batch_rows: int | None,
-    sample: int,
-    needs: Needs,
-    machine: Machine,
+    partition_by: Sequence[str] = (),
+    batch_rows: int | None = None,
+    sample: int = SAMPLE,
+    needs: Needs | None = None,
+    machine: Machine | None = None,
 ) -> Advice:
+    """Advise on a table that would be made of landing files.
+
+    batches   files that stand for a batch; none: the last of `paths` does
+    errors    InvalidInputError when there are too few files, or no key
+    """
     if not key:
         names = column_names(open_store(paths[0]), paths[0])
         raise InvalidInputError(f"name the key columns with --key; {paths[0]} has {', '.join(names)}")

@@ -201,6 +201,14 @@ def _parse(text: str, path: str, environment: Mapping[str, str] | None) -> tuple
         document = parse_yaml(text, path=path, environment=environment)
     except InvalidInputError as error:
         raise PipelineFileError(error.message, path=path) from error
+    return check_document(document, path), document
+
+
+def check_document(document: YamlDocument, path: str) -> PipelineConfig:
+    """Check the values of a pipeline file, whoever has parsed them.
+
+    errors   PipelineFileError with everything that is wrong, each with its line
+    """
     if not isinstance(document.value, dict):
         raise fail([(1, "a pipeline file is a mapping with at least table, warehouse, landing, fields")], path)
     problems = [*document.problems, *column_problems(document)]
@@ -222,7 +230,7 @@ def _parse(text: str, path: str, environment: Mapping[str, str] | None) -> tuple
         )
     if problems or config is None:
         raise fail(problems, path)
-    return config, document
+    return config
 
 
 def _check_changes(config: PipelineConfig, schema: TableSchema) -> None:

@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
 
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.types import CHANGE_FORMATS
@@ -31,8 +31,9 @@ def _date_text(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-DateText = Annotated[str, BeforeValidator(_date_text)]
-OptionText = Annotated[str, BeforeValidator(_option_text)]
+# The JSON schema, by which other tools check a file, says what YAML may hold there.
+DateText = Annotated[str, BeforeValidator(_date_text), WithJsonSchema({"description": "ISO date or time"})]
+OptionText = Annotated[str, BeforeValidator(_option_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 
 
 class ColumnConfig(Strict):

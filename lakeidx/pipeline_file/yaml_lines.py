@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +70,28 @@ def parse_yaml(text: str, *, path: str, environment: Mapping[str, str] | None = 
         raise InvalidInputError("line 1: nested too deep", path=path) from error
 
 
+def resolve_references(
+    value: Any, *, environment: Mapping[str, str] | None = None
+) -> tuple[Any, list[tuple[Path, str]]]:
+    """Look up ``${NAME}`` in values that were parsed elsewhere, by the rules of `parse_yaml`.
+
+    returns   the values, and what cannot be resolved: (where, what)
+    """
+    builder = _Builder(YamlDocument({}), os.environ if environment is None else environment)
+    problems: list[tuple[Path, str]] = []
+
+    def walk(item: Any, at: Path) -> Any:
+        if isinstance(item, Mapping):
+            return {key: walk(child, (*at, str(key))) for key, child in item.items()}
+        if isinstance(item, (list, tuple)):
+            return [walk(child, (*at, i)) for i, child in enumerate(item)]
+        if not isinstance(item, str):
+            return item
+        return _REFERENCE.sub(lambda match: builder.expand(match, at, lambda text: problems.append((at, text))), item)
+
+    return walk(value, ()), problems
+
+
 class _Builder:
     """Turns YAML nodes into values, noting lines and problems."""
 
@@ -91,7 +113,10 @@ class _Builder:
         if isinstance(node, yaml.SequenceNode):
             return [self.build(child, (*at, i)) for i, child in enumerate(node.value)]
         if node.tag == "tag:yaml.org,2002:str":
-            return _REFERENCE.sub(lambda match: self._expand(match, line, at), node.value)
+            return _REFERENCE.sub(
+                lambda match: self.expand(match, at, lambda text: self._document.problems.append((line, text))),
+                node.value,
+            )
         return yaml.SafeLoader("").construct_object(node)
 
     def _mapping(self, node: yaml.MappingNode, at: Path) -> dict[str, Any]:
@@ -105,7 +130,8 @@ class _Builder:
             out[key] = self.build(value_node, (*at, key))
         return out
 
-    def _expand(self, match: re.Match[str], line: int, at: Path) -> str:
+    def expand(self, match: re.Match[str], at: Path, report: Callable[[str], None]) -> str:
+        """Return the value of a reference; one that cannot be resolved is reported."""
         name = match["name"]
         if at not in _OPEN_PLACES and not (len(at) == 2 and at[0] == _OPTIONS):
             problem = f"${{{name}}} is allowed in warehouse, landing.path, landing.pattern and options only"
@@ -119,6 +145,6 @@ class _Builder:
             if value is not None:
                 return value
             problem = f"the environment variable {name} is not set; set it, or write ${{{name}:-default}}"
-        self._document.problems.append((line, problem))
+        report(problem)
         # Keeps the value a text that nothing else is said about.
         return name

@@ -15,6 +15,16 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     ),
     "dagster_project.assets.stages": ("dagster/test_runs.py",),
     "dagster_project.assets.table": ("dagster/test_runs.py",),
+    **dict.fromkeys(
+        (
+            "dagster_project.components.attributes",
+            "dagster_project.components.found_tables",
+            "dagster_project.components.inference",
+            "dagster_project.components.primary_key_table",
+            "dagster_project.components.scaffolding",
+        ),
+        ("dagster/test_components.py",),
+    ),
     "dagster_project.definitions": ("dagster/test_secrets.py", "dagster/test_weather.py",),
     "dagster_project.expectations.figures": ("dagster/test_damage.py",),
     "dagster_project.expectations.verdicts": ("dagster/test_damage.py",),

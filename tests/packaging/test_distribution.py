@@ -41,7 +41,9 @@ def sources() -> set[str]:
 def test_the_wheel_holds_every_module_and_nothing_else(dist: Path) -> None:
     with zipfile.ZipFile(next(dist.glob("*.whl"))) as wheel:
         names = set(wheel.namelist())
-    info = f"lakeidx-{lakeidx.__version__}.dist-info/"
+        info = f"lakeidx-{lakeidx.__version__}.dist-info/"
+        entry_points = wheel.read(info + "entry_points.txt").decode()
+    assert "[dagster_dg_cli.registry_modules]\nlakeidx = dagster_project\n" in entry_points
     assert {n for n in names if not n.startswith(info)} == sources()
     assert {info + "licenses/LICENSE", info + "licenses/NOTICE"} <= names
 

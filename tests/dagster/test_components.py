@@ -1,0 +1,221 @@
+"""Components as a dg project has them: scaffolded from files, run, listed; tables of others found; mistakes with their place."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from dagster.components.core.component_tree import ComponentTreeException
+from dagster.components.core.package_entry import discover_package_objects
+from dagster.components.testing import DefsFolderSandbox, create_defs_folder_sandbox
+
+import lakeidx
+from dagster_project import PrimaryKeyTable, TableMaintenance, WarehouseTables
+from dagster_project.components.inference import infer_table
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.pipeline_file.problems import PipelineFileError
+from tests.dagster.pipelines import QUIET
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[DefsFolderSandbox]:
+    monkeypatch.setenv("LAKEIDX_ENGINE", "local")
+    with create_defs_folder_sandbox() as made:
+        yield made
+
+
+def land(folder: Path, name: str, ids: range, v: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = {"v": [v] * len(ids), "order_id": pa.array(ids, pa.int64()), "day": ["2026-01-01"] * len(ids)}
+    pq.write_table(pa.table(rows), folder / name)
+
+
+def scaffolded(sandbox: DefsFolderSandbox, **params: Any) -> tuple[Path, str]:
+    path = sandbox.scaffold_component(PrimaryKeyTable, defs_path="orders", scaffold_params=params)
+    return path, (path / "defs.yaml").read_text(encoding="utf-8")
+
+
+def written(sandbox: DefsFolderSandbox, component: type[dg.Component], attributes: dict[str, Any]) -> Path:
+    path = sandbox.defs_folder_path / "written"
+    path.mkdir(exist_ok=True)
+    content = {"type": f"dagster_project.{component.__name__}", "attributes": attributes}
+    (path / "defs.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def cause(error: BaseException) -> BaseException:
+    """What was wrong first."""
+    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return error if earlier is None else cause(earlier)
+
+
+def test_a_scaffolded_table_runs(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
+    land(tmp_path / "landing", "a.parquet", range(10), "first")
+    land(tmp_path / "landing", "b.parquet", range(5, 15), "second")
+    path, text = scaffolded(sandbox, **{"from": f"{tmp_path}/landing", "warehouse": f"{tmp_path}/wh"})
+    assert "# primary key: no two rows of a file share order_id" in text
+    assert "# index: lakeidx advise recommends index.type = " in text
+    with sandbox.load_component_and_build_defs(path) as (component, defs):
+        assert isinstance(component, PrimaryKeyTable)
+        assert component.pipeline.primary_keys == ("order_id",)
+        assert [(c.name, c.type) for c in component.pipeline.fields] == [
+            ("v", "STRING"), ("order_id", "BIGINT"), ("day", "STRING"),
+        ]  # fmt: skip
+        node = defs.resolve_asset_graph().get(dg.AssetKey(["lake", "orders"]))
+        assert node.metadata["dagster/code_references"].code_references[0].file_path == str(path / "defs.yaml")
+        instance = dg.DagsterInstance.ephemeral()
+        instance.add_dynamic_partitions("lake__orders__files", ["a.parquet", "b.parquet"])
+        tags = {"dagster/asset_partition_range_start": "a.parquet", "dagster/asset_partition_range_end": "b.parquet"}
+        job = defs.resolve_job_def("lake__orders__batch")
+        assert job.execute_in_process(instance=instance, tags=tags, run_config=QUIET).success
+    rows = lakeidx.Table.open(f"{tmp_path}/wh/lake.db/orders").scan().to_arrow().to_pylist()
+    assert {r["order_id"]: r["v"] for r in rows} == {i: "first" if i < 5 else "second" for i in range(15)}
+
+
+def test_a_template_is_written_without_files(sandbox: DefsFolderSandbox) -> None:
+    path, text = scaffolded(sandbox, table="shop.orders")
+    assert text.startswith("# a template: give --from FOLDER")
+    with sandbox.load_component_and_build_defs(path) as (component, _):
+        assert isinstance(component, PrimaryKeyTable)
+        assert component.pipeline.table == "shop.orders"
+
+
+def test_columns_and_keys_of_texts_are_inferred(tmp_path: Path) -> None:
+    (tmp_path / "x-1.csv").write_text(
+        "n,at,place\n1,2026-01-01 10:00:00,a\n1,2026-01-01 11:00:00,a\n", encoding="utf-8"
+    )
+    (tmp_path / "x-2.csv").write_text(
+        "n,at,place\n1,2026-01-02 10:00:00,a\n2,2026-01-02 10:00:00,b\n", encoding="utf-8"
+    )
+    found = infer_table(str(tmp_path))
+    assert found.attributes["landing"] == {"path": str(tmp_path), "pattern": "*.csv"}
+    assert [tuple(f.values()) for f in found.attributes["fields"]] == [
+        ("n", "BIGINT"), ("at", "TIMESTAMP(0)"), ("place", "STRING"),
+    ]  # fmt: skip
+    assert found.attributes["primaryKeys"] == ["n", "at"]
+    given = infer_table(str(tmp_path), keys=["at", "n"], partition_by=["place"]).attributes
+    assert (given["primaryKeys"], given["partitionKeys"]) == (["place", "at", "n"], ["place"])
+    with pytest.raises(InvalidInputError, match="there is no column id; the files have n, at, place"):
+        infer_table(str(tmp_path), keys=["id"])
+    (tmp_path / "x-3.csv").write_text("n,at,place\n" + "1,2026-01-01 10:00:00,a\n" * 2, encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="name the primary key with --key"):
+        infer_table(str(tmp_path))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotFoundError, match="no landing files"):
+        infer_table(str(tmp_path / "empty"))
+
+
+def test_mistakes_keep_file_line_and_column(sandbox: DefsFolderSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    good: dict[str, Any] = {
+        "table": "d.t",
+        "warehouse": "{{ env.LAKEIDX_TEST_LAKE }}/${LAKEIDX_WAREHOUSE_NAME:-wh}",
+        "landing": {"path": "/landing"},
+        "fields": [{"name": "id", "type": "BIGINT"}],
+        "primaryKeys": ["id"],
+        "options": {"bucket": -1},
+    }
+    monkeypatch.setenv("LAKEIDX_TEST_LAKE", "/lake")
+    path = written(sandbox, PrimaryKeyTable, good)
+    with sandbox.load_component_and_build_defs(path) as (component, _):
+        assert isinstance(component, PrimaryKeyTable)
+        assert component.pipeline.warehouse == "/lake/wh"
+    path = written(sandbox, PrimaryKeyTable, {**good, "primaryKeys": ["gone"]})
+    with pytest.raises(ComponentTreeException) as wrong, sandbox.load_component_and_build_defs(path):
+        pass
+    error = cause(wrong.value)
+    assert isinstance(error, PipelineFileError)
+    assert error.path == str(path / "defs.yaml")
+    lines = (path / "defs.yaml").read_text(encoding="utf-8").splitlines()
+    place = f"line {lines.index('  primaryKeys:') + 1}, column 3: "
+    assert [p for p in error.problems if p.startswith(place) and "'gone'" in p], error.problems
+    path = written(sandbox, PrimaryKeyTable, {**good, "landing": {"path": "/landing", "patern": "*"}})
+    with pytest.raises(ComponentTreeException) as unknown, sandbox.load_component_and_build_defs(path):
+        pass
+    said = str(cause(unknown.value))
+    assert f"defs.yaml:{lines.index('    path: /landing') + 2}" in said
+    assert "patern" in said
+
+
+def test_tables_of_a_warehouse_are_external_assets(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
+    warehouse = lakeidx.Warehouse(f"{tmp_path}/wh")
+    spec = {"fields": [{"name": "id", "type": "BIGINT"}], "primaryKeys": ["id"], "options": {"bucket": "-1"}}
+    for name in ("d.a", "d.b", "d.tmp_c"):
+        warehouse.create(name, spec).upsert([{"id": 1}])
+    attributes = {"warehouse": warehouse.uri, "exclude": ["*.tmp_*"], "upkeep": True}
+    path = written(sandbox, WarehouseTables, attributes)
+    state = tmp_path / "state.json"
+    with sandbox.load_component_and_build_defs(path) as (component, before):
+        assert isinstance(component, WarehouseTables)
+        assert not before.resolve_asset_graph().get_all_asset_keys()
+        component.write_state_to_path(state)
+        defs = component.build_defs_from_state(None, state)  # type: ignore[arg-type]
+    a, b = dg.AssetKey(["d", "a"]), dg.AssetKey(["d", "b"])
+    graph = defs.resolve_asset_graph()
+    assert graph.observable_asset_keys == {a, b}
+    assert {k.path[-1] for k in graph.materializable_asset_keys} == {"compaction", "snapshot_expiry", "verification"}
+    instance = dg.DagsterInstance.ephemeral()
+    (sensor,) = [s for s in defs.sensors or () if s.name.endswith("tables_sensor")]
+    resources = {n: r for n, r in (defs.resources or {}).items() if n in sensor.required_resource_keys}
+
+    def tick(cursor: str | None) -> dg.SensorResult:
+        with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
+            result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        return result
+
+    first = tick(None)
+    assert {e.asset_key for e in first.asset_events} == {a, b}
+    warehouse.table("d.b").upsert([{"id": 2}])
+    (seen,) = tick(first.cursor).asset_events
+    assert isinstance(seen, dg.AssetObservation)
+    snapshot = warehouse.table("d.b").snapshot
+    assert snapshot is not None
+    assert (seen.asset_key, seen.tags) == (b, {"dagster/data_version": snapshot.identity})
+    assert seen.metadata["dagster/row_count"].value == 2
+    job = defs.resolve_job_def("d__b__verification_job")
+    verified = job.execute_in_process(instance=instance, run_config=QUIET)
+    assert verified.success
+    assert {e.check_name for e in verified.get_asset_check_evaluations() if not e.passed} == set()
+
+
+def test_the_upkeep_of_one_table(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
+    warehouse = lakeidx.Warehouse(f"{tmp_path}/wh")
+    spec = {"fields": [{"name": "id", "type": "BIGINT"}], "primaryKeys": ["id"], "options": {"bucket": "-1"}}
+    table = warehouse.create("d.a", spec)
+    for i in range(3):
+        table.upsert([{"id": i}])
+    attributes = {"warehouse": warehouse.uri, "table": "d.a", "schedules": {"compaction": "0 4 * * *"}}
+    path = written(sandbox, TableMaintenance, attributes)
+    with sandbox.load_component_and_build_defs(path) as (component, _):
+        assert isinstance(component, TableMaintenance)
+        component.write_state_to_path(tmp_path / "state.json")
+        defs = component.build_defs_from_state(None, tmp_path / "state.json")  # type: ignore[arg-type]
+    assert defs.get_schedule_def("d__a__compaction_schedule").cron_schedule == "0 4 * * *"
+    job = defs.resolve_job_def("d__a__compaction_job")
+    full = {**QUIET, "ops": {"d__a__compaction": {"config": {"full": True}}}}
+    assert job.execute_in_process(run_config=full).success
+    assert table.snapshot is not None
+    assert table.snapshot.commit_kind.value == "COMPACT"
+    observed = dg.materialize(
+        [*(a for a in defs.assets or () if isinstance(a, dg.AssetsDefinition) and a.is_observable)],
+        resources=defs.resources,
+        run_config=QUIET,
+    )
+    assert observed.success
+
+
+def test_dg_finds_the_components() -> None:
+    found = {key.name for key in discover_package_objects(["dagster_project"])}
+    assert found == {"PrimaryKeyTable", "WarehouseTables", "TableMaintenance"}
+    schema = PrimaryKeyTable.get_model_cls().model_json_schema()
+    assert {"table", "warehouse", "landing", "fields", "primaryKeys", "options", "resources"} <= set(
+        schema["properties"]
+    )
+    assert "number" in json.dumps(schema["properties"]["options"])

@@ -1,0 +1,78 @@
+"""The command `dg` in a project that uses the components: found, scaffolded from files, checked, listed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from dagster_dg_cli.cli import create_dg_cli
+
+pytestmark = pytest.mark.dagster
+
+PYPROJECT = """
+[project]
+name = "shop"
+version = "0.1.0"
+[tool.dg]
+directory_type = "project"
+[tool.dg.cli]
+telemetry.enabled = false
+[tool.dg.project]
+root_module = "shop"
+registry_modules = ["dagster_project"]
+"""
+DEFINITIONS = """
+from pathlib import Path
+from dagster import definitions, load_from_defs_folder
+
+@definitions
+def defs():
+    return load_from_defs_folder(path_within_project=Path(__file__).parent)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "landing").mkdir()
+    for name, ids in (("a", range(5)), ("b", range(3, 9))):
+        pq.write_table(pa.table({"id": list(ids), "v": ["x"] * len(ids)}), tmp_path / "landing" / f"{name}.parquet")
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
+    package = tmp_path / "shop"
+    (package / "defs").mkdir(parents=True)
+    for file, text in (("__init__.py", ""), ("defs/__init__.py", ""), ("definitions.py", DEFINITIONS)):
+        (package / file).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    # The command sets variables of its process.
+    with patch.dict(os.environ):
+        yield tmp_path
+    for name in [n for n in sys.modules if n == "shop" or n.startswith("shop.")]:
+        del sys.modules[name]
+
+
+def dg(*words: str, code: int = 0) -> str:
+    program = create_dg_cli()  # type: ignore[no-untyped-call]
+    result = CliRunner().invoke(program, list(words), catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_from_files_to_listed_definitions(project: Path) -> None:
+    dg("scaffold", "defs", "dagster_project.PrimaryKeyTable", "orders", "--from", "landing", "--table", "shop.orders")
+    file = project / "shop/defs/orders/defs.yaml"
+    assert "table: shop.orders" in file.read_text(encoding="utf-8")
+    assert "validated successfully" in dg("check", "yaml")
+    listed = dg("list", "defs", "--json")
+    for name in ("shop/orders", "shop/orders/ingest", "shop/orders/compaction", "shop__orders__batch"):
+        assert f'"{name}"' in listed
+    file.write_text(file.read_text(encoding="utf-8").replace("primaryKeys:", "primaryKey:"), encoding="utf-8")
+    said = dg("check", "yaml", code=1)
+    line = next(i for i, text in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if "primaryKey:" in text)
+    assert f"defs.yaml:{line} - dagster_project.PrimaryKeyTable attributes.primaryKey" in said
