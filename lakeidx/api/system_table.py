@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.predicate import Predicate
 from lakeidx.table.scan.changes import ChangeScan, scan_with_kinds
 from lakeidx.table.scan.incremental import IncrementalMode
@@ -56,10 +57,10 @@ class SystemTable:
         """Plan the rows of one state, or with `incremental` those of the commits in between; see `Table.scan`.
 
         where     on columns of the table
-        columns   of the table; ``rowkind`` is always there, first
+        columns   of the table; ``rowkind`` is always there, first, and ``_SEQUENCE_NUMBER`` by the table's option
         state     rows of one state have the kind they are stored with; deleted rows are there until a full compaction
         """
-        names = None if columns is None else [c for c in columns if c != SYSTEM_ROW_KIND]
+        names = None if columns is None else [c for c in columns if c not in (SYSTEM_ROW_KIND, SEQUENCE_NUMBER)]
         if incremental is None:
             if mode != IncrementalMode.AUTO:
                 raise InvalidInputError("mode is for the rows between two states: give incremental, too")

@@ -46,7 +46,7 @@ HARMLESS: dict[str, str] = {
         lookup.continuous.discovery-interval scalar-index.search-mode scan.bounded.watermark
         scan.fallback-branch.read-fail-fast scan.ignore-corrupt-files scan.ignore-lost-files
         scan.plan-auto-tag-for-read.time-retained scan.plan-sort-partition stream-scan-mode streaming-read-append-overwrite
-        streaming-read-overwrite streaming.read.snapshot.delay table-read.sequence-number.enabled vector-index.search-mode
+        streaming-read-overwrite streaming.read.snapshot.delay vector-index.search-mode
         vector-search.distribute.enabled""",
     "belongs to an option that has a rule of its own, and has no effect without it": """
         blob-compaction.enabled blob-descriptor.source-table blob-view.resolve.enabled blob-write-null-on-fetch-failure

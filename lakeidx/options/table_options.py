@@ -146,6 +146,9 @@ class TableOptions(RetentionOptions):
     file_index_in_manifest_threshold = size(
         "file-index.in-manifest-threshold", "500 b", "Larger file indexes get a file."
     )
+    table_read_sequence_number_enabled = boolean(
+        "table-read.sequence-number.enabled", False, "System tables audit_log and binlog have _SEQUENCE_NUMBER."
+    )
     file_index_read_enabled = boolean("file-index.read.enabled", True, "Use file indexes when reading.")
 
     # Manifests and commits

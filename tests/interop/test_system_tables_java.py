@@ -26,6 +26,7 @@ TABLES: dict[str, dict[str, str]] = {
     "input": {"changelog-producer": "input"},
     "lookup": {"changelog-producer": "lookup"},
     "full-compaction": {"changelog-producer": "full-compaction"},
+    "numbered": {"changelog-producer": "lookup", "table-read.sequence-number.enabled": "true"},
 }
 
 
@@ -73,6 +74,9 @@ def ranges(table: Table, system: str) -> list[tuple[str, int, int]]:
     if options.deletion_vectors_enabled and selected_paimon() == RELEASED:
         # It leaves out level 0, where all deltas are.
         modes = []
+    if system == "binlog" and options.table_read_sequence_number_enabled:
+        # Java does not get past the first update: "Row arity: 4, but serializer arity: 3".
+        modes = ["delta"]
     found = [(mode, after, upto) for mode in modes for after, upto in ((0, newest), (2, newest - 2))]
     # Java 1.4.2 cannot show compared states as binlog: its reader takes no such split.
     return [*found, ("diff", 3, newest)] if system == "audit_log" else found

@@ -166,11 +166,13 @@ def unit_reader(
 ) -> Callable[[ChangeUnit], Iterator[pa.Table]]:
     """Return what reads the units of a plan, one by one; see `ChangeScan`."""
     if isinstance(plan, DiffPlan):
+        columns = (*columns, *layout.numbers(plan.plan.schema))
         compare = read_diff if layout is Layout.PLAIN else read_changes
         return lambda unit: layout.lay_out(compare(metadata, plan, unit, columns))  # type: ignore[arg-type]
     # Rows of a table without a primary key are stored without kinds: all are +I.
     kinds = layout is not Layout.PLAIN and not as_new and bool(plan.schema.primary_keys)
-    scan = TableScan(metadata, plan, columns=columns, keep_deletes=kinds)
+    numbers = bool(layout.numbers(plan.schema))
+    scan = TableScan(metadata, plan, columns=columns, keep_deletes=kinds, keep_sequence=numbers)
 
     def read(unit: ChangeUnit) -> Iterator[pa.Table]:
         rows = scan.read_section(*unit)  # type: ignore[misc]

@@ -26,6 +26,7 @@ from lakeidx.data.positions import sorted_positions
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.predicate import Predicate, filter_table, project
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.key_subset import KeySubset
@@ -127,13 +128,14 @@ def read_diff(metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, columns: 
 def read_changes(metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Read what has changed in one unit.
 
-    columns   of the rows to give, in order
+    columns   of the rows to give, in order; among them perhaps _SEQUENCE_NUMBER
     returns   the columns and `ROW_KIND`: ``+I`` new, ``-U`` and ``+U`` before and after a change, ``-D`` deleted; by key,
               before in front of after; rows that the filter does not select are left out, each by its own values
     memory    the keys of files that only one state has, and the rows of `SLICE_KEYS` of them in both states
     """
-    scan = TableScan(metadata, plan.plan)
-    older = scan if plan.older is None else TableScan(plan.older, plan.plan)
+    sequence = SEQUENCE_NUMBER in columns
+    scan = TableScan(metadata, plan.plan, keep_sequence=sequence)
+    older = scan if plan.older is None else TableScan(plan.older, plan.plan, keep_sequence=sequence)
     keys = _changed_keys(older, scan, unit)
     rows = sum(t.num_rows for t in keys)
     slices = max(1, -(-rows // SLICE_KEYS))
@@ -188,7 +190,7 @@ def _slice(keys: Sequence[pa.Table], schema: TableSchema, number: int, slices: i
 
 def _state_rows(scan: TableScan, buckets: Sequence[BucketFiles], subset: KeySubset) -> pa.Table:
     tables = [t for bucket in buckets for t in scan.read_bucket(bucket, only=subset)]
-    return pa.concat_tables(tables) if tables else scan.plan.schema.arrow_schema.empty_table()
+    return pa.concat_tables(tables) if tables else scan.arrow_schema.empty_table()
 
 
 def _compare(before: pa.Table, after: pa.Table, schema: TableSchema) -> pa.Table:

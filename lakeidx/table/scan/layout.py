@@ -9,6 +9,9 @@ audit_log  ``rowkind``, then those of the table
 binlog     ``rowkind``, then each column as an array: its value, or before and after an update (one row for -U and +U)
 =========  ============================================================================================================
 
+With option ``table-read.sequence-number.enabled`` both system tables have ``_SEQUENCE_NUMBER`` after ``rowkind``; of an update in
+one row it is that of the row after, which Java's reader of it fails on.
+
 source   org.apache.paimon.table.system.AuditLogTable, BinlogTable, org.apache.paimon.reader.PackChangelogReader, release 1.4.2
 """
 
@@ -23,6 +26,7 @@ import pyarrow.compute as pc
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 
 #: Column that says what became of a row: ``+I``, ``-U``, ``+U`` or ``-D``.
 ROW_KIND = "_rowkind"
@@ -45,6 +49,12 @@ class Layout(StrEnum):
             return ()
         return (ROW_KIND,) if self is Layout.KINDS else (SYSTEM_ROW_KIND,)
 
+    def numbers(self, schema: TableSchema) -> tuple[str, ...]:
+        """Return the name of the column with sequence numbers, where there is one."""
+        system = self in (Layout.AUDIT_LOG, Layout.BINLOG)
+        wanted = schema.table_options.table_read_sequence_number_enabled and bool(schema.primary_keys)
+        return (SEQUENCE_NUMBER,) if system and wanted else ()
+
     def arrow_schema(self, schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
         """Return the columns of the rows.
 
@@ -63,15 +73,17 @@ class Layout(StrEnum):
             return pa.schema([*fields, kind])
         if self is Layout.BINLOG:
             fields = [pa.field(f.name, pa.list_(f.type), f.nullable) for f in fields]
-        return pa.schema([kind, *fields])
+        numbers = [pa.field(n, pa.int64(), nullable=False) for n in self.numbers(schema)]
+        return pa.schema([kind, *numbers, *fields])
 
     def lay_out(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Lay out rows that have their kinds in a last column `ROW_KIND` (except the plain ones)."""
+        """Lay out rows that have their kinds in a last column `ROW_KIND` (except the plain ones), behind any sequence numbers."""
         if self is Layout.BINLOG:
             yield from _binlog(tables)
         elif self is Layout.AUDIT_LOG:
             for rows in tables:
-                yield rows.select([ROW_KIND, *rows.column_names[:-1]]).rename_columns({ROW_KIND: SYSTEM_ROW_KIND})
+                names = [ROW_KIND, *_system_first(rows.column_names[:-1])]
+                yield rows.select(names).rename_columns({ROW_KIND: SYSTEM_ROW_KIND})
         else:
             yield from tables
 
@@ -114,9 +126,17 @@ def _packed(rows: pa.Table) -> pa.Table:
     starts = np.flatnonzero(~second)
     offsets = pa.array(np.append(starts, rows.num_rows).astype(np.int32))
     last = np.append(starts[1:], rows.num_rows) - 1
-    names = rows.column_names[:-1]
-    columns = [pa.ListArray.from_arrays(offsets, _whole(rows.column(n))) for n in names]
-    return pa.table([kinds.take(pa.array(last)), *columns], names=[SYSTEM_ROW_KIND, *names])
+    ends = pa.array(last)
+    names = _system_first(rows.column_names[:-1])
+    columns = [
+        rows.column(n).take(ends) if n == SEQUENCE_NUMBER else pa.ListArray.from_arrays(offsets, _whole(rows.column(n)))
+        for n in names
+    ]
+    return pa.table([kinds.take(ends), *columns], names=[SYSTEM_ROW_KIND, *names])
+
+
+def _system_first(names: Sequence[str]) -> list[str]:
+    return sorted(names, key=lambda n: n != SEQUENCE_NUMBER)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

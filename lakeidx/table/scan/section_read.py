@@ -19,6 +19,7 @@ from lakeidx.data.positions import Positions
 from lakeidx.data.read_data_file import BATCH_ROWS, read_data_file
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.predicate import TRUE, Predicate, columns, filter_table, project
 from lakeidx.storage.base import join
 from lakeidx.table.index_files import read_deletion_vector
@@ -42,6 +43,7 @@ class SectionReader:
     columns        columns to give back
     index_test     asks file indexes; None when they take no part
     keep_deletes   give rows of kind -D, too, and the column _VALUE_KIND
+    keep_sequence  give the column _SEQUENCE_NUMBER, too
     only           read rows of these keys and no others
     """
 
@@ -54,16 +56,20 @@ class SectionReader:
         *,
         index_test: FileIndexTest | None,
         keep_deletes: bool,
+        keep_sequence: bool = False,
         only: KeySubset | None = None,
     ) -> None:
         self.metrics = ScanMetrics()
         self._metadata = metadata
         self._plan = plan
         self._bucket = bucket
-        self._columns = [*columns, *([VALUE_KIND] if keep_deletes else [])]
+        self._columns = [
+            *columns, *([SEQUENCE_NUMBER] if keep_sequence else []), *([VALUE_KIND] if keep_deletes else [])
+        ]  # fmt: skip
         self._wanted = columns
         self._index_test = index_test
         self._keep_deletes = keep_deletes
+        self._keep_sequence = keep_sequence
         self._only = only
         partition = decode_partition_dict(bucket.partition, plan.schema)
         self._partition = partition
@@ -118,7 +124,8 @@ class SectionReader:
         pushed = self._pushed(self._plan.predicate)
         for file in run:
             # Without deletes no one needs row kinds, and nothing stands between a row and the filter.
-            pure = not self._keep_deletes and (not self._plan.schema.primary_keys or file.delete_row_count == 0)
+            kinds = bool(self._plan.schema.primary_keys) and file.delete_row_count != 0
+            pure = not (kinds or self._keep_deletes or self._keep_sequence)
             early = pure and pushed is not None and self._plan.layers.filter_columns_first
             needed = self._wanted if early else self._needed(merging=False)
             answer = self._ask(file)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lakeidx.data.parquet.row_groups import ReadCounters
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.predicate import TRUE
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
@@ -37,6 +38,7 @@ class TableScan:
 
     columns          columns to give back, in order; None = all
     keep_deletes     give rows of kind -D, too, and the column _VALUE_KIND (for changelogs and checks)
+    keep_sequence    give the column _SEQUENCE_NUMBER, too, of tables with a primary key
     metrics          what reading has cost so far, over all times it was read
     """
 
@@ -47,6 +49,7 @@ class TableScan:
         *,
         columns: Sequence[str] | None = None,
         keep_deletes: bool = False,
+        keep_sequence: bool = False,
         limit: int | None = None,
     ) -> None:
         self.metadata = metadata
@@ -55,6 +58,7 @@ class TableScan:
         for name in self.columns:
             plan.schema.field(name)
         self.keep_deletes = keep_deletes
+        self.keep_sequence = keep_sequence
         self.limit = limit
         self.metrics = ScanMetrics()
         self.rows_returned = 0
@@ -71,6 +75,8 @@ class TableScan:
     def arrow_schema(self) -> pa.Schema:
         """Schema of the rows."""
         fields = [self.plan.schema.arrow_schema.field(n) for n in self.columns]
+        if self.keep_sequence:
+            fields.append(pa.field(SEQUENCE_NUMBER, pa.int64()))
         if self.keep_deletes:
             fields.append(pa.field(VALUE_KIND, pa.int8()))
         return pa.schema(fields)
@@ -126,7 +132,12 @@ class TableScan:
     def explain(self) -> ScanExplanation:
         """Read the scan once and say what every layer was given, spared and cost."""
         run = TableScan(
-            self.metadata, self.plan, columns=self.columns, keep_deletes=self.keep_deletes, limit=self.limit
+            self.metadata,
+            self.plan,
+            columns=self.columns,
+            keep_deletes=self.keep_deletes,
+            keep_sequence=self.keep_sequence,
+            limit=self.limit,
         )
         started = time.monotonic()
         rows = sum(t.num_rows for t in run.batches())
@@ -149,6 +160,7 @@ class TableScan:
             self.columns,
             index_test=self._index_test if only is None else None,
             keep_deletes=self.keep_deletes,
+            keep_sequence=self.keep_sequence,
             only=only,
         )
 
