@@ -79,6 +79,7 @@ class IngestReport(Report):
     content    of rows that come without an order or parts of their own: see `lakeidx.batch.row_content`
     skipped    messages of change capture tools that are no rows (tombstones, ddl), by what they are
     newest_change_ms   newest time at which the source committed a row, epoch ms
+    digests    of a batch that ended long ago, in the place of its parts and of many sources: see `lakeidx.batch.stages.rerun`
     """
 
     stage: Literal["ingest"] = "ingest"
@@ -94,6 +95,7 @@ class IngestReport(Report):
     content: str | None = None
     skipped: dict[str, int] = {}
     newest_change_ms: int | None = None
+    digests: dict[str, str] = {}
     seconds: float
 
     def source_of(self, part: StagedPart) -> SourceFile | None:
@@ -289,6 +291,12 @@ class BatchFiles:
             return report
         winner = self.read(type(report), attempt=attempt)
         return report if winner is None else winner
+
+    def replace(self, report: AnyReport, *, attempt: int = 1) -> None:
+        """Write a report of a batch that has ended anew, in few bytes."""
+        text = report.model_dump_json(exclude_defaults=True)
+        stage = f'{{"stage":"{_stage(type(report))}",'
+        self.store.put(self._report_path(type(report), attempt), seal((stage + text[1:]).encode()))
 
     def closed_ms(self, model: type[BaseModel], *, attempt: int = 1) -> int:
         """Return when a report was published, epoch ms by the store's clock; 0 when it was not."""

@@ -24,8 +24,10 @@ class BatchReports:
     commit: CommitReport
 
     @property
-    def buckets(self) -> frozenset[BucketId]:
-        """Buckets the batch has rows for."""
+    def buckets(self) -> frozenset[BucketId] | None:
+        """Buckets the batch has rows for; None when they are not known any more."""
+        if len(self.assign.targets) < self.write.buckets:
+            return None
         return frozenset((bytes.fromhex(t.partition), t.bucket) for t in self.assign.targets)
 
 

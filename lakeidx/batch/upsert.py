@@ -70,7 +70,7 @@ class BatchResult(Result):
             "moved": self.assign.moved,
             "dropped": self.assign.dropped,
             "rejected": self.ingest.rows_rejected,
-            "buckets": len(self.assign.targets),
+            "buckets": self.write.buckets,
             "newBuckets": self.assign.new_buckets,
             "dataFiles": self.write.data_files,
             "snapshots": list(self.commit.snapshot_ids),

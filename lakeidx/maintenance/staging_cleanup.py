@@ -1,10 +1,12 @@
 """Cleans up after batches: staging of finished and abandoned ones, and orphans with the staged batches' files protected.
 
-Of a finished batch the reports stay, a few hundred bytes each: they are what makes a batch id count once for ever.
+Of a finished batch the reports stay: they are what makes a batch id count once for ever. A week later they are shortened to what
+that takes, two kilobytes together whatever the batch wrote.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from lakeidx.batch.artifacts import (
@@ -13,18 +15,27 @@ from lakeidx.batch.artifacts import (
     CommitReport,
     IndexWriteReport,
     IngestReport,
+    StagedBatch,
     list_staged,
 )
+from lakeidx.batch.evidence import read_reports
 from lakeidx.batch.stages.commit import commit_user
-from lakeidx.errors import NotFoundError
+from lakeidx.batch.stages.rerun import shortened as ingest_in_short
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, decode_changes
 from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed
 from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, OrphanReport, Protected, find_orphans, remove_orphans
 from lakeidx.table.metadata import TableMetadata
 
+_log = logging.getLogger(__name__)
+
 #: A batch without a commit that no one touched for so long is taken as abandoned.
 _ABANDONED_AGE_MS = 7 * 86_400_000
+#: Reports of a finished batch that no one touched for so long are shortened, if they have more bytes together than that.
+_SHORTENED_AGE_MS, _SHORTENED_BYTES = 7 * 86_400_000, 2048
+#: Bytes of landing files' names in a shortened report.
+_SOURCE_BYTES = 400
 #: Stores tell the time of a change in whole seconds, some rounded.
 _CLOCK_STEP_MS = 2_000
 
@@ -35,12 +46,14 @@ class StagingReport:
 
     finished, abandoned   batch ids
     files                 files that went
+    shortened             ids of batches whose reports were shortened
     """
 
     dry_run: bool
     finished: tuple[str, ...]
     abandoned: tuple[str, ...]
     files: tuple[FileInfo, ...]
+    shortened: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -56,7 +69,7 @@ def clean_staging(
     abandoned_age_ms: int = _ABANDONED_AGE_MS,
     dry_run: bool = False,
 ) -> StagingReport:
-    """Remove staged rows of finished batches, and everything of abandoned ones, on all branches.
+    """Remove staged rows of finished batches, and everything of abandoned ones, on all branches; shorten reports of the former.
 
     A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
     changes were committed after all (the writer died before the report), it gets its report and ends like a finished one;
@@ -65,6 +78,7 @@ def clean_staging(
     """
     finished: list[str] = []
     abandoned: list[str] = []
+    shortened: list[str] = []
     gone: list[FileInfo] = []
     for staged in list_staged(metadata.store, metadata.paths):
         age = now_ms - max(f.mtime_ms for f in staged.files.values())
@@ -74,6 +88,9 @@ def clean_staging(
             if bulky and age > finished_age_ms:
                 finished.append(staged.batch_id)
                 gone += bulky
+            elif not bulky and age > _SHORTENED_AGE_MS and _is_long(staged):
+                shortened.append(staged.batch_id)
+                gone += _shorten(metadata, staged, dry_run=dry_run)
         elif age > abandoned_age_ms:
             abandoned.append(staged.batch_id)
             files = BatchFiles(metadata.store, staged.paths, staged.batch_id)
@@ -83,7 +100,37 @@ def clean_staging(
             gone += found if committed is None else bulky
     if not dry_run:
         metadata.store.delete_many(f.path for f in gone)
-    return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone))
+    return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone), tuple(shortened))
+
+
+def _is_long(staged: StagedBatch) -> bool:
+    """Return True for reports as they were when the batch was committed, and then it left a note, that are long."""
+    begun = any(name.rpartition("/")[2].startswith("committing") for name in staged.files)
+    return begun and sum(f.size for f in staged.files.values()) > _SHORTENED_BYTES
+
+
+def _shorten(metadata: TableMetadata, staged: StagedBatch, *, dry_run: bool) -> list[FileInfo]:
+    """Shorten the reports of a batch that ended long ago; return the files that are not needed any more.
+
+    The attempt that was committed becomes the first one. A death in between leaves reports that say the same, and are shortened by
+    the next call.
+    """
+    files = BatchFiles(metadata.store, staged.paths, staged.batch_id)
+    try:
+        reports = read_reports(files)
+    except (CorruptFileError, InvalidInputError) as error:
+        _log.warning("the reports of batch %s are not shortened: %s", staged.batch_id, error)
+        return []
+    kept = {f"{files.root}/{stage}.json" for stage in ("ingest", "bucket_assignment", "index_write", "commit")}
+    gone = [f for f in staged.files.values() if f.path not in kept and not f.name.startswith("superseded-")]
+    if not dry_run:
+        bulk = {"targets": (), "targets_paths": (), "located_paths": (), "assigned_on": None, "moves_path": None}
+        one = {"attempt": 1}
+        files.replace(ingest_in_short(reports.ingest, _SOURCE_BYTES))
+        files.replace(reports.assign.model_copy(update={**bulk, "index_metrics": {}, **one}))
+        files.replace(reports.write.model_copy(update={"changes_path": "", **one}))
+        files.replace(reports.commit.model_copy(update=one))
+    return gone
 
 
 def _is_note(name: str, run: int) -> bool:

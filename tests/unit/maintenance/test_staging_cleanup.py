@@ -13,8 +13,9 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import stage_table
-from lakeidx.batch.upsert import commit_batch, finish_batch, make_context
+from lakeidx.batch.upsert import commit_batch, finish_batch, make_context, upsert_files
 from lakeidx.errors import InvalidInputError
+from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
@@ -141,6 +142,104 @@ def test_of_a_finished_batch_the_reports_stay(tmp_path: Path) -> None:
         upsert(table, [(1, 0, "other")], batch_id="b")
     assert content(table) == {(1, k): "a" for k in range(5)}
     assert clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS).finished == ()
+
+
+WEEK_MS = 8 * 24 * HOUR_MS
+
+
+def cleaned(table: TableHandle) -> tuple[str, ...]:
+    """Clean as it is done more than a week later, twice; ids of the batches whose reports were shortened."""
+    clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS)
+    return clean_staging(table.metadata, now_ms=now_ms() + WEEK_MS).shortened
+
+
+def staged_bytes(table: TableHandle) -> int:
+    root = BatchFiles(table.store, table.paths, "x").root.rpartition("/")[0]
+    return sum(p.stat().st_size for p in Path(root).rglob("*") if p.is_file())
+
+
+def test_a_large_batch_that_was_planned_again_leaves_two_kilobytes(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    values = [(p, k, "b") for p in range(30) for k in range(2)]
+    context = make_context(table.metadata, "b", runner=LocalRunner(1))
+    stage_table(context.files, table.schema, rows(values), table_id=table.metadata.table_id)
+    run_bucket_assignment(context, 1)
+    run_index_write(context, 1)
+    upsert(table, [(p, 0, "between") for p in range(30)], batch_id="x")
+    assert commit_batch(context, sleep=lambda _: None).replans == 1
+    clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS)
+    before = staged_bytes(table)
+    assert clean_staging(table.metadata, now_ms=now_ms() + WEEK_MS, dry_run=True).shortened == ("b", "x")
+    assert staged_bytes(table) == before > 10_000
+    assert cleaned(table) == ("b", "x")
+    assert staged_bytes(table) <= 2 * 2048
+    assert cleaned(table) == ()
+    # The id still counts once, and knows its content.
+    again = upsert(table, values, batch_id="b")
+    assert (again.already, again.snapshots, again.as_dict()["buckets"]) == (True, (2,), 30)
+    for other in ([(0, 0, "other"), *values[1:]], values[1:]):
+        with pytest.raises(InvalidInputError, match="other content"):
+            upsert(table, other, batch_id="b")
+    with pytest.raises(InvalidInputError, match="ran in mode upsert"):
+        upsert(table, values, batch_id="b", overwrite="table")
+    assert table.metadata.snapshot_ids() == [1, 2]
+    # After a rollback it does not count any more.
+    roll_back_table(table.metadata, table.schema, snapshot_id=1)
+    assert not upsert(TableHandle.open(table.uri), values, batch_id="b").already
+    assert content(TableHandle.open(table.uri)) == {(p, k): "b" for p, k, _ in values}
+
+
+@pytest.mark.parametrize("files", [1, 40])
+def test_landing_files_are_known_when_the_reports_are_short(tmp_path: Path, files: int) -> None:
+    table = make_table(tmp_path)
+    landing = [tmp_path / f"landed-{n}.csv" for n in range(files)]
+    for n, path in enumerate(landing):
+        path.write_text("p,k,v\n" + "".join(f"{p},{n},x\n" for p in range(20)))
+
+    def load(*chosen: Path) -> bool:
+        context = make_context(TableHandle.open(table.uri).metadata, "b", runner=LocalRunner(1))
+        return upsert_files(context, [str(p) for p in chosen]).already
+
+    assert not load(*landing)
+    assert cleaned(table) == ("b",)
+    assert staged_bytes(table) <= 2048
+    assert load(*landing)
+    # The same content, written anew.
+    text = landing[-1].read_text()
+    landing[-1].write_text(text)
+    os.utime(landing[-1], (1, 1))
+    assert load(*landing)
+    landing[-1].write_text(text.replace("19,", "18,"))
+    with pytest.raises(InvalidInputError, match="other content"):
+        load(*landing)
+    with pytest.raises(InvalidInputError, match="other content"):
+        load(*landing, landing[0])
+    # Missing by now: taken for the one that was ingested.
+    landing[-1].unlink()
+    assert load(*landing)
+
+
+@pytest.mark.parametrize("calls", range(6))
+def test_a_cleaner_that_dies_while_it_shortens_loses_nothing(tmp_path: Path, calls: int) -> None:
+    table = make_table(tmp_path)
+    values = [(p, 0, "a") for p in range(30)]
+    upsert(table, values, batch_id="b")
+    clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS)
+    store = FaultStore(table.store)
+    store.fail(("put", "delete"), "", error=KeyboardInterrupt, skip=calls)
+    try:
+        clean_staging(TableHandle(store, table.paths).metadata, now_ms=now_ms() + WEEK_MS)
+        died = False
+    except KeyboardInterrupt:
+        died = True
+    assert died == (calls < 5)
+    assert upsert(table, values, batch_id="b").already
+    cleaned(table)
+    assert staged_bytes(table) <= 2048
+    assert upsert(table, values, batch_id="b").already
+    with pytest.raises(InvalidInputError, match="other content"):
+        upsert(table, [(0, 0, "b"), *values[1:]], batch_id="b")
+    assert table.metadata.snapshot_ids() == [1]
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
