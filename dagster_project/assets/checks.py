@@ -31,7 +31,7 @@ from lakeidx.file_index import indexed_columns
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality import BucketId, RuleResult, check_rows_accounted, check_staged_rows_committed
-from lakeidx.quality.changelog_agrees import changelog_can_be_checked, check_changelog_agrees
+from lakeidx.quality.changelog_agrees import check_changelog_agrees, has_changelog
 from lakeidx.quality.file_index_answers import check_file_indexes
 from lakeidx.quality.load import TableEvidence, load_evidence
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
@@ -73,7 +73,7 @@ def table_rules(config: PipelineConfig) -> tuple[str, ...]:
     names = rule_names(schema.bucket_mode, keyed=bool(config.primary_keys))
     if indexed_columns(schema.options):
         names += ("file_indexes_answer",)
-    if changelog_can_be_checked(schema):
+    if has_changelog(schema):
         names += ("changelog_agrees",)
     if config.lookup_store:
         names += ("lookup_store_agrees",)
@@ -159,9 +159,14 @@ def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResu
             asset_key=asset_key(config, asset),
             check_name=result.name,
             severity=dg.AssetCheckSeverity.WARN if result.name in WARNINGS else dg.AssetCheckSeverity.ERROR,
-            description=_DESCRIPTIONS[result.name] if verdict.passed else failure_text(result, verdict.failed),
+            description=_passed_text(result) if verdict.passed else failure_text(result, verdict.failed),
             metadata=metadata,
         )
+
+
+def _passed_text(result: RuleResult) -> str:
+    """Return what holds, or why a rule could not be judged."""
+    return result.description if result.metrics.get("not_judged") else _DESCRIPTIONS[result.name]
 
 
 def failure_text(result: RuleResult, failed: Sequence[str]) -> str:

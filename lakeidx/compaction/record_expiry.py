@@ -38,9 +38,13 @@ class RecordExpiry:
 
     def drop_expired(self, rows: pa.Table) -> pa.Table:
         """Drop the rows that are too old."""
-        seconds = _seconds(rows.column(self.field.name), self.field)
-        keep = pc.fill_null(pc.greater_equal(seconds, self.oldest), True)
+        keep = self.keeps(rows)
         return rows if pc.all(keep, min_count=0).as_py() else rows.filter(keep)
+
+    def keeps(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Tell for each row whether it is not too old."""
+        seconds = _seconds(rows.column(self.field.name), self.field)
+        return pc.fill_null(pc.greater_equal(seconds, self.oldest), True)
 
     def is_expired_file(self, file: DataFileMeta, file_schema: TableSchema) -> bool:
         """Return True when the file's statistics say that its oldest row is too old."""

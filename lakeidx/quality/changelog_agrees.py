@@ -1,18 +1,21 @@
 """The rule that the changelog says what became of the table: applied to the state before, it gives the state after.
 
-==================  ===================================================================  =====================================
-producer            states that its changelog leads from one to the other                 not compared
-==================  ===================================================================  =====================================
-``input``           what readers see                                                     engines that merge rows, and tables
-                                                                                         with ``sequence.field``: the input is
-                                                                                         no changelog of theirs
+==================  ================================================================  =========================================
+producer            states that its changelog leads from one to the other             not compared
+==================  ================================================================  =========================================
+``input``           what readers see; the greatest row by ``sequence.field`` counts   engines that merge rows: the input is no
+                                                                                      changelog of theirs
 ``lookup``          rows above level 0: their changelog comes with the compaction
 ``full-compaction`` rows of the top level
-==================  ===================================================================  =====================================
+==================  ================================================================  =========================================
+
+Of tables with ``record-level.expire-time`` only rows that are not too old now are compared: the others may have gone in a
+compaction, of which no changelog says anything.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,10 +23,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.rows.binary_row_vec import encode_rows
+from lakeidx.compaction.record_expiry import record_expiry
+from lakeidx.data.merge.sort import sequence_columns
+from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.quality.result import BucketId, RuleResult, Severity, bounded
 from lakeidx.table.handle import TableHandle
@@ -34,8 +43,10 @@ from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.scan.plan import ScanPlan, plan_scan
 from lakeidx.table.scan.states import State
 from lakeidx.table.stream.follow import least_level
+from lakeidx.types import DataType, Root
 
 _NEW = ["+I", "+U"]
+_NUMBER = DataType(Root.BIGINT, nullable=False)
 _DESCRIPTION = "The changelog, applied to the rows before, gives the rows after."
 
 
@@ -51,14 +62,20 @@ class _Found:
     offenders: list[dict[str, Any]] = field(default_factory=list)
 
 
-def changelog_can_be_checked(schema: TableSchema) -> bool:
-    """Return True for a table whose changelog leads from one of its states to the next."""
+def has_changelog(schema: TableSchema) -> bool:
+    """Return True for a table that keeps a changelog."""
+    return bool(schema.primary_keys) and schema.table_options.changelog_producer != "none"
+
+
+def why_not_judged(schema: TableSchema) -> str:
+    """Return why a table's changelog cannot lead from one of its states to the next; "" when it does."""
     options = schema.table_options
-    if not schema.primary_keys or options.record_level_expire_time is not None:
-        return False
-    if options.changelog_producer == "input":
-        return options.merge_engine == "deduplicate" and not options.sequence_field
-    return bool(options.changelog_producer != "none")
+    if options.changelog_producer == "input" and options.merge_engine != "deduplicate":
+        return (
+            f"Not judged: changelog-producer=input keeps what came in, and merge-engine={options.merge_engine} makes other rows "
+            "of it; a changelog of the table's rows takes changelog-producer=lookup or full-compaction."
+        )
+    return ""
 
 
 def check_changelog_agrees(
@@ -77,11 +94,12 @@ def check_changelog_agrees(
     upto       None = the newest snapshot
     buckets    only these; None = all
     max_rows   read buckets of so many rows together at most (before, changes, after), but one at least, chosen by `seed`
-    returns    passed without a bucket when the states have expired, or nothing changed
+    returns    passed without a bucket when the states have expired, nothing changed, or it cannot be judged (`why_not_judged`)
     """
     found = _Found()
     ends = _range(table, after, upto)
-    if ends is not None and changelog_can_be_checked(table.schema):
+    reason = why_not_judged(table.schema)
+    if ends is not None and has_changelog(table.schema) and not reason:
         _check(table, *ends, buckets, max_rows, np.random.default_rng(seed), found)
     return RuleResult(
         name="changelog_agrees",
@@ -91,12 +109,13 @@ def check_changelog_agrees(
             "buckets": found.buckets,
             "changelog_rows": found.changes,
             "states_expired": int(ends is None),
+            "not_judged": int(bool(reason)),
             "rows_missing": found.missing,
             "rows_too_many": found.too_many,
             "rows_unknown_before": found.unknown,
         },
         sample=bounded({k: str(v) for k, v in row.items()} for row in found.offenders),
-        description=_DESCRIPTION,
+        description=reason or _DESCRIPTION,
     )
 
 
@@ -144,7 +163,11 @@ def _check(
         if found.buckets and total > max_rows:
             break
         found.buckets += 1
-        old, told, new = (_read(metadata, schema, p, places[i], kinds=p is changes) for p in (before, changes, now))
+        # Of a table with an order, a row that comes late may be older than a delete that is still stored.
+        by_order = schema.table_options.changelog_producer == "input" and bool(schema.table_options.sequence_field)
+        kinds = (by_order, True, False)
+        plans = zip((before, changes, now), kinds, strict=True)
+        old, told, new = (_read(metadata, schema, p, places[i], kinds=k) for p, k in plans)
         _compare(schema, old, told, new, found)
 
 
@@ -159,27 +182,49 @@ def _compare(schema: TableSchema, before: pa.Table, changes: pa.Table, after: pa
     ignored = options.changelog_producer_row_deduplicate_ignore_fields
     left_out = set(ignored) if options.changelog_producer_row_deduplicate else set()
     compared = [n for n in schema.field_names if n not in left_out]
-    keys = pa.concat_arrays([_encoded(t, schema, list(schema.primary_keys)) for t in (before, changes)])
-    codes = np.asarray(keys.dictionary_encode().indices)
-    old, new = codes[: before.num_rows], codes[before.num_rows :]
-    last = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
-    last[new] = np.arange(len(new))
-    adds = np.asarray(pc.is_in(changes.column(ROW_KIND), value_set=pa.array(_NEW)))
-    old_rows, new_rows, rows = (_encoded(t, schema, compared) for t in (before, changes, after))
-    kept = new_rows.filter(pa.array(adds & (last[new] == np.arange(len(new)))))
-    expected = pa.concat_arrays([old_rows.filter(pa.array(last[old] == -1)), kept])
-    missing, extra = _not_in(expected, rows), _not_in(rows, expected)
-    taken_back = new_rows.filter(pa.array(~adds))
-    told = pa.concat_arrays([old_rows, new_rows.filter(pa.array(adds))])
-    unknown = 0 if options.changelog_producer == "input" else int(_not_in(taken_back, told).sum())
+    if ROW_KIND not in before.column_names:
+        before = before.append_column(ROW_KIND, pa.repeat(pa.scalar(_NEW[0]), before.num_rows))
+    told = pa.concat_tables([before, changes.cast(before.schema)])
+    keys = pa.concat_arrays([_encoded(t, schema, list(schema.primary_keys)) for t in (told, after)])
+    codes = np.asarray(keys.dictionary_encode().indices).astype(np.int64)
+    adds = np.asarray(pc.is_in(told.column(ROW_KIND), value_set=pa.array(_NEW)))
+    last = _last_of_keys(schema, told, codes[: len(adds)])
+    # A delete that outranks a row after it may have gone in a compaction before that row came: either is right then.
+    newest_add = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
+    np.maximum.at(newest_add, codes[: len(adds)][adds], np.flatnonzero(adds))
+    open_keys = np.zeros(len(newest_add), np.bool_)
+    open_keys[codes[last]] = ~adds[last] & (newest_add[codes[last]] > last)
+    kept = told.take(pa.array(np.sort(last[adds[last] & ~open_keys[codes[last]]])))
+    rows = after.filter(pa.array(~open_keys[codes[len(adds) :]]))
+    expiry = record_expiry(schema, round(time.time() * 1000))
+    if expiry is not None:
+        kept, rows = expiry.drop_expired(kept), expiry.drop_expired(rows)
+    expected, there, every = (_encoded(t, schema, compared) for t in (kept, rows, told))
+    missing, extra = _not_in(expected, there), _not_in(there, expected)
+    taken_back = every.filter(pa.array(~adds))
+    unknown = (
+        0 if options.changelog_producer == "input" else int(_not_in(taken_back, every.filter(pa.array(adds))).sum())
+    )
     found.changes += changes.num_rows
     found.missing += int(missing.sum())
     found.too_many += int(extra.sum())
     found.unknown += unknown
-    offenders = after.select(list(schema.primary_keys)).filter(pa.array(extra))
+    offenders = rows.select(list(schema.primary_keys)).filter(pa.array(extra))
     found.offenders += [{**row, "fault": "not by the changelog"} for row in offenders.slice(0, 20).to_pylist()]
     if missing.any():
         found.offenders.append({"fault": f"{int(missing.sum())} rows of the changelog are not in the table"})
+
+
+def _last_of_keys(schema: TableSchema, rows: pa.Table, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return of each key the row that counts: the last, or where the input is the changelog, the greatest by the table's order."""
+    numbers = pa.array(np.arange(rows.num_rows))
+    columns, types = [pa.chunked_array([numbers])], [_NUMBER]
+    if schema.table_options.changelog_producer == "input":
+        kinds = pc.index_in(rows.column(ROW_KIND).combine_chunks(), pa.array(SHORT_NAMES)).cast(pa.int8())
+        kv = rows.append_column(SEQUENCE_NUMBER, numbers).append_column(VALUE_KIND, kinds)
+        columns, types = sequence_columns(kv, schema)
+    order = argsort_keys([pa.array(codes), *columns], [_NUMBER, *types])
+    return order[np.flatnonzero(np.diff(codes[order], append=-1))]
 
 
 def _encoded(rows: pa.Table, schema: TableSchema, names: list[str]) -> pa.Array:
