@@ -84,7 +84,7 @@ def lanes() -> list[Lane]:
     light = " and ".join(f"not {m}" for m in _HEAVY)
     side_by_side = ("-n", "2", "--dist", "worksteal")
     # The fast lane takes a tenth of the examples of each property beside a module.
-    apart = tuple(f"--ignore={f}" for f in ("tests/golden_tests", "tests/property", *_heavy_folders()))
+    apart = tuple(f"--ignore={f}" for f in ("tests/golden_tests", "tests/property", *_heavy_places()))
     out = [
         Lane("fast", light, (*side_by_side, *apart), (("LAKEIDX_EXAMPLES_SCALE", "0.1"),)),
         Lane("golden", light, (*side_by_side, "tests/golden_tests")),
@@ -103,13 +103,13 @@ def _files_with(mark: str) -> list[str]:
     return [str(f.relative_to(ROOT)) for f in files if named.search(f.read_text(encoding="utf-8"))]
 
 
-def _heavy_folders() -> list[str]:
-    """Folders where each file marks all its tests as heavy: to import them (Dagster, pyspark) costs the fast lane seconds."""
+def _heavy_places() -> list[str]:
+    """Folders and files whose tests are all marked as heavy: to import them (Dagster, pyspark) costs the fast lane seconds."""
     marked = re.compile(rf"^pytestmark = .*\bmark\.(?:{'|'.join(_HEAVY)})\b", re.MULTILINE)
-    heavy: dict[Path, bool] = {}
-    for f in (ROOT / "tests").rglob("test_*.py"):
-        heavy[f.parent] = heavy.get(f.parent, True) and bool(marked.search(f.read_text(encoding="utf-8")))
-    return sorted(str(folder.relative_to(ROOT)) for folder, all_heavy in heavy.items() if all_heavy)
+    files = {f: bool(marked.search(f.read_text(encoding="utf-8"))) for f in (ROOT / "tests").rglob("test_*.py")}
+    light_folders = {f.parent for f, heavy in files.items() if not heavy}
+    places = {f if f.parent in light_folders else f.parent for f, heavy in files.items() if heavy}
+    return sorted(str(place.relative_to(ROOT)) for place in places)
 
 
 def run(lane: Lane, *, aside: bool = False) -> Outcome:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 from typing import NamedTuple
 
-from dagster_project.names import CHANGES, COMPACTION, STAGES
 from docs.generate.layer_picture import wrapped
 from lakeidx.api.table import Table
 from lakeidx.landing.types import CHANGE_FORMATS
@@ -29,6 +28,9 @@ class Box(NamedTuple):
 
 
 def _rows() -> list[list[Box]]:
+    # Here, as it imports Dagster: only one of the processes that collect tests draws.
+    from dagster_project.names import CHANGES, COMPACTION, STAGES
+
     does = (
         "rows with kinds; source order into sequence.field; new columns by schema_changes; bad lines aside",
         "the bucket of every key",

@@ -149,17 +149,16 @@ def test_empty_keys_are_refused_before_anything_changes() -> None:
         built.test(RowBytes.from_list([b"a", b""]))
 
 
-def _samples() -> list[tuple[str, bytes]]:
-    out = []
-    for code in (SIMPLE, DYNAMIC_V0):
-        built = new_filter(code, num_entries=3, fpp=0.1, max_entries=9)
-        built.add(RowBytes.from_list([b"a", b"bb", b"ccc", b"d", b"e"]))
-        out.append((code, built.to_bytes()))
-    return out
+@pytest.fixture(params=[SIMPLE, DYNAMIC_V0])
+def sample(request: pytest.FixtureRequest) -> tuple[str, bytes]:
+    """A type code and a small filter of it."""
+    built = new_filter(request.param, num_entries=3, fpp=0.1, max_entries=9)
+    built.add(RowBytes.from_list([b"a", b"bb", b"ccc", b"d", b"e"]))
+    return request.param, built.to_bytes()
 
 
-@pytest.mark.parametrize(("code", "data"), _samples(), ids=lambda v: v if isinstance(v, str) else "")
-def test_cut_at_every_byte(code: str, data: bytes) -> None:
+def test_cut_at_every_byte(sample: tuple[str, bytes]) -> None:
+    code, data = sample
     for end in range(len(data)):
         with pytest.raises(CorruptFileError) as caught:
             decode_filter(data[:end], code, path="f.parquet")
@@ -168,9 +167,9 @@ def test_cut_at_every_byte(code: str, data: bytes) -> None:
         decode_filter(data + b"\0", code)
 
 
-@pytest.mark.parametrize(("code", "data"), _samples(), ids=lambda v: v if isinstance(v, str) else "")
-def test_every_flipped_bit_is_an_error_or_another_filter(code: str, data: bytes) -> None:
+def test_every_flipped_bit_is_an_error_or_another_filter(sample: tuple[str, bytes]) -> None:
     """No checksum: a flip in the bits gives a filter of the same shape, one in a header an error or a filter."""
+    code, data = sample
     errors = 0
     for at in range(len(data)):
         for bit in range(8):
