@@ -16,6 +16,7 @@ from lakeidx.storage.base import FileInfo
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.parallel_walk import parallel_walk
 
 #: Partition bytes and bucket.
 Place = tuple[bytes, int]
@@ -53,7 +54,7 @@ class StoredFiles:
     def __init__(self, metadata: TableMetadata, schema: TableSchema) -> None:
         self._store, self._schema = metadata.store, schema
         self.places = LookupPlaces(metadata.paths)
-        self.found = list(metadata.store.walk(self.places.root))
+        self.found = parallel_walk(metadata.store, self.places.root)
         self._buckets: dict[str, _Bucket] = {}
         for file in self.found:
             folder = file.path[len(self.places.root) + 1 :].rpartition("/")[0]

@@ -28,6 +28,7 @@ from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.parallel_walk import parallel_walk
 from lakeidx.tasks.runner import Runner
 
 
@@ -172,7 +173,7 @@ def clean_lookup_files(metadata: TableMetadata, *, dry_run: bool = False) -> Loo
     """
     places = LookupPlaces(metadata.paths)
     # What is built in the meantime is not among the files examined: they are listed before the metadata.
-    found = list(metadata.store.walk(places.root))
+    found = parallel_walk(metadata.store, places.root)
     if not found:
         return LookupCleanReport((), dry_run)
     used = used_names(metadata)

@@ -177,9 +177,9 @@ class FaultStore:
         """Forward to the wrapped store."""
         return self._run("list", dir, lambda: self.inner.list(dir))
 
-    def walk(self, dir: str) -> Iterator[FileInfo]:
+    def walk(self, dir: str, *, prefix: str = "") -> Iterator[FileInfo]:
         """Forward to the wrapped store."""
-        return self._run("walk", dir, lambda: self.inner.walk(dir))
+        return self._run("walk", dir, lambda: self.inner.walk(dir, prefix=prefix))
 
     def put(self, path: str, data: bytes) -> None:
         """Forward to the wrapped store."""

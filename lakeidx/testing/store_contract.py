@@ -111,6 +111,14 @@ class StoreContract:
         store.delete_many(join(base, f) for f in files[1:])
         assert [i.path for i in store.walk(base)] == [join(base, "a")]
 
+    def test_walk_of_what_begins_with_a_prefix(self, store: ObjectStore, base: str) -> None:
+        files = ("a/1", "a-b/1", "a-b/c/2", "ab", "bb/1", "é/1", "🐟/1")
+        for f in files:
+            store.put(join(base, f), b"x")
+        for prefix in ("", "a", "a/", "a-", "a-b/", "b", "é", "🐟/", "x"):
+            found = sorted(i.path for i in store.walk(base, prefix=prefix))
+            assert found == sorted(join(base, f) for f in files if f.startswith(prefix))
+
     def test_listings_are_never_stale(self, store: ObjectStore, base: str) -> None:
         other = store.fresh_session()
         for n in range(3):

@@ -152,15 +152,15 @@ class S3Store:
             ]
         return sorted(out, key=lambda info: info.name)
 
-    def walk(self, dir: str) -> Iterator[FileInfo]:
+    def walk(self, dir: str, *, prefix: str = "") -> Iterator[FileInfo]:
         """List all files below, at any depth, in one listing."""
         bucket, key = _bucket_and_key(dir)
-        prefix = f"{key.rstrip('/')}/" if key else ""
+        above = f"{key.rstrip('/')}/" if key else ""
         base = dir.rstrip("/")
-        for page in self._pages(dir, Bucket=bucket, Prefix=prefix):
+        for page in self._pages(dir, Bucket=bucket, Prefix=above + prefix):
             for o in page.get("Contents", ()):
                 if not o["Key"].endswith("/"):
-                    yield _file_info(base, o["Key"][len(prefix) :], o)
+                    yield _file_info(base, o["Key"][len(above) :], o)
 
     def put(self, path: str, data: bytes) -> None:
         """Write or replace a file."""

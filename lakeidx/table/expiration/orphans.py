@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.file_names import NameKind, parse_file_name
@@ -18,6 +19,10 @@ from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.parallel_walk import parallel_walk
+
+T = TypeVar("T")
 
 #: Age under which nothing is an orphan, as Paimon's procedure has it.
 DEFAULT_AGE_MS = 86_400_000
@@ -120,41 +125,56 @@ def names_in_branches(metadata: TableMetadata) -> set[str]:
 
 
 def _used_names(metadata: TableMetadata, branches: Iterable[TablePaths]) -> set[str]:
+    states = dict(_all_states(metadata, branches))
+    wanted = {name for snapshot in states.values() for name in _lists_of(snapshot)}
+    lists = _read(lambda name: [m.file_name for m in metadata.manifest_list(name)], wanted)
     names: set[str] = set()
-    known: set[str] = set()
-    for path, snapshot in _all_states(metadata, branches):
-        try:
-            names |= _names_of(metadata, snapshot, known)
-        except NotFoundError:
-            # Expired while we looked: what only it kept is going anyway. A state that is still there must be whole.
-            if metadata.store.exists(path):
-                raise
+
+    def add_files(manifest: str) -> bool:
+        # Threads share the set: the same file stands in many manifests.
+        names.update(_files_in(metadata, manifest))
+        return True
+
+    manifests = _read(add_files, {n for found in lists.values() for n in found or ()})
+    indexes = _read(
+        lambda name: {e.file_name for e in metadata.index_manifest(name)},
+        {s.index_manifest for s in states.values() if s.index_manifest is not None},
+    )
+    lost = {name for name, content in (*lists.items(), *manifests.items(), *indexes.items()) if content is None}
+    for path, snapshot in states.items():
+        needed = {*_lists_of(snapshot), *(n for name in _lists_of(snapshot) for n in lists[name] or ())}
+        missing = sorted((needed | {snapshot.index_manifest or ""}) & lost)
+        # Expired while we looked: what only it kept is going anyway. A state that is still there must be whole.
+        if missing and metadata.store.exists(path):
+            raise NotFoundError(
+                f"{path} refers to a file that does not exist", path=metadata.paths.manifest(missing[0])
+            )
+    names.update(s.statistics for s in states.values() if s.statistics is not None)
+    names.update(lists, manifests, indexes, *(f for f in indexes.values() if f is not None))
     return names
 
 
-def _names_of(metadata: TableMetadata, snapshot: Snapshot, known: set[str]) -> set[str]:
-    """Return the files of one state; `known` holds the manifests and lists that were read before."""
-    names: set[str] = set()
+def _lists_of(snapshot: Snapshot) -> list[str]:
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
-    if snapshot.statistics is not None:
-        names.add(snapshot.statistics)
-    if snapshot.index_manifest is not None and snapshot.index_manifest not in known:
-        names |= {e.file_name for e in metadata.index_manifest(snapshot.index_manifest)}
-        names.add(snapshot.index_manifest)
-    for list_name in lists:
-        if list_name is None or list_name in known:
-            continue
-        names.add(list_name)
-        for meta in metadata.manifest_list(list_name):
-            if meta.file_name in known or meta.file_name in names:
-                continue
-            for entry in metadata.manifest(meta.file_name):
-                names.add(entry.file.file_name)
-                names.update(entry.file.extra_files)
-            names.add(meta.file_name)
-    # Only now: a state that could not be read whole must not hide files from the next one.
-    known |= names
-    return names
+    return [name for name in lists if name is not None]
+
+
+def _files_in(metadata: TableMetadata, manifest: str) -> set[str]:
+    """Return the names of the files that the entries of a manifest have."""
+    return {name for e in metadata.manifest(manifest) for name in (e.file.file_name, *e.file.extra_files)}
+
+
+def _read(read: Callable[[str], T], names: Iterable[str]) -> dict[str, T | None]:
+    """Read files side by side, each once; None for one that does not exist."""
+
+    def or_none(name: str) -> T | None:
+        try:
+            return read(name)
+        except NotFoundError:
+            return None
+
+    ordered = sorted(names)
+    return dict(zip(ordered, in_parallel(or_none, ordered), strict=True))
 
 
 def _all_states(metadata: TableMetadata, branches: Iterable[TablePaths]) -> Iterator[tuple[str, Snapshot]]:
@@ -165,15 +185,16 @@ def _all_states(metadata: TableMetadata, branches: Iterable[TablePaths]) -> Iter
             (paths.changelog_dir, "changelog-"),
             (paths.tag_dir, "tag-"),
         ):
-            for info in metadata.store.list(directory):
-                numbered = prefix == "tag-" or info.name[len(prefix) :].isdigit()
-                if info.is_dir or not info.name.startswith(prefix) or not numbered:
-                    continue
-                try:
-                    found = decode_snapshot(metadata.store.get(info.path), info.path)
-                except NotFoundError:
-                    continue  # expired while we looked: what only it kept is going anyway
-                yield info.path, found
+            named = [
+                info.path
+                for info in metadata.store.list(directory)
+                if not info.is_dir
+                and info.name.startswith(prefix)
+                and (prefix == "tag-" or info.name[len(prefix) :].isdigit())
+            ]
+            # One that is missing expired while we looked: what only it kept is going anyway.
+            found = _read(lambda path: decode_snapshot(metadata.store.get(path), path), named)
+            yield from ((path, snapshot) for path, snapshot in found.items() if snapshot is not None)
 
 
 def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:
@@ -187,7 +208,7 @@ def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:
 def _candidates(metadata: TableMetadata) -> Iterator[FileInfo]:
     """Return the files that could be orphans: metadata, index and data files, and leftovers of unfinished writes."""
     paths = metadata.paths
-    for info in metadata.store.walk(paths.root):
+    for info in parallel_walk(metadata.store, paths.root):
         try:
             place = paths.parse(info.path)
         except InvalidInputError as error:
