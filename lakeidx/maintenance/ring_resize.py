@@ -35,7 +35,7 @@ from lakeidx.data.level_column import with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import DEFAULT_TARGET_BYTES, write_data_files
-from lakeidx.errors import CommitConflictError, InvalidInputError, UnsupportedError
+from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.file_index import index_builder
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.deletion_vector import Positions
@@ -58,6 +58,8 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.index_files import StoredVector, deletion_vectors, read_deletion_vector, write_hash_index
 from lakeidx.table.intervals import sections_of
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.incremental import IncrementalMode
+from lakeidx.table.stream.follow import least_level
 from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
 from lakeidx.tasks.runner import Runner
 
@@ -125,8 +127,8 @@ def run_ring_resize(
     index_dir      where the table's rings are
     partitions     only these (partition bytes)
     target_bytes   wanted size of a bucket, which the thresholds multiply; default ``target-file-size``
-    errors         InvalidInputError for a table without rings; UnsupportedError for one whose compaction must write
-                   changelog rows; CommitConflictError when other writers were faster again and again
+    errors         InvalidInputError for a table without rings, and for one whose compaction has yet to write changelog rows of
+                   a bucket to resize; CommitConflictError when other writers were faster again and again
     """
     started = time.monotonic()
     for attempt in range(1, _MAX_ROUNDS + 1):
@@ -135,12 +137,12 @@ def run_ring_resize(
         schema = metadata.latest_schema()
         _check_has_rings(schema)
         check_can_compact(schema)
-        _check_no_changelog(schema)
         wanted = target_bytes or schema.table_options.target_file_size or DEFAULT_TARGET_BYTES
         context = make_tag_context(metadata, snapshot, index_dir=index_dir)
         rings = HashRings(context)
         view = load_view(metadata, snapshot, partitions=partitions)
         work = _plan_rewrites(metadata, schema, view, context, rings, target_bytes=wanted)
+        _check_changelog_told(schema, work)
         if dry_run or not work:
             return _report((), work, (), attempt, started, dry_run=dry_run)
         done = runner.map(_rewrite_buckets, work, label="ring_resize")
@@ -178,14 +180,19 @@ def _check_has_rings(schema: TableSchema) -> None:
         raise InvalidInputError("rings need a table with dynamic buckets: option bucket = -1")
 
 
-def _check_no_changelog(schema: TableSchema) -> None:
-    """UnsupportedError for tables whose changelog is made by compactions: rows of level 0 would move without theirs."""
-    producer = schema.table_options.changelog_producer
-    if producer in ("lookup", "full-compaction"):
-        raise UnsupportedError(
-            f"resizing is refused: changelog-producer={producer}: rows that were not compacted yet would go to other buckets "
-            "without their changelog rows"
-        )
+def _check_changelog_told(schema: TableSchema, work: Sequence[RingRewrite]) -> None:
+    """Raise InvalidInputError when rows to move are in no changelog yet: compactions of other buckets would not tell of them."""
+    least = least_level(schema, IncrementalMode.AUTO) or 0
+    for w in work:
+        bucket = next((b for b, f in w.files if f.level < least), None)
+        if bucket is not None:
+            producer = schema.table_options.changelog_producer
+            full = " --full" if producer == "full-compaction" else ""
+            raise InvalidInputError(
+                f"bucket {bucket} of partition {w.plan.partition or '(the only one)'} has rows that no changelog tells of yet, "
+                f"which a resize would lose for it: changelog-producer={producer}; run `lakeidx compact{full}` first",
+                path=w.metadata.paths.root,
+            )
 
 
 def _plan_rewrites(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ from lakeidx.errors import NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.format.snapshot import CommitKind
+from lakeidx.key_index.bucket.bucket_index import has_rings
+from lakeidx.key_index.options import IndexOptions
 from lakeidx.quality.result import BucketId, RuleResult, Severity, bounded
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
@@ -47,6 +49,8 @@ from lakeidx.types import DataType, Root
 
 _NEW = ["+I", "+U"]
 _NUMBER = DataType(Root.BIGINT, nullable=False)
+#: A bucket, or a whole partition.
+_Place: TypeAlias = tuple[bytes, int | None]
 _DESCRIPTION = "The changelog, applied to the rows before, gives the rows after."
 
 
@@ -93,7 +97,8 @@ def check_changelog_agrees(
                between, of which changelogs say nothing
     upto       None = the newest snapshot
     buckets    only these; None = all
-    max_rows   read buckets of so many rows together at most (before, changes, after), but one at least, chosen by `seed`
+    max_rows   read buckets (with rings: partitions) of so many rows together at most (before, changes, after), but one at least,
+               chosen by `seed`
     returns    passed without a bucket when the states have expired, nothing changed, or it cannot be judged (`why_not_judged`)
     """
     found = _Found()
@@ -151,12 +156,15 @@ def _check(
     least = least_level(schema, IncrementalMode.AUTO)
     before, now = (plan_scan(metadata, State(metadata, n).snapshot(), schema, least_level=least) for n in (after, upto))
     changes = plan_incremental(metadata, schema, after, upto, mode=IncrementalMode.CHANGELOG)
-    sizes: dict[BucketId, int] = {}
+    # A resize of rings moves rows between the buckets of a partition.
+    whole = has_rings(IndexOptions(schema.options))
+    sizes: dict[_Place, int] = {}
     for plan in (before, changes, now):
         for b in plan.buckets:
-            rows = sum(f.row_count for f in b.files())
-            sizes[b.partition, b.bucket] = sizes.get((b.partition, b.bucket), 0) + rows
-    places = [p for p in sizes if buckets is None or p in buckets]
+            place = (b.partition, None if whole else b.bucket)
+            sizes[place] = sizes.get(place, 0) + sum(f.row_count for f in b.files())
+    wanted = None if buckets is None else {(p, None if whole else b) for p, b in buckets}
+    places = [p for p in sizes if wanted is None or p in wanted]
     total = 0
     for i in rng.permutation(len(places)).tolist():
         total += sizes[places[i]]
@@ -171,8 +179,10 @@ def _check(
         _compare(schema, old, told, new, found)
 
 
-def _read(metadata: TableMetadata, schema: TableSchema, plan: ScanPlan, place: BucketId, *, kinds: bool) -> pa.Table:
-    mine = replace(plan, buckets=tuple(b for b in plan.buckets if (b.partition, b.bucket) == place))
+def _read(metadata: TableMetadata, schema: TableSchema, plan: ScanPlan, place: _Place, *, kinds: bool) -> pa.Table:
+    partition, number = place
+    chosen = tuple(b for b in plan.buckets if b.partition == partition and number in (None, b.bucket))
+    mine = replace(plan, buckets=chosen)
     return ChangeScan(metadata, schema, tuple(schema.field_names), (mine,), as_new=not kinds).to_arrow()
 
 

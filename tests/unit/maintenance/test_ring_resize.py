@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,15 +12,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.ring_resize import run_ring_resize
+from lakeidx.quality.changelog_agrees import check_changelog_agrees
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.changes import scan_changes
+from lakeidx.table.scan.states import State
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.ring_table import RingTable, Row
@@ -106,9 +110,28 @@ def test_tables_without_rings(tmp_path: Path, options: dict[str, str], says: str
         RingTable(tmp_path, options).resize(SPLIT)
 
 
-def test_tables_whose_compaction_writes_changelog_rows(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="changelog"):
-        RingTable(tmp_path, {"changelog-producer": "full-compaction"}).resize(SPLIT)
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_tables_whose_compaction_writes_changelog_rows(tmp_path: Path, producer: str) -> None:
+    """They are resized once every row is in a changelog; nothing is told twice, and what comes later once."""
+    table = RingTable(tmp_path, {"changelog-producer": producer})
+    table.upsert([(1, f"k{n}", "a" * 50) for n in range(60)])
+    with pytest.raises(InvalidInputError, match=r"has rows that no changelog tells of yet.* run `lakeidx compact"):
+        table.resize(SPLIT)
+    full = producer == "full-compaction"
+    run_compaction(table.metadata, LocalRunner(1), full=full)
+    assert table.resize(SPLIT).splits > 0
+    table.check()
+    table.upsert([(1, "k1", "b"), (1, "new", "c"), (1, "k2", None)])
+    run_compaction(table.metadata, LocalRunner(1), full=full)
+    table.check()
+    changes = scan_changes(
+        table.handle.schema, State(table.metadata, 0), State(table.metadata, table.metadata.latest_snapshot_id() or 0)
+    ).to_arrow()
+    told = Counter(changes.column("_rowkind").to_pylist())
+    assert told == {"+I": 61, "-U": 1, "+U": 1, "-D": 1}
+    result = check_changelog_agrees(TableHandle.open(table.handle.uri))
+    assert result.passed, result
+    assert result.metrics["changelog_rows"] == 64
 
 
 class _Died(BaseException):
