@@ -12,6 +12,7 @@ import dagster as dg
 
 from dagster_project.assets.changes import build_changes_asset
 from dagster_project.assets.checks import build_checks
+from dagster_project.assets.expectations import build_landed_check, expectations_on
 from dagster_project.assets.landing import build_landing_asset, build_landing_check
 from dagster_project.assets.lookup_store import build_lookup_asset
 from dagster_project.assets.maintenance import build_compaction_asset, build_expiry_asset, build_verification_asset
@@ -57,6 +58,8 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
         *build_stage_assets(pipeline),
     ]
     out.checks = [build_landing_check(pipeline), *build_checks(pipeline)]
+    if expectations_on(pipeline, "landed"):
+        out.checks.append(build_landed_check(pipeline))
     if pipeline.lookup_store:
         out.assets.append(build_lookup_asset(pipeline))
         key = asset_key(pipeline, LOOKUP_STORE)

@@ -17,6 +17,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_project.assets.checks import build_specs, check_results, table_results, table_rules
+from dagster_project.assets.expectations import expectation_specs, table_expectation_results
 from dagster_project.assets.table import table_observation
 from dagster_project.failures import failures_explained, retry_policy
 from dagster_project.metadata.reports import SAMPLE_ROWS, records_table
@@ -167,7 +168,10 @@ def build_verification_asset(
         name=VERIFICATION,
         kinds={"python"},
         description="Every hash, key and file of the newest snapshot is read and checked, whatever the runs have checked before.",
-        check_specs=build_specs(pipeline, VERIFICATION, names, partitioned=False),
+        check_specs=[
+            *build_specs(pipeline, VERIFICATION, names, partitioned=False),
+            *expectation_specs(pipeline, VERIFICATION, "table"),
+        ],
         **common(pipeline),
     )
     def verification(context: dg.AssetExecutionContext, tables: TableResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
@@ -179,6 +183,7 @@ def build_verification_asset(
             evidence, rules = table_results(pipeline, table)
             rules.append(count_orphans(pipeline, table, int(clock() * 1000)))
             results = list(check_results(pipeline, VERIFICATION, rules))
+            results += table_expectation_results(pipeline, VERIFICATION, table)
             seconds = time.monotonic() - started
             return dg.MaterializeResult(
                 check_results=results,

@@ -64,6 +64,11 @@ def _data_source() -> Any:
     return asset.add_batch_definition_whole_dataframe("run")
 
 
+def row_batch(frame: pd.DataFrame) -> Any:
+    """Return rows as the library takes them."""
+    return _data_source().get_batch(batch_parameters={"dataframe": frame})
+
+
 def _suite() -> Any:
     """Expect a value in every row, not below `least`, not above `most`; a row without a limit is not asked for it."""
 
@@ -93,7 +98,7 @@ def judge(results: Sequence[RuleResult], limits: ChecksConfig) -> dict[str, Verd
     frame = pd.DataFrame(rows, columns=[*_ROW, "value", "least", "most"]).astype(
         dict.fromkeys(("value", "least", "most"), float)
     )
-    batch = _data_source().get_batch(batch_parameters={"dataframe": frame})
+    batch = row_batch(frame)
     outcome = batch.validate(
         _suite(), result_format={"result_format": "COMPLETE", "unexpected_index_column_names": _ROW}
     )

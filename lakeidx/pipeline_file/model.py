@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from lakeidx.batch.index_types import check_index_type
 from lakeidx.data.engines import validate_merge_options
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
@@ -24,6 +24,7 @@ from lakeidx.pipeline_file.sections import (
     ChangesConfig,
     ChecksConfig,
     ColumnConfig,
+    ExpectationConfig,
     FreshnessConfig,
     LandingConfig,
     OptionText,
@@ -60,6 +61,7 @@ class PipelineConfig(Strict):
     lookup_store    build lookup files after each commit
     freshness       how old the newest batch may be
     changes         write what each commit changed to files
+    expectations    what is expected of landed rows and of the table
     """
 
     table: str
@@ -82,6 +84,7 @@ class PipelineConfig(Strict):
     retries: RetriesConfig = RetriesConfig()
     freshness: FreshnessConfig | None = None
     changes: ChangesConfig | None = None
+    expectations: tuple[ExpectationConfig, ...] = ()
 
     @field_validator("owners")
     @classmethod
@@ -219,6 +222,7 @@ def check_document(document: YamlDocument, path: str) -> PipelineConfig:
         problems += model_problems(error, document, PipelineConfig)
     if config is not None and not problems:
         schema = config.spec()
+        problems += _expectation_problems(config, document)
         problems += schema_problems(
             document,
             (
@@ -231,6 +235,19 @@ def check_document(document: YamlDocument, path: str) -> PipelineConfig:
     if problems or config is None:
         raise fail(problems, path)
     return config
+
+
+def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[tuple[int, str]]:
+    """List expectations of columns that the table does not have, and names that come twice."""
+    columns, names = [c.name for c in config.fields], set[tuple[str, str]]()
+    for i, expected in enumerate(config.expectations):
+        line = document.line(("expectations", i))
+        for name in expected.columns:
+            if name not in columns:
+                yield line, f"{expected.type}: there is no column {name!r}; {did_you_mean(name, columns)}"
+        if (expected.on, expected.check_name) in names:
+            yield line, f"two expectations on {expected.on} are named {expected.check_name}: give one another name"
+        names.add((expected.on, expected.check_name))
 
 
 def _check_changes(config: PipelineConfig, schema: TableSchema) -> None:

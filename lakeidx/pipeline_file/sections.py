@@ -244,6 +244,42 @@ class FreshnessConfig(Strict):
         return self
 
 
+class ExpectationConfig(Strict):
+    """What is expected of rows, in the words of Great Expectations; each is an asset check of its own.
+
+    type      name of an expectation: ``expect_column_values_to_be_between``
+    args      its arguments: ``{column: delay, min_value: -60, mostly: 0.99}``
+    on        ``landed``: the rows of each batch, before a bucket is assigned; ``table``: all rows, at each verification
+    name      of the check; default the type and its columns
+    severity  ``error`` or ``warn``
+    blocking  when it is not met, the stages after it do not run; default: as `severity` says
+    """
+
+    type: str = Field(pattern=r"^expect_[a-z_]+$")
+    args: dict[str, Any] = Field(default_factory=dict)
+    on: Literal["landed", "table"] = "landed"
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_]+$")
+    severity: Literal["error", "warn"] = "error"
+    blocking: bool | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the arguments name."""
+        found = [self.args[k] for k in ("column", "column_A", "column_B") if k in self.args]
+        lists = [self.args[k] for k in ("column_list", "column_set") if isinstance(self.args.get(k), list)]
+        return tuple(str(c) for c in (*found, *(c for names in lists for c in names)))
+
+    @property
+    def check_name(self) -> str:
+        """Name of the check."""
+        return self.name or re.sub(r"\W", "_", "__".join([self.type, *self.columns]))
+
+    @property
+    def blocks(self) -> bool:
+        """True when stages after the check wait for it."""
+        return self.severity == "error" if self.blocking is None else self.blocking
+
+
 class ChangesConfig(Strict):
     """A consumer of the table: a Parquet file with the changes of each commit, and an asset that has a materialization for each.
 

@@ -6,6 +6,7 @@ A module `lakeidx/a/b.py` has its own file when there is `tests/unit/a/test_b.py
 ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dagster_project.assets.changes": ("dagster/test_changes.py",),
     "dagster_project.assets.checks": ("dagster/test_damage.py", "regress/test_what_is_not_loaded_shows_as_a_failed_check.py",),
+    "dagster_project.assets.expectations": ("dagster/test_expectations.py",),
     "dagster_project.assets.landing": ("dagster/test_sensors.py",),
     "dagster_project.assets.lookup_store": ("dagster/test_runs.py",),
     "dagster_project.assets.maintenance": ("dagster/test_damage_lookups.py",),
@@ -27,6 +28,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     ),
     "dagster_project.definitions": ("dagster/test_secrets.py", "dagster/test_weather.py",),
     "dagster_project.expectations.figures": ("dagster/test_damage.py",),
+    "dagster_project.expectations.of_rows": ("dagster/test_expectations.py",),
     "dagster_project.expectations.verdicts": ("dagster/test_damage.py",),
     "dagster_project.factory": ("dagster/test_runs.py",),
     "dagster_project.flights.prepare": ("unit/dagster_project/test_flights.py",),

@@ -1,0 +1,120 @@
+"""Asset checks of the expectations in a pipeline file: of landed rows after ingest, of the table's rows in a verification."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, Literal
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dagster_project.assets.stages import open_batch
+from dagster_project.failures import failures_explained
+from dagster_project.metadata.reports import records_table
+from dagster_project.names import asset_key, partitions_of, pool_name, table_id
+from dagster_project.resources import TableResource
+from lakeidx.batch.artifacts import IngestReport
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.parts import read_part
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.sections import ExpectationConfig
+from lakeidx.table.handle import TableHandle
+
+#: Row kinds of rows that stay: +I and +U.
+_STAYING = pa.array([0, 2], pa.int8())
+
+
+def expectations_on(config: PipelineConfig, where: Literal["landed", "table"]) -> list[ExpectationConfig]:
+    """Return the expectations of landed rows, or of the table's."""
+    return [e for e in config.expectations if e.on == where]
+
+
+def expectation_specs(config: PipelineConfig, asset: str, where: Literal["landed", "table"]) -> list[dg.AssetCheckSpec]:
+    """Build the specs of the checks on an asset."""
+    return [
+        dg.AssetCheckSpec(
+            e.check_name,
+            asset=asset_key(config, asset),
+            description=f"{e.type} {', '.join(f'{k} = {v}' for k, v in e.args.items())}",
+            blocking=e.blocks,
+            metadata={"lakeidx/severity": e.severity.upper()},
+            partitions_def=partitions_of(config) if where == "landed" else None,
+        )
+        for e in expectations_on(config, where)
+    ]
+
+
+def build_landed_check(config: PipelineConfig) -> dg.AssetChecksDefinition:
+    """Build the checks of a batch's rows, which are staged and not yet in the table."""
+
+    @dg.multi_asset_check(
+        name=f"{table_id(config)}__landed_expectations",
+        specs=expectation_specs(config, "ingest", "landed"),
+        description="Landed rows are as the pipeline file expects them.",
+        pool=pool_name(config),
+    )
+    def landed_expectations(
+        context: dg.AssetCheckExecutionContext, tables: TableResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        with failures_explained():
+            batch = open_batch(config, list(context.partition_keys), tables)
+            expected = expectations_on(config, "landed")
+            # Of a batch that was committed long ago no rows are staged any more; they were judged then.
+            pieces = iter(()) if batch.reports_gone else _staged(batch.context, _columns(config, expected))
+            yield from _expectation_results(config, "ingest", expected, pieces)
+
+    return landed_expectations
+
+
+def table_expectation_results(config: PipelineConfig, asset: str, table: TableHandle) -> Iterator[dg.AssetCheckResult]:
+    """Judge all rows of the table."""
+    expected = expectations_on(config, "table")
+    if expected:
+        scan = table.scan(columns=_columns(config, expected))
+        # An empty table is judged, too: by how many rows it should have.
+        pieces = chain([scan.arrow_schema.empty_table()], scan.batches())
+        yield from _expectation_results(config, asset, expected, pieces)
+
+
+def _expectation_results(
+    config: PipelineConfig, asset: str, expected: Sequence[ExpectationConfig], pieces: Iterator[pa.Table]
+) -> Iterator[dg.AssetCheckResult]:
+    """Judge rows; each expectation is a check result."""
+    from dagster_project.expectations.of_rows import judge_rows
+
+    for outcome in judge_rows(expected, pieces):
+        wish = outcome.expected
+        metadata: dict[str, Any] = {"lakeidx/rows": outcome.rows, "lakeidx/all_rows": outcome.complete}
+        if outcome.unexpected is not None:
+            metadata["lakeidx/unexpected"] = outcome.unexpected
+        if outcome.observed is not None:
+            metadata["lakeidx/observed"] = str(outcome.observed)
+        if outcome.sample:
+            metadata["lakeidx/sample"] = records_table([{"unexpected": v} for v in outcome.sample])
+        seen = f"{outcome.unexpected} of {outcome.judged}" if outcome.unexpected is not None else f"{outcome.observed}"
+        yield dg.AssetCheckResult(
+            passed=outcome.passed,
+            asset_key=asset_key(config, asset),
+            check_name=wish.check_name,
+            severity=dg.AssetCheckSeverity.ERROR if wish.severity == "error" else dg.AssetCheckSeverity.WARN,
+            description=None if outcome.passed else f"FAILED: {wish.type} {wish.args}: {seen}",
+            metadata=metadata,
+        )
+
+
+def _columns(config: PipelineConfig, expected: Sequence[ExpectationConfig]) -> list[str]:
+    """Return the columns that are named; all, when an expectation names none."""
+    wanted = {c for e in expected for c in e.columns}
+    return [c.name for c in config.fields if c.name in wanted or not all(e.columns for e in expected)]
+
+
+def _staged(batch: BatchContext, columns: list[str]) -> Iterator[pa.Table]:
+    """Yield the staged rows of a batch but deletes, part by part."""
+    report = batch.files.require(IngestReport)
+    schema = batch.metadata.schema(report.schema_id)
+    for part in report.parts:
+        rows = read_part(batch.store, report.source_of(part), part, schema, columns)
+        if part.has_kinds:
+            rows = rows.filter(pc.is_in(rows.column(VALUE_KIND), _STAYING)).drop_columns(VALUE_KIND)
+        yield rows

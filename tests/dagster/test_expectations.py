@@ -1,0 +1,118 @@
+"""Expectations of users: landed rows and the table's, by row and of whole columns, in pieces; mistakes in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from dagster_project.expectations.of_rows import judge_rows
+from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline_file.model import parse_pipeline
+from lakeidx.pipeline_file.problems import PipelineFileError
+from lakeidx.pipeline_file.sections import ExpectationConfig
+from tests.dagster.pipelines import Deployment, red_checks
+
+pytestmark = pytest.mark.dagster
+
+
+def expect(type: str, **args: Any) -> ExpectationConfig:
+    return ExpectationConfig(type=f"expect_{type}", args=args)
+
+
+def test_counts_of_pieces_add_up() -> None:
+    big = 2**53 + 1
+    pieces = [pa.table({"a": pa.array([1, None, 300], pa.int64())}), pa.table({"a": pa.array([7, big], pa.int64())})]
+    between, mostly, unique, exact, mean = judge_rows(
+        [
+            expect("column_values_to_be_between", column="a", min_value=0, max_value=10),
+            expect("column_values_to_be_between", column="a", min_value=0, max_value=10, mostly=0.5),
+            expect("column_values_to_be_unique", column="a"),
+            expect("column_values_to_not_be_in_set", column="a", value_set=[big]),
+            expect("column_max_to_be_between", column="a", max_value=big),
+        ],
+        pieces,
+    )
+    assert (between.passed, between.rows, between.judged, between.unexpected) == (False, 5, 4, 2)
+    assert between.sample == ("300", str(big))
+    assert mostly.passed
+    assert (unique.passed, unique.rows, unique.complete) == (True, 5, True)
+    assert (exact.passed, exact.unexpected) == (False, 1)
+    assert (mean.passed, mean.observed) == (True, big)
+
+
+def test_a_value_that_comes_again_in_another_piece_is_not_unique() -> None:
+    pieces = [pa.table({"a": [1, 2]}), pa.table({"a": [2, 3]})]
+    (unique,) = judge_rows([expect("column_values_to_be_unique", column="a")], pieces)
+    assert (unique.passed, unique.unexpected) == (False, 2)
+    (count,) = judge_rows([expect("table_row_count_to_equal", value=4)], pieces)
+    assert (count.passed, count.observed) == (True, 4)
+    none = pieces[0].slice(0, 0)
+    count, mean = judge_rows(
+        [expect("table_row_count_to_equal", value=1), expect("column_mean_to_be_between", column="a", min_value=1)],
+        [none],
+    )
+    assert (count.passed, mean.passed) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (expect("column_value_to_be_betwen", column="a"), "Great Expectations has no expect_column_value_to_be_betwen"),
+        (expect("column_values_to_be_between", column="a", least=1), "least extra fields not permitted"),
+        (expect("column_mean_to_be_between", column="a", max_value=1), "expect_column_mean_to_be_between: "),
+    ],
+)
+def test_an_expectation_that_cannot_be_judged_is_an_error(wrong: ExpectationConfig, said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        judge_rows([wrong], [pa.table({"a": ["x", "y"]})])
+
+
+def test_landed_rows_are_judged_before_they_go_on(tmp_path: Path) -> None:
+    wanted = [
+        {"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}},
+        {"type": "expect_column_values_to_be_between", "args": {"column": "k", "max_value": 5}, "severity": "warn"},
+        {"type": "expect_column_values_to_be_unique", "args": {"column": "v"}, "on": "table", "name": "v_once"},
+    ]
+    d = Deployment(tmp_path, {"expectations": wanted})
+    d.land("a.parquet", [(1, k, f"v{k}") for k in range(9)])
+    first = d.run("a.parquet")
+    assert first.success
+    assert red_checks(first) == {"expect_column_values_to_be_between__k"}
+    d.land("b.parquet", [(1, 20, None), (1, 21, "v1")])
+    blocked = d.run("b.parquet", raise_on_error=False)
+    assert not blocked.success
+    assert "expect_column_values_to_not_be_null__v" in red_checks(blocked)
+    assert len(d.content()) == 9
+    # A delete has no values to judge.
+    d.land("c.parquet", [(1, 0, None), (1, 5, "v1")], ["-D", "+U"])
+    deleted = d.run("c.parquet")
+    assert deleted.success
+    assert "expect_column_values_to_not_be_null__v" not in red_checks(deleted)
+    verified = d.run_asset("verification")
+    assert red_checks(verified) == {"v_once", "stale_hashes"}
+    (check,) = [c for c in verified.get_asset_check_evaluations() if c.check_name == "v_once"]
+    assert check.metadata["lakeidx/unexpected"].value == 2
+    assert check.severity is dg.AssetCheckSeverity.ERROR
+
+
+def test_mistakes_are_found_when_the_file_is_loaded() -> None:
+    text = """table: d.t
+warehouse: /lake
+landing: {path: /landing}
+fields: [{name: id, type: BIGINT}]
+primaryKeys: [id]
+options: {bucket: -1}
+expectations:
+  - {type: expect_column_values_to_be_unique, args: {column: ids}}
+  - {type: expect_table_row_count_to_equal, args: {value: 1}}
+  - {type: expect_table_row_count_to_equal, args: {value: 2}}
+"""
+    with pytest.raises(PipelineFileError) as wrong:
+        parse_pipeline(text, path="t.yaml", environment={})
+    first, second = wrong.value.problems
+    assert first.startswith("line 8: expect_column_values_to_be_unique: there is no column 'ids'")
+    assert second.startswith("line 10: two expectations on landed are named expect_table_row_count_to_equal")
