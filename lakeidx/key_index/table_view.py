@@ -28,7 +28,7 @@ from lakeidx.storage.base import ObjectStore, join
 from lakeidx.table.key_buckets import KeyBuckets, find_buckets, hash_entries
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import to_arrow
 

@@ -40,7 +40,7 @@ from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import DataType
 

@@ -33,7 +33,7 @@ from lakeidx.quality.result import PartitionName, RuleResult, Severity, bounded
 from lakeidx.storage.base import join
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import Root
 

@@ -28,7 +28,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import BucketFiles, plan_scan
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 
 Hashes = NDArray[np.int32]

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 
 _UNKNOWN = (
     "how many tasks this Spark cluster runs at a time is not known: set spark.cores.max (standalone), or spark.executor.instances"

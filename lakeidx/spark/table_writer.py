@@ -23,7 +23,7 @@ from lakeidx.landing.read import LandingOptions, Piece, check_columns
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.table.handle import TableHandle
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 

@@ -31,7 +31,7 @@ from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage.base import ObjectStore
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 
 Ints = npt.NDArray[np.int64]

@@ -34,7 +34,7 @@ from lakeidx.table.scan.plan import ScanPlan
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State
 from lakeidx.table.scan.table_scan import ScanUnit, TableScan
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
 
 #: Bytes of rows that wait for the reader.

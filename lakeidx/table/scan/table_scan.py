@@ -23,7 +23,7 @@ from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan
 from lakeidx.table.scan.section_read import VALUE_KIND, SectionReader
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
 
 #: Arrow bytes that workers may have ready beyond what is being taken.

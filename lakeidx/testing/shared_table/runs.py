@@ -23,7 +23,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 from lakeidx.testing.shared_table.keys import BLOOM_INDEX, FLOAT_KEYS, MEMORY_INDEX
 from lakeidx.testing.shared_table.machine import Machine
 from lakeidx.testing.shared_table.programs import HANDLES, OTHER_PROCESS, Step

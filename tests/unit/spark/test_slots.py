@@ -7,7 +7,7 @@ import pytest
 from lakeidx.errors import InvalidInputError
 from lakeidx.spark import slots
 from lakeidx.spark.slots import session_slots
-from lakeidx.tasks.cores import available_cores
+from lakeidx.tasks.limits import available_cores
 
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
 ASKED = 7

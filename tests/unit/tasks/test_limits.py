@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeidx.tasks.cores import available_cores, cgroup_cores
+from lakeidx.tasks.limits import available_cores, cgroup_cores
 
 
 def made(root: Path, files: dict[str, str]) -> Path:
@@ -46,5 +46,5 @@ def test_what_control_groups_grant(tmp_path: Path, files: dict[str, str], cores:
 def test_a_grant_above_the_affinity_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     for granted, cores in ((None, 6), (2, 2), (64, 6)):
-        monkeypatch.setattr("lakeidx.tasks.cores._granted", lambda granted=granted: granted)
+        monkeypatch.setattr("lakeidx.tasks.limits._granted", lambda granted=granted: granted)
         assert available_cores() == cores
