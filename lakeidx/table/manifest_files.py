@@ -20,8 +20,8 @@ from lakeidx.table.entries import Entries, KeepPartitions, joined
 from lakeidx.table.entry_decoder import decode_entries
 from lakeidx.table.external_paths import check_external_paths
 from lakeidx.table.manifest_checks import check_partitions, check_size
-from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.in_parallel import REQUESTS, in_parallel
+from lakeidx.tasks.limits import available_cores
 
 T = TypeVar("T")
 

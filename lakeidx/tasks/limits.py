@@ -1,23 +1,37 @@
-"""How many processors this process may use: those of its affinity, and of the limits of its control group."""
+"""How many processors and how much memory this process may use: the machine's, and what its control groups leave of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+
+_ROOT = Path("/")
 
 
 def available_cores() -> int:
     """Return the processors this process may use; in a container, the CPUs that its limit grants, rounded up."""
     some = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    granted = _granted()
+    granted = _granted_cores()
     return some if granted is None else max(1, min(some, granted))
 
 
+def available_bytes() -> int:
+    """Return the memory this process may use at most, whoever uses it now; in a container, its limit."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    granted = _granted_bytes()
+    return whole if granted is None else min(whole, granted)
+
+
 @cache
-def _granted() -> int | None:
-    return cgroup_cores(Path("/"))
+def _granted_cores() -> int | None:
+    return cgroup_cores(_ROOT)
+
+
+@cache
+def _granted_bytes() -> int | None:
+    return cgroup_bytes(_ROOT)
 
 
 def cgroup_cores(root: Path) -> int | None:
@@ -25,38 +39,47 @@ def cgroup_cores(root: Path) -> int | None:
 
     root   of the file system that /proc and /sys are read from
     """
-    limits = [quota / period for quota, period in _quotas(root) if quota > 0 and period > 0]
+    limits = [quota / period for quota, period in _found(root, "cpu", _quota) if quota > 0 and period > 0]
     return -int(-min(limits) // 1) if limits else None
 
 
-def _quotas(root: Path) -> Iterator[tuple[int, int]]:
-    """Yield (microseconds granted, of how many) of every group from this process's up to the root that has a limit."""
+def cgroup_bytes(root: Path) -> int | None:
+    """Return the memory that the control groups of this process grant; None without a limit.
+
+    root   of the file system that /proc and /sys are read from
+    """
+    return min((limit for (limit,) in _found(root, "memory", _memory)), default=None)
+
+
+def _found(root: Path, controller: str, read: Callable[[Path], list[int]]) -> Iterator[list[int]]:
+    """Yield the limits of every group that has one, from this process's up to the root."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        mount = root / "sys/fs/cgroup" / (controller if controllers else "")
         # A process in a container may see the path that its group has outside: what is mounted is then its own group.
         group = mount / path.lstrip("/")
         for folder in {mount, group, *(p for p in group.parents if mount in p.parents)}:
-            found = _quota(folder)
-            if found is not None:
-                yield found
+            try:
+                yield read(folder)
+            except (OSError, ValueError):
+                # "max" is no number: no limit.
+                continue
 
 
-def _quota(folder: Path) -> tuple[int, int] | None:
-    """Return the limit of one group: ``cpu.max`` of version 2, or the two files of version 1."""
-    try:
-        if (folder / "cpu.max").exists():
-            quota, period = (folder / "cpu.max").read_text().split()
-        else:
-            quota = (folder / "cpu.cfs_quota_us").read_text()
-            period = (folder / "cpu.cfs_period_us").read_text()
-        return int(quota), int(period)
-    except (OSError, ValueError):
-        # "max" is no number: no limit.
-        return None
+def _quota(folder: Path) -> list[int]:
+    """Read (microseconds granted, of how many): ``cpu.max`` of version 2, or the two files of version 1."""
+    if (folder / "cpu.max").exists():
+        return [int(n) for n in (folder / "cpu.max").read_text().split()]
+    return [int((folder / name).read_text()) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
+
+
+def _memory(folder: Path) -> list[int]:
+    """Read the bytes granted; version 1 says a number beyond all memory for no limit."""
+    name = "memory.max" if (folder / "memory.max").exists() else "memory.limit_in_bytes"
+    return [int((folder / name).read_text())]

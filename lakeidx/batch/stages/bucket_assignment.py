@@ -18,6 +18,7 @@ from lakeidx.batch.artifacts import UPSERT, BucketAssignmentReport, IngestReport
 from lakeidx.batch.assignment.keyed_batch import write_located
 from lakeidx.batch.assignment.placed import Placed
 from lakeidx.batch.assignment.placing import place_batch
+from lakeidx.batch.assignment.room import check_buckets_fit, check_rows_fit
 from lakeidx.batch.assignment.targets import (
     NumberedTargets,
     check_indexed,
@@ -32,6 +33,7 @@ from lakeidx.errors import CommitConflictError, NotFoundError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.view import SnapshotView, load_view
+from lakeidx.tasks.limits import available_bytes
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
 
     attempt   1, or a higher number to assign again after a commit conflict
     errors    InvalidInputError when the batch was assigned in another mode (upsert, overwrite); CorruptFileError when a bucket's
-              HASH index is not there
+              HASH index is not there; InvalidInputError for a batch that this process has no memory for
     """
     done = context.files.read(BucketAssignmentReport, attempt=attempt)
     if done is not None:
@@ -53,7 +55,9 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
     ingest = context.files.require(IngestReport)
     schema = context.metadata.schema(ingest.schema_id)
     check_index_type(schema)
+    check_rows_fit(schema, ingest.rows_staged, available_bytes())
     placed, latest, view, (numbers, rows, per_part) = _place(context, ingest, schema)
+    check_buckets_fit(schema, len(numbers), available_bytes())
     touched = {partition for partition, _ in numbers}
     targets, new_buckets = describe_targets(schema, view, placed, numbers, rows, fresh=context.overwrite is not None)
     directory = context.files.new_dir("bucket_assignment")

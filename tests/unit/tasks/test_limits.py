@@ -1,4 +1,4 @@
-"""Processors that a control group grants, from made-up file systems of both versions."""
+"""Processors and memory that a control group grants, from made-up file systems of both versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeidx.tasks.limits import available_cores, cgroup_cores
+from lakeidx.tasks.limits import available_bytes, available_cores, cgroup_bytes, cgroup_cores
 
 
 def made(root: Path, files: dict[str, str]) -> Path:
@@ -46,5 +46,27 @@ def test_what_control_groups_grant(tmp_path: Path, files: dict[str, str], cores:
 def test_a_grant_above_the_affinity_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     for granted, cores in ((None, 6), (2, 2), (64, 6)):
-        monkeypatch.setattr("lakeidx.tasks.limits._granted", lambda granted=granted: granted)
+        monkeypatch.setattr("lakeidx.tasks.limits._granted_cores", lambda granted=granted: granted)
         assert available_cores() == cores
+
+
+@pytest.mark.parametrize(
+    ("files", "granted"),
+    [
+        ({}, None),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "max\n"}, None),
+        ({"proc/self/cgroup": "0::/pod/box\n", "sys/fs/cgroup/pod/memory.max": "5000\n",
+          "sys/fs/cgroup/pod/box/memory.max": "max\n"}, 5000),
+        ({"proc/self/cgroup": "9:memory:/box\n", "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "7000\n",
+          "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 7000),
+    ],
+)  # fmt: skip
+def test_memory_that_control_groups_grant(tmp_path: Path, files: dict[str, str], granted: int | None) -> None:
+    assert cgroup_bytes(made(tmp_path, files)) == granted
+
+
+def test_memory_is_that_of_the_machine_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 100}.__getitem__)
+    for granted, found in ((None, 409_600), (1000, 1000), (1 << 60, 409_600)):
+        monkeypatch.setattr("lakeidx.tasks.limits._granted_bytes", lambda granted=granted: granted)
+        assert available_bytes() == found

@@ -1,0 +1,54 @@
+"""Whether the memory of a process can hold a batch, told before anything is written.
+
+Figures are lower bounds: what the assignment of a row with an 8-byte key takes. A batch that does not fit by them cannot be
+assigned; one that does may still be too large where keys are long texts.
+"""
+
+from __future__ import annotations
+
+from lakeidx.batch.index_types import index_type
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import TableSchema
+
+#: Bytes of a row in the process that assigns, by index type; of types that look keys up.
+_ROW_BYTES, _KEYED_ROW_BYTES = {"hash": 40, "bucket": 40, "state": 160, "inmemory": 160}, 90
+#: Bytes of a bucket that gets rows: its line in the reports, what its task wrote, its manifest entries.
+_TARGET_BYTES = 2000
+#: Rows that an index of keys numbers.
+_MOST_ROWS = (1 << 31) - 1
+
+
+def check_rows_fit(schema: TableSchema, rows: int, room: int) -> None:
+    """Refuse a batch with more rows than can be assigned.
+
+    room     bytes that this process may use
+    errors   InvalidInputError: says what it takes and what to change
+    """
+    kind = index_type(schema)
+    each = _ROW_BYTES.get(kind, _KEYED_ROW_BYTES)
+    most = room // each if kind in ("hash", "bucket") else min(room // each, _MOST_ROWS)
+    if rows > most:
+        raise InvalidInputError(
+            f"the batch has {rows} rows, and this process can assign {most} at a time with index.type={kind}: a row takes"
+            f" {each} bytes or more, and it may use {_gib(room)} GiB; load it as several batches, or where"
+            f" {_gib(rows * each)} GiB are granted"
+        )
+
+
+def check_buckets_fit(schema: TableSchema, buckets: int, room: int) -> None:
+    """Refuse a batch that touches more buckets than one commit can hold.
+
+    errors   InvalidInputError: says what it takes and what to change
+    """
+    if buckets * _TARGET_BYTES <= room:
+        return
+    option = "dynamic-bucket.target-row-num" if schema.bucket < 0 else "bucket"
+    raise InvalidInputError(
+        f"the batch touches {buckets} buckets, and {room // _TARGET_BYTES} fit into the {_gib(room)} GiB that this process may use:"
+        " load it as several batches, by partition where there are partitions, or make fewer and larger buckets"
+        f" (option '{option}')"
+    )
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f}"

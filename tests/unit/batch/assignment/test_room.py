@@ -1,0 +1,63 @@
+"""Batches that cannot fit say so before anything is written, with what to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeidx.batch.assignment.room import check_buckets_fit, check_rows_fit
+from lakeidx.batch.stages import bucket_assignment
+from lakeidx.errors import InvalidInputError
+from lakeidx.testing.reachable import files_on_disk
+from lakeidx.testing.small_tables import content, make_table, upsert
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("options", "fits", "too_many"),
+    [
+        ({}, 26_000_000, 27_000_000),
+        ({"bucket": "4"}, 26_000_000, 27_000_000),
+        ({"index.type": "simple"}, 11_000_000, 12_000_000),
+        ({"index.type": "state"}, 6_700_000, 6_800_000),
+    ],
+)
+def test_rows_of_a_gibibyte(tmp_path: Path, options: dict[str, str], fits: int, too_many: int) -> None:
+    schema = make_table(tmp_path, options=options).schema
+    check_rows_fit(schema, fits, GIB)
+    with pytest.raises(InvalidInputError, match=rf"{too_many} rows.*1\.0 GiB; load it as several batches"):
+        check_rows_fit(schema, too_many, GIB)
+
+
+def test_an_index_of_keys_numbers_its_rows_in_32_bits(tmp_path: Path) -> None:
+    keyed, hashed = (make_table(tmp_path / t, options={"index.type": t}).schema for t in ("simple", "hash"))
+    check_rows_fit(hashed, 1 << 31, 1 << 50)
+    with pytest.raises(InvalidInputError, match=r"can assign 2147483647 at a time with index\.type=simple"):
+        check_rows_fit(keyed, 1 << 31, 1 << 50)
+
+
+@pytest.mark.parametrize(("bucket", "option"), [("-1", "dynamic-bucket.target-row-num"), ("4", "bucket")])
+def test_buckets_of_a_gibibyte(tmp_path: Path, bucket: str, option: str) -> None:
+    schema = make_table(tmp_path, options={"bucket": bucket}).schema
+    check_buckets_fit(schema, 500_000, GIB)
+    with pytest.raises(InvalidInputError, match=rf"600000 buckets, and 536870 fit .*\(option '{option}'\)"):
+        check_buckets_fit(schema, 600_000, GIB)
+
+
+@pytest.mark.parametrize("room", [100, 5000])
+def test_a_batch_that_does_not_fit_writes_no_file_into_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """Too many rows for the first, too many buckets for the second; with more memory the same batch goes on."""
+    table = make_table(tmp_path)
+    before = files_on_disk(table)
+    values = [(p, 0, "a") for p in range(5)]
+    with monkeypatch.context() as small:
+        small.setattr(bucket_assignment, "available_bytes", lambda: room)
+        with pytest.raises(InvalidInputError, match="5 rows" if room == 100 else "5 buckets"):
+            upsert(table, values, batch_id="b")
+    assert files_on_disk(table) == before
+    upsert(table, values, batch_id="b")
+    assert content(table) == {(p, 0): "a" for p in range(5)}
