@@ -70,6 +70,14 @@ def line_blocks(source: Any, block_bytes: int) -> Iterator[bytes]:
         yield rest.removesuffix(b"\r") + b"\n"
 
 
+def halves(block: bytes) -> tuple[bytes, bytes]:
+    """Cut a block of several lines at the line end nearest after its middle; before it, when that is the end."""
+    cut = block.find(b"\n", len(block) // 2) + 1
+    if cut in (0, len(block)):
+        cut = block.rfind(b"\n", 0, len(block) - 1) + 1
+    return block[:cut], block[cut:]
+
+
 def _first_object(block: bytes) -> dict[str, Any]:
     text = next((part for part in block.split(b"\n", 20) if part.strip()), b"")
     try:

@@ -8,18 +8,20 @@ from dataclasses import replace
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.landing.cdc.connect_schema import split_runs
-from lakeidx.landing.cdc.envelopes import ENVELOPES
-from lakeidx.landing.cdc.events import read_events
+from lakeidx.landing.cdc.connect_schema import Run, split_runs
+from lakeidx.landing.cdc.envelopes import ENVELOPES, Envelope
+from lakeidx.landing.cdc.events import Events, read_events
 from lakeidx.landing.cdc.events_by_line import read_events_by_line
 from lakeidx.landing.cdc.op_column import read_with_op_column
 from lakeidx.landing.cdc.rows import make_piece
-from lakeidx.landing.cdc.target import make_target
+from lakeidx.landing.cdc.target import ChangeTarget, make_target
 from lakeidx.landing.compressed import open_plain
-from lakeidx.landing.json_lines import BLOCK_BYTES, line_blocks
+from lakeidx.landing.json_lines import BLOCK_BYTES, halves, line_blocks
 from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.storage.base import ObjectStore
 
+#: Lines that are not worth another try in halves.
+_FEW_LINES = 256
 _TOMBSTONE = re.compile(rb'\n[ \t]*(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\})[ \t]*(?=\n)')
 
 
@@ -48,16 +50,30 @@ def read_changes(
         for block in line_blocks(source, block_bytes):
             text, tombstones = _TOMBSTONE.subn(b"\n", b"\n" + block) if b"null" in block else (b"\n" + block, 0)
             for run in split_runs(text[1:]):
-                if run.block.strip():
-                    events = read_events(run, line, envelope, target) or read_events_by_line(
-                        run, line, envelope, target
-                    )
-                    piece = make_piece(events, run, line, envelope, target, schema.fields_by_name)
+                for part, first, events in _read_run(run, line, envelope, target):
+                    piece = make_piece(events, part, first, envelope, target, schema.fields_by_name)
                     _refuse_extra(piece, options, path)
                     yield piece
                 line += run.lines
             if tombstones:
                 yield replace(_nothing(schema), skipped={"tombstones": tombstones})
+
+
+def _read_run(run: Run, line: int, envelope: Envelope, target: ChangeTarget) -> Iterator[tuple[Run, int, Events]]:
+    """Read a run whole, or in halves where something in it is out of the ordinary: few lines are then read one by one.
+
+    returns   parts of the run, the number of the first line of each, and its events
+    """
+    if not run.block.strip():
+        return
+    events = read_events(run, line, envelope, target)
+    if events is None and run.lines > _FEW_LINES and not target.has_nested:
+        for half in halves(run.block):
+            part = replace(run, block=half, lines=half.count(b"\n"))
+            yield from _read_run(part, line, envelope, target)
+            line += part.lines
+    else:
+        yield run, line, events or read_events_by_line(run, line, envelope, target)
 
 
 def _nothing(schema: TableSchema) -> Piece:

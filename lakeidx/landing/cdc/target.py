@@ -9,7 +9,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cdc.envelopes import Path
 from lakeidx.landing.types import LandingOptions
-from lakeidx.types import Field
+from lakeidx.types import Field, Root
 
 _NEW_COLUMNS = ("refuse", "add", "widen")
 
@@ -34,6 +34,11 @@ class ChangeTarget:
     ignore_extra: bool = False
     new_columns: str = "refuse"
     check_before: bool = False
+
+    @property
+    def has_nested(self) -> bool:
+        """Whether messages bring columns that are only read line by line."""
+        return any(f.type.is_nested or f.type.root is Root.VARIANT for f in self.fields)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import pytest
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.landing.cast_rows import cast_piece
+from lakeidx.landing.cdc.events_by_line import read_events_by_line
 from lakeidx.landing.cdc.reader import read_changes
 from lakeidx.landing.types import LandingOptions, Piece
 from lakeidx.storage.local import LocalStore
@@ -391,3 +392,26 @@ def test_the_schema_part_may_change_within_a_file(tmp_path: Path) -> None:
     found = pieces_of(tmp_path, text, schema, LandingOptions("debezium"))
     assert [int(n) for p in found if p.lines is not None for n in p.lines] == [3, 5, 6, 7, 8]
     assert sum(p.skipped.get("tombstones", 0) for p in found) == 2
+
+
+def test_lines_beside_a_wrong_one_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halves are tried until few lines are left, which are read one by one; lines keep their numbers."""
+    by_line: list[int] = []
+
+    def counted(run: Any, *rest: Any) -> Any:
+        by_line.append(run.lines)
+        return read_events_by_line(run, *rest)
+
+    monkeypatch.setattr("lakeidx.landing.cdc.reader.read_events_by_line", counted)
+    schema = schema_of({"id": "INT", "v": "INT"}, ["id"])
+    lines = [json.dumps({"op": "c", "before": None, "after": {"id": i, "v": i}}) for i in range(5000)]
+    lines[1999], lines[4321] = "no json", json.dumps({"op": "x"})
+    rows, bad = read(tmp_path, "\n".join([*lines, "", "null"]), schema, LandingOptions("debezium"))
+    assert [r[1] for r in rows] == [i for i in range(5000) if i not in (1999, 4321)]
+    assert [line for line, _ in bad] == [2000, 4322]
+    assert len(by_line) == 2
+    assert sum(by_line) <= 512
+    pieces = pieces_of(tmp_path, None, schema, LandingOptions("debezium"))
+    assert [int(n) for p in pieces if p.lines is not None for n in p.lines] == [
+        i + 1 for i in range(5000) if i not in (1999, 4321)
+    ]
