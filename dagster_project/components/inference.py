@@ -28,6 +28,8 @@ from lakeidx.types import format_type, from_arrow
 _SAMPLES = 4
 _SAMPLE_ROWS = 100_000
 _SAMPLE_BYTES = 16 << 20
+#: Sizes that follow from fewer rows would not fit the table that comes of them.
+_ADVICE_ROWS = 5_000
 #: Columns of a key that is looked for, and columns that are tried, likely ones first.
 _KEY_COLUMNS = 3
 _KEY_CANDIDATES = 12
@@ -81,17 +83,20 @@ def infer_table(folder: str, *, keys: Sequence[str] = (), partition_by: Sequence
     if any(set(s.column_names) - {KIND_COLUMN} != set(schema.names) for s in samples):
         attributes["landing"]["missing_columns"] = "null"
         notes.append("missing_columns: null, since some files lack columns")
-    options, why = _advised([f.path for f in _some(files)], keys, partition_by, attributes)
+    rows = sum(s.num_rows for s in samples)
+    options, why = _advised([f.path for f in _some(files)], rows, keys, partition_by, attributes)
     attributes["options"].update(options)
     return InferredTable(attributes, (*notes, why))
 
 
 def _advised(
-    paths: Sequence[str], keys: Sequence[str], partition_by: Sequence[str], attributes: dict[str, Any]
+    paths: Sequence[str], rows: int, keys: Sequence[str], partition_by: Sequence[str], attributes: dict[str, Any]
 ) -> tuple[dict[str, str], str]:
     """Return the options that `lakeidx advise` recommends, and a line that says so; none when it cannot."""
     if len(paths) < 2:
         return {}, "index: the default (hash); lakeidx advise recommends one when there are two files or more"
+    if rows < _ADVICE_ROWS:
+        return {}, f"index: the default (hash); lakeidx advise needs {_ADVICE_ROWS} rows to say which fits"
     own = [k for k in keys if k not in partition_by]
     try:
         options = dict(advise_new_table(paths, [], own, partition_by, needs=_NEEDS).options)
@@ -162,7 +167,9 @@ def _sample(store: ObjectStore, file: FileInfo) -> pa.Table:
             return pa.concat_tables([*_first(open_parquet(store, file.path))])
         if kind == "arrow":
             with store.open_input(file.path) as source:
-                reader = pa.ipc.open_stream(source) if source.read(6) != b"ARROW1" else pa.ipc.open_file(source)
+                is_file = source.read(6) == b"ARROW1"
+                source.seek(0)
+                reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
                 return reader.read_all().slice(0, _SAMPLE_ROWS)
         with open_plain(store, file.path) as source:
             text = bytes(source.read(_SAMPLE_BYTES))

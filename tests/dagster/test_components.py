@@ -1,5 +1,6 @@
 """Components as a dg project has them: scaffolded from files, run, listed; tables of others found; mistakes with their place."""
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,8 +58,8 @@ def cause(error: BaseException) -> BaseException:
 
 
 def test_a_scaffolded_table_runs(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
-    land(tmp_path / "landing", "a.parquet", range(10), "first")
-    land(tmp_path / "landing", "b.parquet", range(5, 15), "second")
+    land(tmp_path / "landing", "a.parquet", range(4000), "first")
+    land(tmp_path / "landing", "b.parquet", range(3000, 6000), "second")
     path, text = scaffolded(sandbox, **{"from": f"{tmp_path}/landing", "warehouse": f"{tmp_path}/wh"})
     assert "# primary key: no two rows of a file share order_id" in text
     assert "# index: lakeidx advise recommends index.type = " in text
@@ -76,7 +77,7 @@ def test_a_scaffolded_table_runs(sandbox: DefsFolderSandbox, tmp_path: Path) -> 
         job = defs.resolve_job_def("lake__orders__batch")
         assert job.execute_in_process(instance=instance, tags=tags, run_config=QUIET).success
     rows = lakeidx.Table.open(f"{tmp_path}/wh/lake.db/orders").scan().to_arrow().to_pylist()
-    assert {r["order_id"]: r["v"] for r in rows} == {i: "first" if i < 5 else "second" for i in range(15)}
+    assert {r["order_id"]: r["v"] for r in rows} == {i: "first" if i < 3000 else "second" for i in range(6000)}
 
 
 def test_a_template_is_written_without_files(sandbox: DefsFolderSandbox) -> None:
@@ -107,9 +108,32 @@ def test_columns_and_keys_of_texts_are_inferred(tmp_path: Path) -> None:
     (tmp_path / "x-3.csv").write_text("n,at,place\n" + "1,2026-01-01 10:00:00,a\n" * 2, encoding="utf-8")
     with pytest.raises(InvalidInputError, match="name the primary key with --key"):
         infer_table(str(tmp_path))
+    (tmp_path / "x-3.csv").write_text("n,at\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"x-3\.csv: the file cannot be read"):
+        infer_table(str(tmp_path))
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFoundError, match="no landing files"):
         infer_table(str(tmp_path / "empty"))
+
+
+def test_other_formats_are_inferred(tmp_path: Path) -> None:
+    for folder in ("json", "zipped", "arrow"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "json/a.jsonl").write_text('{"id": 1, "m": {"a": 1.5}}\n{"id": 2, "m": null}\n', encoding="utf-8")
+    (tmp_path / "json/b.jsonl").write_text('{"id": 3, "more": true}\n', encoding="utf-8")
+    with gzip.open(tmp_path / "zipped/a.csv.gz", "wt") as file:
+        file.write("id,v\n1,a\n2,b\n")
+    rows = pa.table({"v": ["a", "a"], "id": [1, 2]})
+    with pa.ipc.new_stream(str(tmp_path / "arrow/a.arrow"), rows.schema) as out:
+        out.write_table(rows)
+    with pa.ipc.new_file(str(tmp_path / "arrow/b.arrow"), rows.schema) as out:
+        out.write_table(rows)
+    found = {f: infer_table(str(tmp_path / f)).attributes for f in ("json", "zipped", "arrow")}
+    assert [a["landing"]["pattern"] for a in found.values()] == ["*.jsonl", "*.csv.gz", "*.arrow"]
+    assert [a["primaryKeys"] for a in found.values()] == [["id"]] * 3
+    assert [f["name"] for f in found["json"]["fields"]] == ["id", "m", "more"]
+    assert found["json"]["landing"]["missing_columns"] == "null"
+    assert found["json"]["fields"][1]["type"]["fields"][0]["type"] == "DOUBLE"
 
 
 def test_mistakes_keep_file_line_and_column(sandbox: DefsFolderSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
