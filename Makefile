@@ -6,7 +6,7 @@ WORK   ?= .work
 
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run ui test test-fast bench docs dist lint lock clean
+.PHONY: help install install-dev run ui test test-fast bench bench-growth docs dist lint lock clean
 
 help: ## list the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test-fast: install-dev ## run the fast lane only: no JVM, no network
 
 bench: install-dev ## measure lakeidx beside its peers (each result is checked before it is timed)
 	@$(BIN)/python -m bench
+
+bench-growth: install-dev ## what a batch of one size costs while its table grows, with slopes and pictures (hours; MOST=0.02: minutes)
+	@$(BIN)/python -m bench growth -- --most $(or $(MOST),1) --picture bench/results/growth.png
 
 docs: install-dev ## build the documentation site into .work/site (links are checked)
 	@$(BIN)/python -m docs.generate

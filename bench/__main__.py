@@ -42,6 +42,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "lookup_store": ("--rows", "10000,1000000"),
     "tagging": (),
     "advice": ("--rounds", "3"),
+    "growth": ("--most", "0.02"),
 }
 PACKAGES = ("lakeidx", "pyarrow", "numpy", "numba", "pyspark")
 
