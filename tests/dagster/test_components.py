@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from dagster.components.core.component_tree import ComponentTreeException
+from dagster.components.core.component_tree import ComponentTree, ComponentTreeException
 from dagster.components.core.package_entry import discover_package_objects
 from dagster.components.testing import DefsFolderSandbox, create_defs_folder_sandbox
 
@@ -19,6 +19,7 @@ import lakeidx
 from dagster_project import PrimaryKeyTable, TableMaintenance, WarehouseTables
 from dagster_project.components.inference import infer_table
 from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.problems import PipelineFileError
 from tests.dagster.pipelines import QUIET
 
@@ -233,6 +234,23 @@ def test_the_upkeep_of_one_table(sandbox: DefsFolderSandbox, tmp_path: Path) -> 
         run_config=QUIET,
     )
     assert observed.success
+
+
+def test_components_share_resources_or_leave_them_to_the_project(tmp_path: Path) -> None:
+    def config(name: str) -> PipelineConfig:
+        fields = [{"name": "id", "type": "BIGINT"}]
+        landing = {"path": f"{tmp_path}/{name}"}
+        return PipelineConfig.model_validate(
+            {"table": f"d.{name}", "warehouse": f"{tmp_path}/wh", "landing": landing, "fields": fields}
+        )
+
+    context = ComponentTree.for_test().load_context
+    both = dg.Definitions.merge(*(PrimaryKeyTable(config(n)).build_defs(context) for n in ("a", "b")))
+    assert set(both.resources or {}) == {"store", "spark", "tables"}
+    dg.Definitions.validate_loadable(both)
+    alone = PrimaryKeyTable(config("a"), "project").build_defs(context)
+    assert not alone.resources
+    dg.Definitions.validate_loadable(dg.Definitions.merge(alone, dg.Definitions(resources=both.resources)))
 
 
 def test_dg_finds_the_components() -> None:
