@@ -190,7 +190,8 @@ def _show_rejects(store: ObjectStore, result: BatchResult) -> None:
     path = result.ingest.rejected_path
     assert path is not None
     with store.open_input(path) as source:
-        rows = pq.read_table(source).slice(0, 5).to_pylist()
+        rows = pq.read_table(source).slice(0, 10).to_pylist()
     typer.echo(f"{result.ingest.rows_rejected} rows rejected, all in {path}; the first:", err=True)
-    for row in rows:
-        typer.echo(f"  {row['source']} line {row['line']}: {row['reason']}", err=True)
+    # A message may have become two rows.
+    for text in list(dict.fromkeys(f"  {r['source']} line {r['line']}: {r['reason']}" for r in rows))[:5]:
+        typer.echo(text, err=True)

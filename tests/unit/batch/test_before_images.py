@@ -10,9 +10,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import tests.source_database as source
 from lakeidx.api.table import Table
+from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing.types import LandingOptions
 from tests.source_database import Change, SourceDatabase
@@ -72,6 +74,19 @@ def test_each_contradiction_is_one_rejected_line(tmp_path: Path) -> None:
     assert rows == {0: ("b", "2.00"), 1: ("n1", "1.50"), 2: ("n2", "1.50")}
     with pytest.raises(RejectedRowsError, match="line 1: before: column name of the row id='2'"):
         table.upsert_files([_file(tmp_path, first[2])], checked, strict=True)
+
+
+def test_the_command_says_it_once_per_line(tmp_path: Path) -> None:
+    """Where the input is the changelog, an update is two rows."""
+    table = make_table(tmp_path, **{"changelog-producer": "input"})
+    put(table, tmp_path, [[maxwell("insert", {"id": 1, "name": "a"})]], LandingOptions("maxwell"))
+    lines = [maxwell("update", {"id": 1, "name": "b"}, {"name": "x"}), maxwell("insert", {"id": 2, "name": "b"})]
+    command = ["upsert", table.uri, _file(tmp_path, "\n".join(lines)), "--format", "maxwell", "--check-before", "1"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    said = [line for line in result.stderr.splitlines() if " line 1: before: column name of the row id='1'" in line]
+    assert len(said) == 1
+    assert "2 rows rejected" in result.stderr
 
 
 def _file(folder: Path, line: str) -> str:
