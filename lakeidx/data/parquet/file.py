@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 from lakeidx.data.nested_nulls import settle_column
 from lakeidx.data.parquet.footer import TimestampMark, annotate_timestamps
 from lakeidx.data.parquet.properties import ParquetProperties
-from lakeidx.data.parquet.schema import holds_int96, is_int96, parquet_arrow_schema
+from lakeidx.data.parquet.schema import holds_int96, is_int96, leaf_paths, parquet_arrow_schema
 from lakeidx.data.stats import FloatMarks, float_marks
 from lakeidx.errors import InvalidInputError
 from lakeidx.storage.base import ObjectStore, OutputFile
 from lakeidx.types import Field, Root
 
-_FIELD_ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,24 +172,13 @@ def _without_timestamps(t: pa.DataType) -> pa.DataType:
 
 
 def _timestamp_marks(schema: pa.Schema) -> dict[int, TimestampMark]:
-    """Return by Parquet field id the annotation of every timestamp that is not INT96."""
-    marks = {}
-    for field in _walk(list(schema)):
-        if pa.types.is_timestamp(field.type) and field.type.unit != "ns":
-            marks[int(field.metadata[_FIELD_ID])] = TimestampMark(field.type.unit, field.type.tz is not None)
-    return marks
-
-
-def _walk(fields: Sequence[pa.Field]) -> Iterator[pa.Field]:
-    for field in fields:
-        yield field
-        t = field.type
-        if pa.types.is_map(t):
-            yield from _walk([t.key_field, t.item_field])
-        elif pa.types.is_list(t):
-            yield from _walk([t.value_field])
-        elif pa.types.is_struct(t):
-            yield from _walk([t.field(i) for i in range(t.num_fields)])
+    """Return by number of the leaf column the annotation of every timestamp that is not INT96."""
+    leaves = [t for field in schema for _, t in leaf_paths(field.name, field.type)]
+    return {
+        i: TimestampMark(t.unit, t.tz is not None)
+        for i, t in enumerate(leaves)
+        if pa.types.is_timestamp(t) and t.unit != "ns"
+    }
 
 
 @contextlib.contextmanager

@@ -70,8 +70,8 @@ def annotate_timestamps(tail: bytes, marks: Mapping[int, TimestampMark]) -> byte
     """Add timestamp annotations to some INT64 columns in the footer of a Parquet file.
 
     tail     what the writer emitted at closing: ends with the footer, its length and the magic
-    marks    by Parquet field id
-    errors   InternalError when the footer is not one Arrow writes
+    marks    by number of the leaf column, counted through all columns; field ids of nested columns may come twice
+    errors   InternalError when the footer is not one Arrow writes, or a marked leaf is not INT64
     """
     if tail[-4:] != _MAGIC:
         raise InternalError(f"a Parquet file must end with {_MAGIC!r}, not {tail[-4:]!r}")
@@ -83,11 +83,13 @@ def annotate_timestamps(tail: bytes, marks: Mapping[int, TimestampMark]) -> byte
 
 def _annotate_footer(footer: bytes, marks: Mapping[int, TimestampMark]) -> bytes:
     out, done = [], 0
-    for element in _schema_elements(footer):
-        mark = marks.get(element.field_id) if element.physical == _PHYSICAL_INT64 else None
-        if mark is not None:
-            out += [footer[done : element.start], _timestamp_element(element, mark)]
-            done = element.end
+    leaves = [element for element in _schema_elements(footer) if element.children <= 0]
+    for leaf, mark in sorted(marks.items()):
+        element = leaves[leaf] if leaf < len(leaves) else None
+        if element is None or element.physical != _PHYSICAL_INT64:
+            raise InternalError(f"leaf column {leaf} of the footer is not INT64")
+        out += [footer[done : element.start], _timestamp_element(element, mark)]
+        done = element.end
     return b"".join((*out, footer[done:]))
 
 

@@ -31,13 +31,12 @@ def parquet_bytes(columns: int) -> bytes:
 @pytest.mark.parametrize("columns", [2, 5, 40])
 def test_marked_columns_become_timestamps_and_nothing_else_changes(columns: int) -> None:
     raw = parquet_bytes(columns)
-    marks = {1: TimestampMark("ms", utc=False), 4: TimestampMark("us", utc=True), 0: TimestampMark("us", utc=True)}
+    marks = {i: m for i, m in ((1, TimestampMark("ms", utc=False)), (4, TimestampMark("us", utc=True))) if i < columns}
     changed = annotate_timestamps(raw, marks)
     before, after = (pq.ParquetFile(io.BytesIO(b)) for b in (raw, changed))
     wanted = {1: pa.timestamp("ms"), 4: pa.timestamp("us", "UTC")}
     for i, field in enumerate(before.schema_arrow):
         found = after.schema_arrow.field(i)
-        # Column 0 is a list: its own element is no INT64 leaf of field id 0.
         assert found.type == wanted.get(i, field.type)
         assert found.nullable == field.nullable
         assert found.metadata == field.metadata
@@ -47,6 +46,34 @@ def test_marked_columns_become_timestamps_and_nothing_else_changes(columns: int)
 def test_no_marks_leave_the_footer_as_it_is() -> None:
     raw = parquet_bytes(7)
     assert annotate_timestamps(raw, {}) == raw
+
+
+def test_leaves_are_counted_not_named() -> None:
+    """A nested column may have the field id of another one."""
+    inner = pa.struct(
+        [pa.field(n, pa.int64(), metadata={"PARQUET:field_id": i}) for n, i in (("f0", "0"), ("f1", "1"))]
+    )
+    fields = [
+        pa.field("c0", pa.int64(), metadata={"PARQUET:field_id": "0"}),
+        pa.field("c1", pa.list_(inner), metadata={"PARQUET:field_id": "1"}),
+        pa.field("c2", pa.map_(pa.string(), pa.int64()), metadata={"PARQUET:field_id": "2"}),
+        pa.field("c3", pa.int64(), metadata={"PARQUET:field_id": "3"}),
+    ]
+    out = io.BytesIO()
+    pq.write_table(pa.schema(fields).empty_table(), out, store_schema=False)
+    changed = annotate_timestamps(out.getvalue(), {1: TimestampMark("ms", utc=False), 4: TimestampMark("us", utc=True)})
+    found = pq.ParquetFile(io.BytesIO(changed)).schema_arrow
+    assert found.field("c0").type == found.field("c3").type == pa.int64()
+    element = found.field("c1").type.value_type
+    assert [element.field(i).type for i in range(2)] == [pa.timestamp("ms"), pa.int64()]
+    assert found.field("c2").type.item_type == pa.timestamp("us", "UTC")
+
+
+def test_a_leaf_of_another_type_is_our_own_mistake() -> None:
+    raw = parquet_bytes(2)
+    for leaf in (2, 7):
+        with pytest.raises(InternalError, match=f"leaf column {leaf} of the footer is not INT64"):
+            annotate_timestamps(raw, {leaf: TimestampMark("ms", utc=False)})
 
 
 def test_what_is_no_footer_is_our_own_mistake() -> None:
