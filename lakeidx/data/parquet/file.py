@@ -21,7 +21,6 @@ from lakeidx.storage.base import ObjectStore, OutputFile
 from lakeidx.types import Field, Root
 
 
-
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
     """A finished file.
