@@ -19,7 +19,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml deploy/check-prerequisites.
 	@echo "installing pinned versions into $(VENV) (a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	@echo "compiling kernels (about a minute, once)"
+	@echo "compiling kernels (a minute at most, once)"
 	@$(BIN)/lakeidx warm-up
 	@touch $@
 

@@ -315,7 +315,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-java", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
-    warm_up(only=("codecs",))
+    warm_up(packages=("lakeidx.codec",), processes=1)
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as temporary:
         folder = Path(temporary)
         rows = plain(pq.read_table(args.lineitem or lineitem(1, args.cache)))

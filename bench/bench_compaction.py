@@ -135,7 +135,7 @@ def measure(case: str, rounds: int, step: Callable[[], tuple[int, int]]) -> Figu
 
 def run(source: Path, rounds: int, threads: int, folder: Path, *, with_java: bool) -> list[Figure]:
     """All figures."""
-    warm_up(only=("codecs",))
+    warm_up(packages=("lakeidx.codec",), processes=1)
     upserts = make_upserts(source, folder)
     base = build(source, upserts, folder, threads)
     files = (source, *upserts)

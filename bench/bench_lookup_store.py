@@ -311,7 +311,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON line per measurement instead of the table")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args(argv)
-    warm_up(only=("lookup stores",))
+    warm_up(packages=("lakeidx.lookup",), processes=1)
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as name:
         folder = Path(name)

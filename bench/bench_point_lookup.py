@@ -173,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unknown case {unknown[0]}; there are {', '.join(CASES)}")
     source = args.lineitem or lineitem(args.scale, args.cache)
     rows = pq.ParquetFile(source).metadata.num_rows
-    warm_up(only=("lookup stores",))
+    warm_up(packages=("lakeidx.lookup",), processes=1)
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
         uri = f"{folder}/wh/b.db/lineitem"

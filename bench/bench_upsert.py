@@ -213,7 +213,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Figure]:
     session = get_session(master=f"local[{args.cores}]", config={"spark.driver.memory": args.driver_memory})
     runner, usage = SparkRunner(session), Usage()
     try:
-        runner.map(lambda _: warm_up(only=("codecs",)), list(range(args.cores)), label="warm")
+        runner.map(lambda _: warm_up(packages=("lakeidx.codec",), processes=1), list(range(args.cores)), label="warm")
         in_own_process(make_input, source, 600_000, folder)
         warm = TableHandle.create(f"{folder}/wh/b.db/warm", table_spec(schema))
         for batch in ("w1", "w2"):

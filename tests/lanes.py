@@ -26,6 +26,8 @@ from typing import IO
 
 import psutil
 
+from tests.kernel_list import unlisted
+
 ROOT = Path(__file__).resolve().parent.parent
 #: What takes longest begins first; the lane slow never waits, and keeps a processor to itself.
 _ORDER = ("slow", "interop", "dagster", "spark", "s3", "browser", "hbase", "postgres")
@@ -216,6 +218,8 @@ def main(names: list[str]) -> int:
     print("\n== lanes")
     print("\n".join(line for o in outcomes for line in o.lines()))
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
+    if not names and (kernels := unlisted()):
+        print("not compiled by `lakeidx warm-up` (python -m tests.kernel_list adds them):", *kernels, sep="\n  ")
     return 1 if total["failed"] or not total["passed"] else 0
 
 

@@ -206,6 +206,6 @@ def rollback(
 def warm_up(no_progress: NoProgress = False) -> None:
     """Compile all kernels now; later runs load them from disk."""
     started = time.monotonic()
-    with stages(no_progress) as on_step:
-        kinds = kernels.warm_up(on_step)
-    print_json({"kinds": kinds, "seconds": round(time.monotonic() - started, 1)})
+    with stages(no_progress) as on_module:
+        count = kernels.warm_up(on_module)
+    print_json({"kernels": count, "seconds": round(time.monotonic() - started, 1)})

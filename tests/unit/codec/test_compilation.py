@@ -35,13 +35,29 @@ def test_importing_compiles_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_processes_that_compile_at_once(tmp_path: Path) -> None:
     code = """
-from lakeidx.maintenance.warm_up import warm_up
-warm_up(only=("codecs",))
+from lakeidx.codec.bucket import fixed_buckets
+from lakeidx.codec.hashes.murmur import hash_bytes_many
+from lakeidx.codec.order.key import argsort_keys, is_sorted, normalized_keys, run_starts, search_sorted
+from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
+from lakeidx.codec.rows.compacted_row_vec import decode_compacted_rows, encode_compacted_rows
+from lakeidx.types import parse_type, to_arrow
+import pyarrow as pa
+texts = ["INT", "BIGINT", "VARCHAR(100)", "DECIMAL(38, 2)", "TIMESTAMP(6)"]
+kinds = [parse_type(text) for text in texts]
+rows = [[None] * 5, [2, 3, "some longer text", 4, 5], [1, 3, "some longer text", 4, 5]]
+columns = [pa.array(values, pa.string() if "CHAR" in text else pa.int64()).cast(to_arrow(kind))
+           for values, text, kind in zip(zip(*rows), texts, kinds)]
+hash_bytes_many(encode_rows(columns, kinds))
+hash_columns(columns, kinds)
+fixed_buckets(columns[2:4], kinds[2:4], 2, "hive")
+decode_compacted_rows(encode_compacted_rows(columns, kinds), kinds, texts)
+for work in (argsort_keys, is_sorted, run_starts):
+    work(columns, kinds)
+for count in (2, 5):
+    keys = normalized_keys(columns[:count], kinds[:count])
+    search_sorted(keys, keys)
 # One compilation of each kernel: an input of another memory layout would show as a second one.
 assert set(show().values()) == {1}, show()
-import pyarrow as pa
-from lakeidx.types import parse_type
-from lakeidx.codec.rows.binary_row_vec import hash_columns
 print(hash_columns([pa.array(["apache paimon"])], [parse_type("STRING")])[0])
 """
     for _ in range(2):

@@ -19,7 +19,7 @@ from tests.unit.lookup.stores import build, factory
 def small_files() -> Iterator[None]:
     """The system refuses to let files of this process grow above 20,000 bytes, as a full quota does."""
     # Compiled code is kept in files, too.
-    warm_up(only=("lookup stores",))
+    warm_up(packages=("lakeidx.codec", "lakeidx.lookup"), processes=1)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))

@@ -1,0 +1,67 @@
+"""The list of kernels that ``lakeidx warm-up`` compiles, made of what tests compiled: ``python -m tests.kernel_list``.
+
+Run it after ``make test``, when a kernel is new or is called with other types. It reads what Numba keeps on disk for the sources
+as they are now.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from numba.core import types
+from numba.core.dispatcher import Dispatcher
+
+import lakeidx
+from lakeidx.maintenance.warm_up import LIST, listed
+
+
+def unlisted() -> list[str]:
+    """Return the lines of kernels that are on disk and not in the list."""
+    return sorted(set(_on_disk()) - {str(kernel) for kernel in listed()})
+
+
+def _on_disk() -> Iterator[str]:
+    for module in _modules():
+        for name, kernel in vars(module).items():
+            if not isinstance(kernel, Dispatcher) or kernel.py_func.__module__ != module.__name__:
+                continue
+            kept = getattr(vars(kernel)["_cache"], "_cache_file", None)
+            for signature, *_ in kept._load_index() if kept is not None else ():
+                yield f"{module.__name__}.{name}({', '.join(_text(t) for t in signature)})"
+
+
+def _modules() -> Iterator[Any]:
+    for found in pkgutil.walk_packages(lakeidx.__path__, "lakeidx."):
+        yield importlib.import_module(found.name)
+
+
+def _text(numba_type: Any) -> str:
+    """Return how the list writes a type."""
+    if isinstance(numba_type, types.Literal):
+        # A kernel's constant, for another kernel.
+        return _text(numba_type.literal_type)
+    if isinstance(numba_type, types.Bytes):
+        return "bytes"
+    if isinstance(numba_type, types.Array):
+        if numba_type.layout != "C" or not numba_type.aligned:
+            raise ValueError(f"kernels take contiguous, aligned arrays, not {numba_type}")
+        dimensions = ",".join(":" * numba_type.ndim)
+        return f"{'' if numba_type.mutable else 'const '}{numba_type.dtype}[{dimensions}]"
+    return str(numba_type)
+
+
+def main() -> int:
+    """Write the list anew."""
+    lines = sorted(set(_on_disk()))
+    head = [line for line in LIST.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    LIST.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
+    print(f"{len(lines)} kernels")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
