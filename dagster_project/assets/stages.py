@@ -51,7 +51,6 @@ from lakeidx.pipeline_file.partitions import (
     plan_batch,
     set_current_batch,
 )
-from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 
 
@@ -281,20 +280,13 @@ def _observe_attempt(
 
 
 def committed(batch: BatchContext, *, already: bool = False) -> dict[str, Any]:
-    """Write down that a batch's files are in the table; metrics and pictures of what it did."""
-    from dagster_project.metadata.table_plots import history_plot, view_plots
-
+    """Write down that a batch's files are in the table; metrics of what it did."""
     reports = read_reports(batch.files)
     mark_committed(batch.store, batch.paths, reports.ingest.sources, batch.files.batch_id)
-    latest = batch.metadata.latest_snapshot()
-    partitions = {bytes.fromhex(t.partition) for t in reports.assign.targets}
-    view = load_view(batch.metadata, latest, partitions=partitions)
     outcome = reports.commit.model_copy(update={"already": already})
     paths = [batch.paths.snapshot(i) for i in reports.commit.snapshot_ids]
     commits = batch_commits(batch.metadata, reports.commit.snapshot_ids)
     return {
         **commit_metadata(outcome, reports.ingest, reports.assign, reports.write, paths),
         **changelog_metadata(batch.metadata, commits, reports.ingest.newest_change_ms),
-        **view_plots(view),
-        **history_plot(batch.metadata, latest),
     }

@@ -9,12 +9,14 @@ from typing import Any
 import dagster as dg
 
 from dagster_project.metadata.changes import consumer_metadata
+from dagster_project.metadata.overview import overview_metadata, table_description
 from dagster_project.metadata.reports import column_lineage, state_metadata, table_metadata
 from dagster_project.names import LANDING, TABLE, asset_key
 from lakeidx.batch.context import BatchContext
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import load_view
 
 
 def commit_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:
@@ -36,7 +38,7 @@ def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetS
         asset_key(pipeline, TABLE),
         deps=[asset_key(pipeline, "commit")],
         kinds={"paimon", "table"},
-        description=pipeline.description or f"The table {pipeline.table}.",
+        description=table_description(pipeline),
         metadata=table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
         automation_condition=dg.AutomationCondition.eager(),
         freshness_policy=_freshness_policy(pipeline),
@@ -55,14 +57,20 @@ def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
 
 
 def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
-    """Return the table as the newest snapshot has it; its data version is that snapshot."""
+    """Return the table as the newest snapshot has it, with pictures; its data version is that snapshot."""
+    from dagster_project.metadata.table_plots import history_plot, view_plots
+
     snapshot, schema = batch.metadata.latest_snapshot(), batch.metadata.latest_schema()
+    view = load_view(batch.metadata, snapshot)
     metadata = {
+        **overview_metadata(batch.metadata, view),
         **table_metadata(pipeline.table, pipeline.uri, schema),
         **state_metadata(batch.metadata, snapshot),
         **consumer_metadata(batch.metadata, snapshot),
         "dagster/column_lineage": column_lineage(schema.field_names, asset_key(pipeline, LANDING)),
         "lakeidx/batch_id": batch.files.batch_id,
+        **view_plots(view),
+        **history_plot(batch.metadata, snapshot),
     }
     version = None if snapshot is None else dg.DataVersion(snapshot.identity)
     return dg.MaterializeResult(asset_key=asset_key(pipeline, TABLE), metadata=metadata, data_version=version)
@@ -73,5 +81,6 @@ def table_observation(pipeline: PipelineConfig, metadata: TableMetadata) -> dg.A
     snapshot = metadata.latest_snapshot()
     facts = table_metadata(pipeline.table, pipeline.uri, metadata.latest_schema())
     tags = {} if snapshot is None else {"dagster/data_version": snapshot.identity}
-    state = {**facts, **state_metadata(metadata, snapshot)}
+    page = overview_metadata(metadata, load_view(metadata, snapshot))
+    state = {**page, **facts, **state_metadata(metadata, snapshot)}
     return dg.AssetObservation(asset_key(pipeline, TABLE), metadata=state, tags=tags)

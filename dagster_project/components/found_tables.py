@@ -25,6 +25,7 @@ from dagster_project.components.attributes import (
 )
 from dagster_project.factory import TableDefinitions, add_upkeep, merged_definitions
 from dagster_project.failures import failures_explained
+from dagster_project.metadata.overview import table_description
 from dagster_project.metadata.reports import table_metadata
 from dagster_project.names import TABLE, asset_key, key_prefix, table_id
 from dagster_project.resources import TableResource
@@ -176,7 +177,7 @@ def _table_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
     spec = dg.AssetSpec(
         asset_key(pipeline, TABLE),
         kinds={"paimon", "table"},
-        description=pipeline.description or f"The table {pipeline.table}.",
+        description=table_description(pipeline),
         metadata=table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
         group_name=key_prefix(pipeline)[1],
         owners=list(pipeline.owners),

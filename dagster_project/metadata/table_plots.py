@@ -20,22 +20,27 @@ _HISTORY = 40
 
 def view_plots(view: SnapshotView) -> dict[str, Any]:
     """Plot rows and levels per bucket of the live files of a view."""
-    rows: Counter[str] = Counter()
-    levels: dict[str, Counter[int]] = {}
-    for entry in sorted(view.entries, key=lambda e: (e.partition, e.bucket)):
-        name = _bucket_name(view, entry.partition, entry.bucket)
-        rows[name] += entry.file.row_count
-        levels.setdefault(name, Counter())[entry.file.level] += 1
+    numbers, places = view.entries.places()
+    counts = np.zeros(len(places), np.int64)
+    np.add.at(counts, numbers, view.entries.column("row_count"))
+    levels: list[Counter[int]] = [Counter() for _ in places]
+    for (place, level), files in Counter(
+        zip(numbers.tolist(), view.entries.column("level").tolist(), strict=True)
+    ).items():
+        levels[place][level] = files
+    order = sorted(range(len(places)), key=places.__getitem__)
+    names = {i: _bucket_name(view, *places[i]) for i in order}
+    rows = {names[i]: int(counts[i]) for i in order}
     index = view.hash_index()
     if index:
-        rows = Counter({_bucket_name(view, p, b): e.row_count for p, files in sorted(index.items())
-                        for b, e in sorted(files.items())})  # fmt: skip
+        rows = {_bucket_name(view, p, b): e.row_count for p, files in sorted(index.items())
+                for b, e in sorted(files.items())}  # fmt: skip
     if not rows:
         return {}
     target = view.schema.table_options.dynamic_bucket_target_row_num
     return {
         "lakeidx/plot_rows_per_bucket": rows_per_bucket(rows, target),
-        "lakeidx/plot_levels_per_bucket": levels_per_bucket(levels),
+        "lakeidx/plot_levels_per_bucket": levels_per_bucket({names[i]: levels[i] for i in order}),
     }
 
 

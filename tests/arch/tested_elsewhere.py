@@ -47,6 +47,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
         ("dagster/test_io_manager.py",),
     ),
     "dagster_project.metadata.changes": ("dagster/test_changes.py",),
+    "dagster_project.metadata.overview": ("unit/dagster_project/test_overview.py",),
     "dagster_project.metadata.plots": ("dagster/test_runs.py",),
     "dagster_project.metadata.reports": ("dagster/test_runs.py",),
     "dagster_project.metadata.table_plots": ("dagster/test_runs.py",),

@@ -71,29 +71,31 @@ def test_checks_and_plots_stand_on_the_asset_page(ui: DagsterUI, page: Any) -> N
     page.goto(f"{ui.url}/{COMMIT}?view=events")
     page.get_by_text("lakeidx/inserts").first.wait_for()
     picture(ui, page, "commit-metadata")
-    plots = show_plots(page)
-    assert plots >= 3
-    picture(ui, page, "commit-plots")
+    page.goto(f"{ui.url}/{TABLE}")
+    page.get_by_role("cell", name="primary key").wait_for()
+    page.get_by_role("button", name="Show more").first.click()
+    page.get_by_text("lakeidx.polars.scan").first.wait_for()
+    picture(ui, page, "table-page")
+    page.goto(f"{ui.url}/{TABLE}?view=events")
+    page.get_by_text("Last snapshots").wait_for()
+    picture(ui, page, "table-state")
+    assert show_plots(page) == 3
+    picture(ui, page, "table-plots")
 
 
 def show_plots(page: Any) -> int:
     """Bring the pictures in the metadata into view; gives how many were drawn."""
     drawn = page.locator("img[src^='data:image/png;base64']")
     links = page.get_by_text("Show Markdown")
-    count = 0
+    links.first.wait_for()
     for i in range(links.count()):
         links.nth(i).click()
         drawn.last.wait_for()
         assert drawn.last.evaluate("image => image.naturalWidth") > 300
-        count += 1
         if i + 1 < links.count():
             page.keyboard.press("Escape")
             page.wait_for_timeout(300)
-    if count == 0:
-        drawn.first.wait_for()
-        drawn.first.scroll_into_view_if_needed()
-        count = drawn.count()
-    return count
+    return int(links.count())
 
 
 def test_a_backfill_of_three_partitions(ui: DagsterUI, page: Any) -> None:

@@ -37,14 +37,18 @@ def test_a_batch_goes_through_all_stages_and_its_checks_pass(tmp_path: Path) -> 
     assert commit["updates"] == 0
     assert commit["buckets"] == commit["new_buckets"] == 3
     assert commit["snapshot_id"] == 1
-    for plot in ("plot_rows_per_bucket", "plot_levels_per_bucket", "plot_batch_history"):
-        assert commit[plot].startswith("![") and "data:image/png;base64," in commit[plot]  # noqa: PT018
     assert metrics(result, "index_write")["write_amplification"] > 0
     (table,) = [e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(["d", "t"])]
     materialized = table.step_materialization_data.materialization
     assert materialized.metadata["lakeidx/snapshot_id"].value == 1
     assert materialized.metadata["dagster/table_name"].value == "d.t"
     assert materialized.metadata["dagster/row_count"].value == 25
+    page = {n.removeprefix("lakeidx/"): str(v.value) for n, v in materialized.metadata.items()}
+    for plot in ("plot_rows_per_bucket", "plot_levels_per_bucket", "plot_batch_history"):
+        assert page[plot].startswith("![") and "data:image/png;base64," in page[plot]  # noqa: PT018
+    assert (page["buckets"], page["data_files"]) == ("3", "3")
+    assert "| snapshot | 1, APPEND |" in page["overview"]
+    assert page["overview"].rstrip().endswith("| APPEND | +25 |")
     (source,) = (
         d.defs.resolve_asset_graph().get(dg.AssetKey(["d", "t"])).metadata["dagster/code_references"].code_references
     )

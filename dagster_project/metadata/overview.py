@@ -1,0 +1,147 @@
+"""One page per table, as Markdown: what it is and how it is queried as the asset's description, its state with every snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+
+from lakeidx.batch.index_types import index_type
+from lakeidx.errors import NotFoundError
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema, new_schema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import SnapshotView
+
+#: Snapshots that are listed.
+_LAST = 10
+_OPTIONS_OF_THEIR_OWN = ("bucket", "merge-engine", "changelog-producer")
+
+
+def table_description(pipeline: PipelineConfig) -> str:
+    """Describe a table to someone who wants to use it; from its pipeline file alone."""
+    schema = new_schema(pipeline.spec())
+    facts = [
+        ("name", f"`{pipeline.table}`"),
+        ("location", f"`{pipeline.uri}`"),
+        ("primary key", _names(schema.primary_keys) or "none: rows are appended"),
+        ("partitioned by", _names(schema.partition_keys) or "nothing"),
+        ("buckets", _buckets(schema)),
+        ("merge engine", schema.table_options.merge_engine) if schema.primary_keys else ("", ""),
+        ("changelog", schema.table_options.changelog_producer),
+        ("options", _options(schema)),
+        ("fresh", _freshness(pipeline)),
+    ]
+    parts = [pipeline.description or f"The table {pipeline.table}.", _table(("", ""), [f for f in facts if all(f)])]
+    return "\n\n".join([*parts, "**Query it**", *_queries(pipeline)])
+
+
+def _buckets(schema: TableSchema) -> str:
+    options = schema.table_options
+    match schema.bucket_mode:
+        case BucketMode.HASH_FIXED:
+            return f"{options.bucket} in each partition, by a hash of the key"
+        case BucketMode.HASH_DYNAMIC:
+            return f"dynamic, by index type {index_type(schema)}; a new one after {options.dynamic_bucket_target_row_num:,} keys"
+        case BucketMode.KEY_DYNAMIC:
+            return "dynamic over all partitions; a key that changes its partition moves"
+        case BucketMode.POSTPONE:
+            return "given by compactions"
+        case _:
+            return "one"
+
+
+def _options(schema: TableSchema) -> str:
+    return ", ".join(f"`{k}` = `{v}`" for k, v in sorted(schema.options.items()) if k not in _OPTIONS_OF_THEIR_OWN)
+
+
+def _freshness(pipeline: PipelineConfig) -> str:
+    wanted = pipeline.freshness
+    return "" if wanted is None else f"while the newest batch is at most {wanted.fail_hours:g} hours old"
+
+
+def _queries(pipeline: PipelineConfig) -> Iterator[str]:
+    """Yield a heading and a program for each reader."""
+    uri, warehouse, name = pipeline.uri, pipeline.warehouse, f'"{pipeline.database}"."{pipeline.table_name}"'
+    opened = f'table = lakeidx.Table.open("{uri}")\n'
+    java = (
+        "Options options = new Options();\n"
+        f'options.set("warehouse", "{warehouse}");\n'
+        "Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(options));\n"
+        f'Table table = catalog.getTable(Identifier.create("{pipeline.database}", "{pipeline.table_name}"));'
+    )
+    spark = f'from lakeidx.spark import register\n\nregister(spark)\nspark.read.format("lakeidx").load("{uri}").show()'
+    duckdb = (
+        f'import lakeidx.duckdb\n\ndb = lakeidx.duckdb.attach("{warehouse}")\ndb.table({name!r}).limit(10).fetchall()'
+    )
+    programs = [
+        ("Python", "python", f"import lakeidx\n\n{opened}table.scan(limit=10).to_arrow()"),
+        ("Spark", "python", spark),
+        ("DuckDB", "python", duckdb),
+        ("Polars", "python", f"import lakeidx.polars\n\n{opened}lakeidx.polars.scan(table).head(10).collect()"),
+        ("Java (Paimon)", "java", java),
+    ]
+    for title, language, text in programs:
+        yield f"{title}\n```{language}\n{text}\n```"
+
+
+def overview_metadata(metadata: TableMetadata, view: SnapshotView) -> dict[str, Any]:
+    """Return size and buckets of a state, and a page with these, its age and its last snapshots."""
+    snapshot = view.snapshot
+    if snapshot is None:
+        return {}
+    size, files = int(view.entries.column("file_size").sum()), len(view.entries)
+    buckets = len(view.entries.places()[1])
+    state = [
+        ("snapshot", f"{snapshot.id}, {snapshot.commit_kind.value}"),
+        ("committed", _time(snapshot.time_millis)),
+        ("size", _bytes(size)),
+        ("data files", f"{files:,}"),
+        ("buckets", f"{buckets:,}"),
+        ("versions of rows", f"{snapshot.total_record_count:,}"),
+    ]
+    history = [
+        (str(s.id), _time(s.time_millis), s.commit_kind.value, f"{s.delta_record_count or 0:+,}")
+        for s in _newest(metadata, snapshot)
+    ]
+    columns = ("snapshot", "committed", "kind", "versions of rows")
+    page = "\n\n".join([_table(("", ""), state), "**Last snapshots**", _table(columns, history)])
+    return {
+        "lakeidx/overview": dg.MetadataValue.md(page),
+        "lakeidx/data_bytes": size,
+        "lakeidx/data_files": files,
+        "lakeidx/buckets": buckets,
+    }
+
+
+def _newest(metadata: TableMetadata, newest: Snapshot) -> Iterator[Snapshot]:
+    yield newest
+    for number in range(newest.id - 1, max(0, newest.id - _LAST), -1):
+        try:
+            yield metadata.snapshot(number)
+        except NotFoundError:
+            # Older ones have expired.
+            return
+
+
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(f"`{c}`" for c in columns)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [[cell.replace("|", "\\|") for cell in line] for line in (heads, ["---"] * len(heads), *rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _time(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _bytes(size: int) -> str:
+    value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
+        value, units = value / 1024, units[1:]
+    return f"{value:.4g} {units[0]}"
