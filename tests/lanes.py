@@ -1,6 +1,6 @@
 """Runs the test lanes and prints what each did. ``python -m tests.lanes [lane ...]``
 
-The first lanes use all processors; the others mostly wait for servers and JVMs, so three of them run at a time.
+The first lanes use all processors; the others mostly wait for servers and JVMs, so some of them run at a time.
 
 A lane whose tests cannot run on this machine shows as skipped, with the reason; it is never shown as passed.
 """
@@ -29,9 +29,9 @@ import psutil
 from tests.kernel_list import unlisted
 
 ROOT = Path(__file__).resolve().parent.parent
-#: What takes longest begins first; the lane slow never waits, and keeps a processor to itself.
-_ORDER = ("slow", "interop", "dagster", "spark", "s3", "browser", "hbase", "postgres")
-_AT_A_TIME = 3
+#: What takes longest begins first.
+_ORDER = ("interop", "dagster", "spark", "s3", "browser", "hbase", "postgres")
+_AT_A_TIME = 4
 #: Where files of tests cost no disk, and what must be free there: lanes leave up to 1 GB each.
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES = 6 << 30
@@ -46,18 +46,19 @@ _SECONDS_TO_END = 180
 _SECONDS_TO_SAY = 5
 #: For JVMs that live for seconds and share two processors: no time for the second compiler, no threads of a collector.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: What is slow without needing anything comes last: a test with several marks belongs to the first of its lanes.
 _HEAVY = ("spark", "interop", "s3", "dagster", "hbase", "browser", "postgres", "slow")
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One lane: a pytest mark expression and more arguments."""
+    """One lane: a pytest mark expression, more arguments, and whether it runs beside others."""
 
     name: str
     marks: str
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
-    heavy: bool = False
+    aside: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,9 @@ def lanes() -> list[Lane]:
     ]
     for i, mark in enumerate(_HEAVY):
         others = "".join(f" and not {m}" for m in _HEAVY[:i])
-        out.append(Lane(mark, f"{mark}{others}", tuple(_files_with(mark)), heavy=True))
-    return sorted(out, key=lambda lane: _ORDER.index(lane.name) if lane.heavy else -1)
+        aside = mark in _ORDER
+        out.append(Lane(mark, f"{mark}{others}", (*(() if aside else side_by_side), *_files_with(mark)), aside=aside))
+    return sorted(out, key=lambda lane: _ORDER.index(lane.name) if lane.aside else -1)
 
 
 def _files_with(mark: str) -> list[str]:
@@ -206,14 +208,14 @@ def main(names: list[str]) -> int:
     chosen = [known[n] for n in names] if names else list(known.values())
     if not names:
         chosen = [replace(c, arguments=(*c.arguments, *_COVERED)) if c.name == "fast" else c for c in chosen]
-    outcomes = [run(lane) for lane in chosen if not lane.heavy]
-    heavy = [lane for lane in chosen if lane.heavy]
-    if len(heavy) < 2:
-        outcomes += [run(lane) for lane in heavy]
+    outcomes = [run(lane) for lane in chosen if not lane.aside]
+    beside = [lane for lane in chosen if lane.aside]
+    if len(beside) < 2:
+        outcomes += [run(lane) for lane in beside]
     else:
-        print(f"== {_AT_A_TIME} lanes at a time: {', '.join(lane.name for lane in heavy)}", flush=True)
+        print(f"== {_AT_A_TIME} lanes at a time: {', '.join(lane.name for lane in beside)}", flush=True)
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
-            outcomes += pool.map(partial(run, aside=True), heavy)
+            outcomes += pool.map(partial(run, aside=True), beside)
     total = sum((o.counts for o in outcomes), Counter())
     print("\n== lanes")
     print("\n".join(line for o in outcomes for line in o.lines()))
