@@ -22,7 +22,7 @@ import dagster as dg
 from dagster_project.assets.stages import open_batch
 from dagster_project.failures import failures_explained
 from dagster_project.metadata.reports import records_table
-from dagster_project.names import TABLE, asset_key, partitions_of, pool_name, table_id
+from dagster_project.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
 from dagster_project.resources import TableResource
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
 from lakeidx.batch.context import BatchContext
@@ -186,7 +186,7 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
     prefix = table_id(config)
 
     @dg.multi_asset_check(
-        name=f"{prefix}__assignment_checks",
+        name=f"{prefix}__{ASSIGNMENT_CHECKS}",
         specs=build_specs(config, "bucket_assignment", ["batch_rows_accounted"], partitioned=True),
         description="Every landed row is accounted for.",
         pool=pool_name(config),
@@ -204,7 +204,7 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
             yield from check_results(config, "bucket_assignment", [check_rows_accounted(counts)])
 
     @dg.multi_asset_check(
-        name=f"{prefix}__commit_checks",
+        name=f"{prefix}__{COMMIT_CHECKS}",
         specs=build_specs(config, TABLE, _commit_rules(config), partitioned=True),
         description="Index and data agree in every bucket the batch has touched.",
         pool=pool_name(config),

@@ -1,6 +1,7 @@
 """Asset checks of the expectations in a pipeline file: of landed rows after ingest, of the table's rows in a verification."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
@@ -9,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dagster_project.assets.stages import open_batch
+from dagster_project.expectations.set_aside import reason_of
 from dagster_project.failures import failures_explained
-from dagster_project.metadata.reports import records_table
-from dagster_project.names import asset_key, partitions_of, pool_name, table_id
-from dagster_project.resources import TableResource
+from dagster_project.metadata.reports import link, records_table
+from dagster_project.names import LANDED_CHECKS, asset_key, partitions_of, pool_name, table_id
+from dagster_project.resources import StoreResource, TableResource
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import read_part
@@ -49,43 +51,88 @@ def build_landed_check(config: PipelineConfig) -> dg.AssetChecksDefinition:
     """Build the checks of a batch's rows, which are staged and not yet in the table."""
 
     @dg.multi_asset_check(
-        name=f"{table_id(config)}__landed_expectations",
+        name=f"{table_id(config)}__{LANDED_CHECKS}",
         specs=expectation_specs(config, "ingest", "landed"),
         description="Landed rows are as the pipeline file expects them.",
         pool=pool_name(config),
     )
     def landed_expectations(
-        context: dg.AssetCheckExecutionContext, tables: TableResource
+        context: dg.AssetCheckExecutionContext, store: StoreResource, tables: TableResource
     ) -> Iterator[dg.AssetCheckResult]:
         with failures_explained():
             batch = open_batch(config, list(context.partition_keys), tables)
             expected = expectations_on(config, "landed")
-            # Of a batch that was committed long ago no rows are staged any more; they were judged then.
-            pieces = iter(()) if batch.reports_gone else _staged(batch.context, _columns(config, expected))
-            yield from _expectation_results(config, "ingest", expected, pieces)
+            if batch.reports_gone:
+                # Of a batch that was committed long ago no rows are staged any more; they were judged then.
+                yield from (_passed(config, e, {"lakeidx/already_committed": True}) for e in expected)
+                return
+            report = batch.context.files.require(IngestReport)
+            for e in expected:
+                if e.set_aside:
+                    aside = report.reject_reasons.get(reason_of(e), 0)
+                    yield _passed(config, e, {"lakeidx/rows": report.rows_staged, "lakeidx/set_aside": aside})
+            judged = [e for e in expected if not e.set_aside]
+            if judged:
+                pieces = _staged(batch.context, report, _columns(config, judged))
+                page = DocsPage(store, f"landed-{report.batch_id}")
+                yield from _expectation_results(config, "ingest", judged, pieces, page)
 
     return landed_expectations
 
 
-def table_expectation_results(config: PipelineConfig, asset: str, table: TableHandle) -> Iterator[dg.AssetCheckResult]:
+def _passed(config: PipelineConfig, expected: ExpectationConfig, metadata: dict[str, Any]) -> dg.AssetCheckResult:
+    """Return the result of an expectation that the landed rows meet without being looked at here."""
+    key = asset_key(config, "ingest")
+    return dg.AssetCheckResult(passed=True, asset_key=key, check_name=expected.check_name, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class DocsPage:
+    """Where a page of Great Expectations goes: its name in the folder that the pipeline file names."""
+
+    store: StoreResource
+    name: str
+
+    def write(self, config: PipelineConfig, outcomes: Sequence[Any]) -> dict[str, Any]:
+        """Write the page and return the link to it; nothing for a pipeline without that folder."""
+        from dagster_project.expectations.data_docs import data_docs_page
+
+        if config.data_docs is None:
+            return {}
+        path = f"{config.data_docs.rstrip('/')}/{config.table}/{self.name}.html"
+        page = data_docs_page(f"{config.table} {self.name}", outcomes)
+        self.store.open(path).put(path, page.encode())
+        return {"lakeidx/data_docs": link(path)}
+
+
+def table_expectation_results(
+    config: PipelineConfig, asset: str, table: TableHandle, store: StoreResource
+) -> Iterator[dg.AssetCheckResult]:
     """Judge all rows of the table."""
     expected = expectations_on(config, "table")
     if expected:
         scan = table.scan(columns=_columns(config, expected))
         # An empty table is judged, too: by how many rows it should have.
         pieces = chain([scan.arrow_schema.empty_table()], scan.batches())
-        yield from _expectation_results(config, asset, expected, pieces)
+        name = "table" if table.snapshot is None else f"table-snapshot-{table.snapshot.id}"
+        yield from _expectation_results(config, asset, expected, pieces, DocsPage(store, name))
 
 
 def _expectation_results(
-    config: PipelineConfig, asset: str, expected: Sequence[ExpectationConfig], pieces: Iterator[pa.Table]
+    config: PipelineConfig,
+    asset: str,
+    expected: Sequence[ExpectationConfig],
+    pieces: Iterator[pa.Table],
+    page: DocsPage,
 ) -> Iterator[dg.AssetCheckResult]:
     """Judge rows; each expectation is a check result."""
     from dagster_project.expectations.of_rows import judge_rows
 
-    for outcome in judge_rows(expected, pieces):
+    outcomes = judge_rows(expected, pieces)
+    docs = page.write(config, outcomes)
+    for outcome in outcomes:
         wish = outcome.expected
-        metadata: dict[str, Any] = {"lakeidx/rows": outcome.rows, "lakeidx/all_rows": outcome.complete}
+        metadata: dict[str, Any] = {"lakeidx/rows": outcome.rows, "lakeidx/all_rows": outcome.complete, **docs}
         if outcome.unexpected is not None:
             metadata["lakeidx/unexpected"] = outcome.unexpected
         if outcome.observed is not None:
@@ -109,9 +156,8 @@ def _columns(config: PipelineConfig, expected: Sequence[ExpectationConfig]) -> l
     return [c.name for c in config.fields if c.name in wanted or not all(e.columns for e in expected)]
 
 
-def _staged(batch: BatchContext, columns: list[str]) -> Iterator[pa.Table]:
+def _staged(batch: BatchContext, report: IngestReport, columns: list[str]) -> Iterator[pa.Table]:
     """Yield the staged rows of a batch but deletes, part by part."""
-    report = batch.files.require(IngestReport)
     schema = batch.metadata.schema(report.schema_id)
     for part in report.parts:
         rows = read_part(batch.store, report.source_of(part), part, schema, columns)

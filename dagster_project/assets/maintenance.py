@@ -22,7 +22,7 @@ from dagster_project.assets.table import table_observation
 from dagster_project.failures import failures_explained, retry_policy
 from dagster_project.metadata.reports import SAMPLE_ROWS, records_table
 from dagster_project.names import COMPACTION, SNAPSHOT_EXPIRY, TABLE, VERIFICATION, asset_key, key_prefix, pool_name
-from dagster_project.resources import SparkResource, TableResource
+from dagster_project.resources import SparkResource, StoreResource, TableResource
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
@@ -174,7 +174,9 @@ def build_verification_asset(
         ],
         **common(pipeline),
     )
-    def verification(context: dg.AssetExecutionContext, tables: TableResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    def verification(
+        context: dg.AssetExecutionContext, store: StoreResource, tables: TableResource
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         from dagster_project.metadata.table_plots import hash_plot, history_plot, view_plots
 
         with failures_explained():
@@ -183,7 +185,7 @@ def build_verification_asset(
             evidence, rules = table_results(pipeline, table)
             rules.append(count_orphans(pipeline, table, int(clock() * 1000)))
             results = list(check_results(pipeline, VERIFICATION, rules))
-            results += table_expectation_results(pipeline, VERIFICATION, table)
+            results += table_expectation_results(pipeline, VERIFICATION, table, store)
             seconds = time.monotonic() - started
             return dg.MaterializeResult(
                 check_results=results,

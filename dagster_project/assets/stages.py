@@ -22,6 +22,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_project.assets.table import commit_spec, table_result, table_spec
+from dagster_project.expectations.set_aside import row_judge
 from dagster_project.failures import failures_explained, retry_policy
 from dagster_project.metadata.changes import changelog_metadata
 from dagster_project.metadata.reports import (
@@ -31,7 +32,7 @@ from dagster_project.metadata.reports import (
     ingest_metadata,
     write_metadata,
 )
-from dagster_project.names import LANDING, asset_key, key_prefix, partitions_of, pool_name
+from dagster_project.names import COMMIT_STEP, LANDING, asset_key, key_prefix, partitions_of, pool_name
 from dagster_project.preload import preload_imports
 from dagster_project.resources import SparkResource, StoreResource, TableResource
 from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport
@@ -144,7 +145,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         spark: SparkResource,
         tables: TableResource,
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
-        preload_imports()
+        preload_imports([node.name for node in context.job_def.nodes])
         with failures_explained():
             table = tables.ensure(pipeline)
             keys = list(context.partition_keys)
@@ -172,6 +173,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                 pipeline.landing_options(),
                 strict=pipeline.strict,
                 max_rejected=pipeline.reject_limit(),
+                judge=row_judge(pipeline),
             )
             return dg.MaterializeResult(metadata=ingest_metadata(report, table.store))
 
@@ -230,7 +232,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
     published = commit_spec(pipeline, shared)
 
     @dg.multi_asset(
-        name="__".join([*key_prefix(pipeline), "commit"]),
+        name="__".join([*key_prefix(pipeline), COMMIT_STEP]),
         specs=[published, table_spec(pipeline, shared)],
         can_subset=True,
         **{n: common[n] for n in ("pool", "retry_policy", "backfill_policy")},

@@ -45,6 +45,7 @@ class Outcome:
     observed     what was seen of the whole
     sample       some unexpected values
     complete     all rows were judged
+    result       the library's own, of the last piece
     """
 
     expected: ExpectationConfig
@@ -55,6 +56,7 @@ class Outcome:
     sample: tuple[Any, ...] = ()
     passed: bool = True
     complete: bool = True
+    result: Any = None
 
 
 def judge_rows(expected: Sequence[ExpectationConfig], pieces: Iterable[pa.Table]) -> list[Outcome]:
@@ -103,6 +105,21 @@ def judge_rows(expected: Sequence[ExpectationConfig], pieces: Iterable[pa.Table]
     return outcomes
 
 
+def failing_rows(expected: ExpectationConfig, rows: pa.Table) -> list[int]:
+    """Return the rows that do not meet an expectation about single rows, from 0.
+
+    errors   as `judge_rows`, and InvalidInputError for an expectation about the whole
+    """
+    made = _made(expected)
+    if not _is_by_row(made):
+        raise InvalidInputError(f"{expected.type}: set_aside is for expectations about single rows")
+    if not rows.num_rows:
+        return []
+    result = row_batch(_frame(rows.select(sorted(set(expected.columns))))).validate(made, result_format="COMPLETE")
+    _refuse_unjudged(expected, result)
+    return [int(row) for row in result.result["unexpected_index_list"] or ()]
+
+
 def _made(expected: ExpectationConfig) -> Any:
     try:
         return get_expectation_impl(expected.type)(**expected.args)
@@ -123,16 +140,9 @@ def _frame(rows: pa.Table) -> pd.DataFrame:
 
 
 def _add(outcome: Outcome, result: Any) -> None:
-    """Add the result of a piece.
-
-    errors   InvalidInputError when the expectation cannot be applied to the rows
-    """
-    info = result.exception_info or {}
-    each = [info] if "raised_exception" in info else [i for i in info.values() if isinstance(i, dict)]
-    raised = next((i for i in each if i.get("raised_exception")), None)
-    if raised is not None:
-        raise InvalidInputError(f"{outcome.expected.type}: {raised.get('exception_message')}")
-    found = result.result
+    """Add the result of a piece; errors as `_refuse_unjudged`."""
+    _refuse_unjudged(outcome.expected, result)
+    found, outcome.result = result.result, result
     outcome.rows += int(found.get("element_count") or 0)
     if "unexpected_count" in found:
         outcome.unexpected = (outcome.unexpected or 0) + int(found["unexpected_count"])
@@ -141,3 +151,12 @@ def _add(outcome: Outcome, result: Any) -> None:
         outcome.sample = (*outcome.sample, *values)[:_SAMPLE]
     if "observed_value" in found:
         outcome.observed = found["observed_value"]
+
+
+def _refuse_unjudged(expected: ExpectationConfig, result: Any) -> None:
+    """Raise InvalidInputError when the expectation could not be applied to the rows."""
+    info = result.exception_info or {}
+    each = [info] if "raised_exception" in info else [i for i in info.values() if isinstance(i, dict)]
+    raised = next((i for i in each if i.get("raised_exception")), None)
+    if raised is not None:
+        raise InvalidInputError(f"{expected.type}: {raised.get('exception_message')}")

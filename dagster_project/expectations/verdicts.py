@@ -24,8 +24,12 @@ os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
 import great_expectations as gx
 from great_expectations import expectations as gxe
+from great_expectations.core import ExpectationSuiteValidationResult as SuiteResult
 from great_expectations.data_context.types.base import ProgressBarsConfig
 
+__all__ = ["LIBRARY_VERSION", "SuiteResult", "Verdict", "judge", "row_batch"]
+
+LIBRARY_VERSION = str(gx.__version__)
 _ROW = ["check", "figure"]
 
 

@@ -127,7 +127,7 @@ def commit_metadata(
     }
     if report.snapshot_ids:
         out["lakeidx/snapshot_id"] = report.snapshot_ids[-1]
-        out["lakeidx/snapshot"] = _link(snapshot_paths[-1])
+        out["lakeidx/snapshot"] = link(snapshot_paths[-1])
     return out
 
 
@@ -140,7 +140,7 @@ def state_metadata(metadata: TableMetadata, snapshot: Snapshot | None) -> dict[s
     return {
         **({} if count is None else {"dagster/row_count": count}),
         "lakeidx/snapshot_id": snapshot.id,
-        "lakeidx/snapshot": _link(path),
+        "lakeidx/snapshot": link(path),
         "lakeidx/schema_id": snapshot.schema_id,
         "lakeidx/commit_kind": snapshot.commit_kind.value,
         # Versions of rows: a key that was updated counts once more until a compaction.
@@ -168,7 +168,8 @@ def column_lineage(names: Sequence[str], source: dg.AssetKey) -> dg.TableColumnL
     return dg.TableColumnLineage({n: [dg.TableColumnDep(asset_key=source, column_name=n)] for n in names})
 
 
-def _link(path: str) -> Any:
+def link(path: str) -> Any:
+    """Return a path or URI as Dagster shows it."""
     return dg.MetadataValue.url(path) if "://" in path else dg.MetadataValue.path(path)
 
 

@@ -20,6 +20,7 @@ from lakeidx.batch.stages.rerun import begin_run
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.feature_gate import check_use
+from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit
@@ -155,9 +156,11 @@ def ingest_files(
     *,
     strict: bool = False,
     max_rejected: RejectLimit | None = None,
+    judge: RefuseRows | None = None,
 ) -> IngestReport:
     """Run the stage `ingest` over landing files; again when the rows of an earlier run are not in the table any more.
 
+    judge    finds rows to reject
     errors   InvalidInputError when the batch was ingested with other content; RejectedRowsError; see `run_ingest`
     """
     metadata = context.metadata
@@ -172,6 +175,7 @@ def ingest_files(
         limit=max_rejected,
         table_id=metadata.table_id,
         table=metadata,
+        judge=judge,
     )
 
 

@@ -6,12 +6,19 @@ spark-submit jobs/ingest.py --pipeline pipelines/flights.yaml --batch-id b1 /lan
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 
 from lakeidx.batch.artifacts import IngestReport
+from lakeidx.errors import InvalidInputError
 from lakeidx.jobs.engine_arguments import run_job
 from lakeidx.jobs.stage_arguments import make_batch, open_table, stage_parser
+from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.maintenance.landed_columns import ingest_landing
+from lakeidx.pipeline_file.model import PipelineConfig
+
+_SET_ASIDE = "dagster_project.expectations.set_aside"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -33,9 +40,21 @@ def main(argv: list[str] | None = None) -> int:
             config.landing_options(),
             strict=arguments.strict or config.strict,
             max_rejected=RejectLimit.parse(arguments.max_rejected) if arguments.max_rejected else config.reject_limit(),
+            judge=_row_judge(config),
         )
 
     return run_job(stage)
+
+
+def _row_judge(config: PipelineConfig) -> RefuseRows | None:
+    """Return what sets rows aside; InvalidInputError when Great Expectations, which judges them, is not there."""
+    if not any(e.set_aside for e in config.expectations):
+        return None
+    if find_spec("great_expectations") is None:
+        raise InvalidInputError("expectations with set_aside need Great Expectations: pip install 'lakeidx[dagster]'")
+    # Found by its name: jobs do without the Dagster project and its libraries, unless a file asks for this.
+    judge: RefuseRows = import_module(_SET_ASIDE).row_judge(config)
+    return judge
 
 
 if __name__ == "__main__":

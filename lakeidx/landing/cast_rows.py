@@ -74,12 +74,12 @@ def cast_piece(
     source: str,
     *,
     keys: Collection[str] = (),
-    refuse: RefuseRows | None = None,
+    refuse: Sequence[RefuseRows] = (),
 ) -> tuple[pa.Table, pa.Table]:
     """Cast a piece to the table's columns.
 
     keys     columns in which NaN is refused: Java's merge loses or doubles such keys, so no writer may bring them in
-    refuse   finds more rows to reject
+    refuse   find more rows to reject, one after the other
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
     """
     rejects = _Rejects(piece.rows)
@@ -90,8 +90,8 @@ def cast_piece(
             rejects.mark(unknown, "kind: the row kind is none of +I -U +U -D", KIND_COLUMN)
         if pc.any(pc.not_equal(codes, 0), min_count=0).as_py():
             kept = kept.append_column(VALUE_KIND, codes)
-    if refuse is not None:
-        rejects.add(refuse(piece, kept, rejects.bad))
+    for find in refuse:
+        rejects.add(find(piece, kept, rejects.bad))
     lines = _broken_lines(piece.bad_lines, source)
     if not rejects.bad.any():
         return kept, lines

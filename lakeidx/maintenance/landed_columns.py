@@ -9,6 +9,7 @@ from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.upsert import ingest_files
 from lakeidx.format.schema.edits import SchemaEdits
+from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.cdc.new_columns import NewColumnsError
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
@@ -28,19 +29,21 @@ def ingest_landing(
     *,
     strict: bool = False,
     max_rejected: RejectLimit | None = None,
+    judge: RefuseRows | None = None,
 ) -> IngestReport:
     """Ingest landing files; columns that the options let be added or widened are, before anything is staged.
 
+    judge    finds rows to reject
     errors   as `lakeidx.batch.upsert.ingest_files`, and those of `lakeidx.maintenance.alter.alter_table`
     """
     table = TableHandle(context.store, context.paths)
     for _ in range(_TRIES):
         try:
-            return ingest_files(context, landing, options, strict=strict, max_rejected=max_rejected)
+            return ingest_files(context, landing, options, strict=strict, max_rejected=max_rejected, judge=judge)
         except NewColumnsError as error:
             log.info("%s: %s", table.uri, error.message)
             alter_table(table, _edits(table, error))
-    return ingest_files(context, landing, options, strict=strict, max_rejected=max_rejected)
+    return ingest_files(context, landing, options, strict=strict, max_rejected=max_rejected, judge=judge)
 
 
 def _edits(table: TableHandle, error: NewColumnsError) -> SchemaEdits:

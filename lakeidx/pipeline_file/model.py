@@ -62,6 +62,7 @@ class PipelineConfig(Strict):
     freshness       how old the newest batch may be
     changes         write what each commit changed to files
     expectations    what is expected of landed rows and of the table
+    data_docs       folder, local or ``s3://``, that gets Great Expectations' page of each time they were judged; checks link to it
     """
 
     table: str
@@ -85,6 +86,7 @@ class PipelineConfig(Strict):
     freshness: FreshnessConfig | None = None
     changes: ChangesConfig | None = None
     expectations: tuple[ExpectationConfig, ...] = ()
+    data_docs: str | None = None
 
     @field_validator("owners")
     @classmethod

@@ -247,12 +247,14 @@ class FreshnessConfig(Strict):
 class ExpectationConfig(Strict):
     """What is expected of rows, in the words of Great Expectations; each is an asset check of its own.
 
-    type      name of an expectation: ``expect_column_values_to_be_between``
-    args      its arguments: ``{column: delay, min_value: -60, mostly: 0.99}``
-    on        ``landed``: the rows of each batch, before a bucket is assigned; ``table``: all rows, at each verification
-    name      of the check; default the type and its columns
-    severity  ``error`` or ``warn``
-    blocking  when it is not met, the stages after it do not run; default: as `severity` says
+    type       name of an expectation: ``expect_column_values_to_be_between``
+    args       its arguments: ``{column: delay, min_value: -60, mostly: 0.99}``
+    on         ``landed``: the rows of each batch, before a bucket is assigned; ``table``: all rows, at each verification
+    name       of the check; default the type and its columns
+    severity   ``error`` or ``warn``
+    blocking   when it is not met, the stages after it do not run; default: as `severity` says
+    set_aside  landed rows that do not meet it are rejected, each with its value, and the others go on; for expectations about
+               single rows. `max_rejected` and `strict` say how many may be, so `mostly` is not for these
     """
 
     type: str = Field(pattern=r"^expect_[a-z_]+$")
@@ -261,6 +263,17 @@ class ExpectationConfig(Strict):
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_]+$")
     severity: Literal["error", "warn"] = "error"
     blocking: bool | None = None
+    set_aside: bool = False
+
+    @model_validator(mode="after")
+    def _of_landed_rows(self) -> ExpectationConfig:
+        if self.set_aside and self.on != "landed":
+            raise ValueError("set_aside is for landed rows: leave on: table out")
+        if self.set_aside and "mostly" in self.args:
+            raise ValueError(
+                "set_aside rejects every row that fails: limit these by max_rejected, and leave mostly out"
+            )
+        return self
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
         ("dagster/test_components.py",),
     ),
     "dagster_project.definitions": ("dagster/test_secrets.py", "dagster/test_weather.py",),
+    "dagster_project.expectations.data_docs": ("dagster/test_expectations.py",),
+    "dagster_project.expectations.set_aside": ("dagster/test_expectations.py",),
     "dagster_project.expectations.figures": ("dagster/test_damage.py",),
     "dagster_project.expectations.of_rows": ("dagster/test_expectations.py",),
     "dagster_project.expectations.verdicts": ("dagster/test_damage.py",),

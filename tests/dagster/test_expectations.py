@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from dagster_project.expectations.of_rows import judge_rows
+from dagster_project.expectations.of_rows import failing_rows, judge_rows
+from dagster_project.preload import preload_imports
+from lakeidx.batch.artifacts import BatchFiles, IngestReport
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.pipeline_file.problems import PipelineFileError
 from lakeidx.pipeline_file.sections import ExpectationConfig
-from tests.dagster.pipelines import Deployment, red_checks
+from tests.dagster.pipelines import Deployment, metrics, red_checks
 
 pytestmark = pytest.mark.dagster
 
@@ -97,6 +101,65 @@ def test_landed_rows_are_judged_before_they_go_on(tmp_path: Path) -> None:
     (check,) = [c for c in verified.get_asset_check_evaluations() if c.check_name == "v_once"]
     assert check.metadata["lakeidx/unexpected"].value == 2
     assert check.severity is dg.AssetCheckSeverity.ERROR
+
+
+def test_rows_that_fail_are_set_aside_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr("dagster_project.preload.start_imports", asked.append)
+    wanted = [
+        {
+            "type": "expect_column_values_to_be_between",
+            "args": {"column": "k", "max_value": 5},
+            "set_aside": True,
+            "name": "small",
+        },
+        {"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}, "set_aside": True},
+        {
+            "type": "expect_column_values_to_not_be_in_set",
+            "args": {"column": "v", "value_set": ["v3"]},
+            "severity": "warn",
+        },
+    ]
+    d = Deployment(tmp_path, {"expectations": wanted, "data_docs": str(tmp_path / "docs")})
+    d.land(
+        "a.parquet",
+        [(1, 9, "no"), (1, 1, "v1"), (1, 2, None), (1, 3, "v3"), (1, 8, None)],
+        ["+I", "+I", "+U", "+I", "-D"],
+    )
+    ingested = d.run("a.parquet", selection=["ingest"])
+    preload_imports(["d__t__ingest", "d__t__bucket_assignment"])
+    assert asked == [("dagster_project.expectations.verdicts",)], "steps that judge nothing import nothing"
+    asked.clear()
+    assert metrics(ingested, "ingest")["rows_rejected"] == 2
+    report = BatchFiles(d.table.store, d.table.paths, str(metrics(ingested, "ingest")["batch_id"])).require(
+        IngestReport
+    )
+    rejected = pq.read_table(report.rejected_path).to_pylist()
+    assert [(r["line"], r["reason"]) for r in rejected] == [
+        (1, "expectation small: '9'"), (3, "expectation expect_column_values_to_not_be_null__v: null"),
+    ]  # fmt: skip
+    result = d.run("a.parquet")
+    assert d.content() == {(1, 1): "v1", (1, 3): "v3"}
+    assert [set(modules) for modules in asked] == [
+        {"dagster_project.expectations.verdicts", "dagster_project.metadata.table_plots"}
+    ]
+    assert red_checks(result) == {"expect_column_values_to_not_be_in_set__v", "stale_hashes"}
+    checks = {c.check_name: c.metadata for c in result.get_asset_check_evaluations()}
+    assert checks["small"]["lakeidx/set_aside"].value == 1
+    page = Path(str(checks["expect_column_values_to_not_be_in_set__v"]["lakeidx/data_docs"].value))
+    assert page.parent == tmp_path / "docs" / "d.t"
+    text = page.read_text(encoding="utf-8")
+    assert "values must not belong to this set" in text
+    assert "1 unexpected values found. 50% of 2 total rows." in re.sub(r"<[^>]*>|\\*\\*", "", text).replace("≈", "")
+
+
+def test_only_single_rows_are_set_aside() -> None:
+    wrong = ExpectationConfig(type="expect_column_values_to_be_unique", args={"column": "a"}, set_aside=True)
+    with pytest.raises(InvalidInputError, match="set_aside is for expectations about single rows"):
+        failing_rows(wrong, pa.table({"a": [1]}))
+    for more in ({"on": "table"}, {"args": {"column": "a", "mostly": 0.5}}):
+        with pytest.raises(ValueError, match="set_aside"):
+            ExpectationConfig.model_validate({"type": wrong.type, "args": wrong.args, "set_aside": True, **more})
 
 
 def test_mistakes_are_found_when_the_file_is_loaded() -> None:

@@ -54,6 +54,7 @@ class IngestTask:
     """One landing file for one task.
 
     table   where rows before changes are checked against its rows
+    judge   finds rows to reject
     """
 
     store: ObjectStore
@@ -63,6 +64,7 @@ class IngestTask:
     file: SourceFile
     out_dir: str
     table: TableMetadata | None = None
+    judge: RefuseRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ def run_ingest(
     strict: bool = False,
     limit: RejectLimit | None = None,
     table: TableMetadata | None = None,
+    judge: RefuseRows | None = None,
 ) -> IngestReport:
     """Ingest the landing files of a batch, in order; a batch that was ingested gives its report again.
 
@@ -95,9 +98,9 @@ def run_ingest(
     strict     refuse the batch when a row is rejected (nothing is published)
     limit      refuse it when more are; one whose rows are all rejected is always refused
     table      needed with `check_before`: what the table has is looked up there
-    errors     NewColumnsError when changes have columns to add to the table first; RejectedRowsError;
-               InvalidInputError, also when the batch was ingested with other content; NotFoundError,
-               CorruptFileError naming the landing file
+    judge      finds rows to reject; it is sent to the tasks
+    errors     NewColumnsError when changes have columns to add to the table first; RejectedRowsError; InvalidInputError, also
+               when the batch was ingested with other content; NotFoundError, CorruptFileError naming the landing file
     """
     done = files.read(IngestReport)
     if done is not None:
@@ -112,7 +115,7 @@ def run_ingest(
     sources = describe_sources(store, landing)
     out_dir = files.new_dir("ingest")
     looked_up = table if options.check_before else None
-    tasks = [IngestTask(store, schema, options, i, s, out_dir, looked_up) for i, s in enumerate(sources)]
+    tasks = [IngestTask(store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
     results = _ingest_all(tasks, runner)
     _refuse_new_columns(results, sources)
     rejected = pa.concat_tables([r.rejected for r in results])
@@ -177,13 +180,13 @@ def _ingest_all(tasks: Sequence[IngestTask], runner: Runner) -> list[IngestedFil
 def _ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
     """Read, cast and stage landing files (runs in a task)."""
     table, schema = tasks[0].table, tasks[0].schema
-    check = None
+    refuse: list[RefuseRows] = [] if tasks[0].judge is None else [tasks[0].judge]
     if table is not None:
-        check = BeforeImageCheck(schema, TableLookup(table).lookup, tasks[0].options).contradictions
-    return [_ingest_file(task, check) for task in tasks]
+        refuse.append(BeforeImageCheck(schema, TableLookup(table).lookup, tasks[0].options).contradictions)
+    return [_ingest_file(task, refuse) for task in tasks]
 
 
-def _ingest_file(task: IngestTask, refuse: RefuseRows | None) -> IngestedFile:
+def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows]) -> IngestedFile:
     writer = _PartWriter(task)
     rejected: list[pa.Table] = []
     rows_in = 0
@@ -247,7 +250,7 @@ def _same_type(found: pa.DataType, wanted: Field) -> bool:
 def _by_reference(task: IngestTask) -> IngestedFile | None:
     """Return the parts that point into the landing file, None when its rows must be cast or examined."""
     path = task.file.path
-    if landing_format(path, task.options) != "parquet" or task.options.is_changes:
+    if landing_format(path, task.options) != "parquet" or task.options.is_changes or task.judge is not None:
         return None
     file = open_parquet(landing_store(task.store, path), path)
     found = {f.name: f.type for f in file.schema_arrow}
