@@ -58,6 +58,7 @@ def test_expiry_and_deleted_tags_keep_the_files_of_a_branch(table: TableHandle) 
     assert content(branch) == {(1, 0): "0", (1, 1): "1"}
 
 
+@pytest.mark.slow
 def test_a_tag_made_during_an_expiry_is_whole_or_refused(table: TableHandle) -> None:
     run_compaction(table.metadata, LocalRunner(1), full=True)
     refused = kept = 0

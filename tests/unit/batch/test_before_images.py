@@ -161,6 +161,7 @@ def _expected(changes: list[Change], *, ordered: bool, partial: bool) -> set[int
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(
     ("name", "order", "encode"),

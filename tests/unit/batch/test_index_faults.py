@@ -83,6 +83,7 @@ def _new_process() -> None:
     index_types._in_memory.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "over_partitions"), TYPES)
 def test_a_batch_dies_at_every_point(tmp_path: Path, name: str, over_partitions: bool) -> None:
     """One batch per point: it dies there, and is run again by a new process."""
@@ -103,6 +104,7 @@ def test_a_batch_dies_at_every_point(tmp_path: Path, name: str, over_partitions:
         assert snapshots.id == len(history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["prepared", "committed"])
 @pytest.mark.parametrize(("name", "over_partitions"), TYPES)
 def test_another_batch_comes_in_between(tmp_path: Path, name: str, over_partitions: bool, point: str) -> None:

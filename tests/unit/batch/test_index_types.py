@@ -392,6 +392,7 @@ def test_a_state_that_does_not_belong_is_rebuilt(tmp_path: Path, what: str) -> N
     assert content(table) == {(2, k): "b" for k in range(20) if k != 5} | {(3, 5): "c"}
 
 
+@pytest.mark.slow
 def test_only_new_files_are_uploaded(tmp_path: Path) -> None:
     """A checkpoint after a small batch costs a small upload."""
     table = _state_table(tmp_path, "one")
@@ -511,6 +512,7 @@ def test_compactions_may_pass(moving: TableHandle) -> None:
     assert content(TableHandle.open(moving.uri)) == {(2, 1): "late"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["state", "inmemory", "global-simple"])
 def test_writers_side_by_side(tmp_path: Path, kind: str) -> None:
     """Threads with keys of their own, which change partition from batch to batch, on one table and one state."""

@@ -172,6 +172,7 @@ def test_bucket_ids_a_file_cannot_have_are_refused() -> None:
             PartitionIndex.load([(bucket, column([1]))], rules=AssignRules(target_rows=1), pick=no_draw)
 
 
+@pytest.mark.slow
 def test_large_columns_with_repeats_follow_the_rules_row_by_row() -> None:
     # Beyond what hypothesis draws: many growths, hundreds of buckets, draws at the end.
     rng = np.random.default_rng(11)

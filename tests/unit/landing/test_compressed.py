@@ -73,6 +73,7 @@ def test_a_flipped_byte_of_a_gzip_file_never_gives_other_rows(tmp_path: Path) ->
             continue
 
 
+@pytest.mark.slow
 def test_memory_follows_the_piece_not_the_file(tmp_path: Path) -> None:
     """A small file may unpack to far more than memory should hold."""
     path = tmp_path / "a.csv.gz"

@@ -143,6 +143,7 @@ def test_readers_of_one_file_share_it(store_type: StoreType, tmp_path: Path) -> 
         assert before.lookup(b"00000") == b"value" * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store_type", list(StoreType))
 @pytest.mark.parametrize("cache_bytes", [0, 3000, 1 << 20])
 def test_threads(store_type: StoreType, cache_bytes: int, tmp_path: Path) -> None:

@@ -170,6 +170,7 @@ def _dying(table: RingTable, n: int, *, after: bool) -> tuple[TableMetadata, _Dy
     return TableMetadata(store, metadata.paths), store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [SPLIT, MERGE], ids=["split", "merge"])
 def test_a_death_at_any_step(tmp_path: Path, target: int) -> None:
     """After some changes to the store (the slow lane tries all): the table is sound, takes batches, is resized by the next run."""
@@ -293,6 +294,7 @@ _steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=_batch, steps=_steps)
 def test_any_history_equals_a_dictionary(

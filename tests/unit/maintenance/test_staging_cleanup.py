@@ -158,6 +158,7 @@ def staged_bytes(table: TableHandle) -> int:
     return sum(p.stat().st_size for p in Path(root).rglob("*") if p.is_file())
 
 
+@pytest.mark.slow
 def test_a_large_batch_that_was_planned_again_leaves_two_kilobytes(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     values = [(p, k, "b") for p in range(30) for k in range(2)]

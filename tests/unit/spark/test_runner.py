@@ -134,6 +134,7 @@ def targets(count: int) -> tuple[Target, ...]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moves", [None, "somewhere"])
 @pytest.mark.parametrize("count", [1_000, 20_000])
 def test_the_functions_of_index_write_do_not_hold_buckets_or_parts(
@@ -191,6 +192,7 @@ def weights_of_all_stages(folder: Any, partitions: int) -> dict[str, int]:
     return weighing.weights
 
 
+@pytest.mark.slow
 def test_no_function_of_a_stage_grows_with_the_buckets(tmp_path: Any) -> None:
     few, many = weights_of_all_stages(tmp_path / "few", 2), weights_of_all_stages(tmp_path / "many", 40)
     assert set(few) == {"bucket_assignment", "index_write", "compaction", "lookup_store", "index_rebuild"}

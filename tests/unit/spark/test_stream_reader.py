@@ -119,6 +119,7 @@ def table(tmp_path: Path) -> Table:
     return Table.create(f"{tmp_path}/d.db/t", SPEC)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table_options", "options"),
     [

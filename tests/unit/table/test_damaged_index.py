@@ -48,6 +48,7 @@ def damages(data: bytes, step: int = 1) -> list[bytes]:
     return [data[:n] for n in range(0, len(data), step)] + flipped
 
 
+@pytest.mark.slow
 def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = make(tmp_path, "1 b")
     (path,) = Path(table.uri).glob("bucket-0/*.index")
@@ -80,6 +81,7 @@ def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pyte
     assert scan.metrics.index_failures == 1
 
 
+@pytest.mark.slow
 def test_an_embedded_index_with_any_damage_is_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = make(tmp_path, "1 mb")
     assert table.scan(where=ALL).plan.buckets == ()
@@ -100,6 +102,7 @@ def test_an_embedded_index_with_any_damage_is_passed_over(tmp_path: Path, caplog
         assert (answer.skip, answer.selection, metrics.index_failures) == (False, None, 1)
 
 
+@pytest.mark.slow
 def test_containers_without_checksums_never_stop_a_scan(tmp_path: Path) -> None:
     """As Java writes them: some damage goes unnoticed (see `lakeidx.file_index.container`), none is an error."""
     table = make(tmp_path, "1 b")

@@ -95,6 +95,7 @@ def test_assigners_in_tasks_keep_the_rules(
         before = after
 
 
+@pytest.mark.slow
 def test_driver_and_one_assigner_in_a_task_agree_exactly(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     tables = [make_table(tmp_path / name) for name in ("driver", "tasks")]

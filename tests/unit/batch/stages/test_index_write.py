@@ -86,6 +86,7 @@ def calls_of(tmp_path: Path) -> int:
     return len(store.calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_fault_at_any_call_leaves_each_row_once(tmp_path: Path, when: Any) -> None:
     total = calls_of(tmp_path / "dry")

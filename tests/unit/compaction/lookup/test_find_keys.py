@@ -44,6 +44,7 @@ def keys_of(reader: BucketReader, file: object) -> list[object]:
     return [k for rows in reader.keys(file) for k in rows.column("k").to_pylist()]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key_type", ["INT", "STRING", "DECIMAL(30, 0)"])
 @pytest.mark.parametrize("batch_rows", [1, 7, 100_000])
 def test_positions_are_those_of_the_keys(

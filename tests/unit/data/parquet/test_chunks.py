@@ -54,6 +54,7 @@ def test_every_chunk_is_what_arrow_says(page_index: bool) -> None:
             assert chunks.compressed_bytes(g, c) == wanted.total_compressed_size
 
 
+@pytest.mark.slow
 def test_any_bytes_give_a_value_or_corrupt_file_error() -> None:
     footer = footer_of(sample_file(page_index=True))
     rng = random.Random(5)

@@ -112,6 +112,7 @@ def test_few_rows_cost_few_bytes(written: tuple[str, DataFileMeta], monkeypatch:
     assert total == of_columns
 
 
+@pytest.mark.slow
 def test_damage_of_page_places_is_noticed_or_does_no_harm(
     written: tuple[str, DataFileMeta], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

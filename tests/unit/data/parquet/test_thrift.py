@@ -32,6 +32,7 @@ def array(data: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return frozen(np.frombuffer(data, np.uint8))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(VALUES)
 def test_a_value_is_skipped_whole_and_a_cut_one_not_at_all(value: tuple[int, bytes]) -> None:

@@ -77,6 +77,7 @@ def test_single_lookups_keep_their_pages_in_the_cache(tmp_path: Path) -> None:
         assert cache.stats().loads == loads
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(CODECS), st.data())
 def test_damage_that_no_checksum_covers_never_crashes(

@@ -70,6 +70,7 @@ def with_damage(path: Path, step: int) -> Iterator[bytes]:
     yield good + b"\0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("store_type", "values", "codec"), KINDS)
 def test_damage_is_always_found(tmp_path: Path, store_type: str, values: str, codec: str) -> None:
     table = make(tmp_path, store_type, values, codec)

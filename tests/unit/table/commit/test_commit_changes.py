@@ -167,6 +167,7 @@ def test_a_put_on_an_expired_id_is_taken_back(tmp_path: Path) -> None:
     assert content(table)[(1, 1)] == "mine"
 
 
+@pytest.mark.slow
 def test_threads_racing_for_one_table_all_land(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"dynamic-bucket.target-row-num": "3"})
     errors: list[BaseException] = []

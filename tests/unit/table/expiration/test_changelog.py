@@ -119,6 +119,7 @@ def test_a_tag_keeps_its_files(tmp_path: Path) -> None:
     assert min(read_changelogs(table.metadata)) > 3
 
 
+@pytest.mark.slow
 def test_a_run_cut_off_does_no_harm_and_the_next_one_finishes(tmp_path: Path) -> None:
     r = random.Random(3)
     first = make_table(tmp_path / "first", options={**OPTIONS, "snapshot.num-retained.max": "2"})

@@ -184,6 +184,7 @@ def test_a_tag_that_cannot_be_read_stops_everything(tmp_path: Path) -> None:
     assert files_on_disk(table) == before
 
 
+@pytest.mark.slow
 def test_a_run_cut_off_anywhere_does_no_harm_and_the_next_one_finishes(tmp_path: Path) -> None:
     r = random.Random(7)
     first = a_history(tmp_path / "first", batches=5)

@@ -35,6 +35,7 @@ def make(folder: Path, options: dict[str, str], keys: tuple[str, ...] = ("p", "k
     return Table.create(f"{folder}/d.db/t", spec)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_states_are_compared_by_key(kind: str, tmp_path: Path) -> None:
     table = make(tmp_path, KINDS[kind])

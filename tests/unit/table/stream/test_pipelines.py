@@ -78,6 +78,7 @@ def faulty(table: Table) -> tuple[Table, FaultStore]:
     return opened, store
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_dies_at_every_write(tmp_path: Path) -> None:
     source, target = tables(tmp_path)
     r = random.Random(15)
