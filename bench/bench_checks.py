@@ -38,7 +38,7 @@ from bench.lineitem import CACHE, lineitem, table_spec
 from dagster_project.assets import checks as check_assets
 from dagster_project.assets.checks import batch_results, check_results, table_results
 from dagster_project.assets.maintenance import count_orphans
-from dagster_project.definitions import build_definitions
+from dagster_project.folder import build_definitions
 from dagster_project.home import prepare_home
 from dagster_project.metadata.table_plots import hash_plot, history_plot, view_plots
 from dagster_project.resources import SparkResource

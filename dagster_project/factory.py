@@ -114,13 +114,13 @@ def merged_definitions(tables: Sequence[TableDefinitions], resources: bool) -> d
         jobs=[j for t in tables for j in t.jobs],
         sensors=[s for t in tables for s in t.sensors],
         schedules=[s for t in tables for s in t.schedules],
-        resources=_shared_resources() if resources else None,
+        resources=shared_resources() if resources else None,
     )
 
 
 @cache
-def _shared_resources() -> dict[str, Any]:
-    # One set for all components of a project: Dagster refuses two resources of a name that are not the same object.
+def shared_resources() -> dict[str, Any]:
+    """Return `store`, `spark` and `tables` as the environment says: one set, since Dagster refuses two that are not the same."""
     return resources_from_environment()
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from dagster_project.definitions import build_definitions
+from dagster_project.folder import build_definitions
 from dagster_project.names import asset_job_name, batch_job_name, partitions_of, table_id
 from dagster_project.resources import SparkResource
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline

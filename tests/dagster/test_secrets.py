@@ -15,7 +15,7 @@ from dagster._core.remote_representation.external_data import RepositorySnap
 from typer.testing import CliRunner
 
 from dagster_project.assets.pipeline_files import CHECK
-from dagster_project.definitions import build_definitions
+from dagster_project.folder import build_definitions
 from dagster_project.resources import SparkResource
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError

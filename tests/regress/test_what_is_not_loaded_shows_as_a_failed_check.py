@@ -10,7 +10,7 @@ import pytest
 
 from dagster_project.assets.checks import failure_text
 from dagster_project.assets.pipeline_files import ASSET, CHECK
-from dagster_project.definitions import build_definitions
+from dagster_project.folder import build_definitions
 from dagster_project.resources import StoreResource
 from lakeidx.errors import CorruptFileError, LakeIdxError
 from lakeidx.quality.file_rules import check_referenced_files
