@@ -1,10 +1,11 @@
-"""The code location: what every file in pipelines/ describes, or in the folder that LAKEIDX_PIPELINES names."""
+"""The code location: what `dg` finds in `dagster_project.defs`, also where the package is installed without the project."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from dagster_project.folder import build_definitions
+import dagster as dg
 
-defs = build_definitions(Path(os.environ.get("LAKEIDX_PIPELINES", Path(__file__).parent.parent / "pipelines")))
+import dagster_project.defs
+
+defs = dg.ComponentTree.from_module(dagster_project.defs, Path(__file__).parent.parent).build_defs()

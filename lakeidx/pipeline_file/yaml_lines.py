@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +46,7 @@ class YamlDocument:
 
 
 def parse_yaml(text: str, *, path: str, environment: Mapping[str, str] | None = None) -> YamlDocument:
-    """Parse a YAML file.
+    """Parse a YAML file; of a component's ``defs.yaml`` the attributes.
 
     ``${NAME}`` and ``${NAME:-default}`` are looked up in warehouse, landing.path, landing.pattern and options, and nowhere
     else; NAME begins with LAKEIDX_WAREHOUSE or LAKEIDX_LANDING, or is listed in LAKEIDX_PIPELINE_VARIABLES. So whoever may
@@ -59,6 +59,10 @@ def parse_yaml(text: str, *, path: str, environment: Mapping[str, str] | None = 
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         document = YamlDocument({})
+        attributes = _attributes(node)
+        if attributes is not None:
+            node = attributes
+            document.problems += _templates(node)
         if node is not None:
             document.value = _Builder(document, variables).build(node, ())
         return document
@@ -68,6 +72,29 @@ def parse_yaml(text: str, *, path: str, environment: Mapping[str, str] | None = 
         raise InvalidInputError(f"line {line}: not YAML: {getattr(error, 'problem', error)}", path=path) from error
     except RecursionError as error:
         raise InvalidInputError("line 1: nested too deep", path=path) from error
+
+
+def _attributes(node: yaml.Node | None) -> yaml.Node | None:
+    """Return what a component's file says of a pipeline: its attributes, but where resources come from; None for other files."""
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    found = {str(key.value): value for key, value in node.value}
+    attributes = found.get("attributes")
+    if "type" not in found or not isinstance(attributes, yaml.MappingNode):
+        return None
+    attributes.value = [(key, value) for key, value in attributes.value if key.value != "resources"]
+    return attributes
+
+
+def _templates(node: yaml.Node) -> Iterator[tuple[int, str]]:
+    """Yield the templates of a component's file."""
+    if isinstance(node, yaml.ScalarNode):
+        if "{{" in node.value:
+            yield node.start_mark.line + 1, "{{ }} is filled in by dg alone; write ${NAME}, which is read here, too"
+        return
+    for child in node.value:
+        for part in child if isinstance(child, tuple) else (child,):
+            yield from _templates(part)
 
 
 def resolve_references(

@@ -19,6 +19,7 @@ STARTED = {
         "lakeidx.spark.table_writer",
     },
     "dagster_project.ui": {"dagster_project.definitions"},
+    "dagster_project.definitions": {"dagster_project.defs.pipelines"},
     "tests/dagster/test_stage_jobs.py": {m for m in MODULES if m.startswith("lakeidx.jobs.")},
     "tests/spark/test_cluster.py": {m for m in MODULES if m.startswith("lakeidx.jobs.")},
     "tests/unit/maintenance/test_snapshot_expiry_job.py": {"lakeidx.jobs.snapshot_expiry"},

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -13,6 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from dagster_dg_cli.cli import create_dg_cli
+
+from dagster_project import move_pipelines
+from lakeidx.pipeline_file.model import load_pipeline
+from lakeidx.pipeline_file.problems import PipelineFileError
 
 pytestmark = pytest.mark.dagster
 
@@ -30,6 +35,7 @@ registry_modules = ["dagster_project"]
 """
 DEFINITIONS = """
 from pathlib import Path
+from typing import Any
 from dagster import definitions, load_from_defs_folder
 
 @definitions
@@ -76,3 +82,33 @@ def test_from_files_to_listed_definitions(project: Path) -> None:
     said = dg("check", "yaml", code=1)
     line = next(i for i, text in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if "primaryKey:" in text)
     assert f"defs.yaml:{line} - dagster_project.PrimaryKeyTable attributes.primaryKey" in said
+
+
+def test_pipeline_files_become_components_by_one_command_and_jobs_read_them(project: Path) -> None:
+    (project / "pipelines").mkdir()
+    source = project / "pipelines" / "orders.yaml"
+    text = (
+        "# what it is\ntable: shop.orders  # its name\nwarehouse: ${LAKEIDX_WAREHOUSE:-wh}\nlanding: {path: landing}\n"
+        "description: |\n  two\n   lines\nfields:\n- {name: id, type: BIGINT}\nprimaryKeys: [id]\noptions: {bucket: -1}\n"
+    )
+    source.write_text(text, encoding="utf-8")
+    before = load_pipeline(source)
+    assert move_pipelines.main([str(project / "pipelines"), str(project / "shop/defs")]) == 0
+    made = project / "shop/defs/orders/defs.yaml"
+    assert not source.exists()
+    assert "  # what it is\n  table: shop.orders  # its name\n" in made.read_text(encoding="utf-8")
+    assert load_pipeline(made) == before
+    dg("check", "yaml")
+    assert '"shop/orders"' in dg("list", "defs", "--json")
+    wrong = made.read_text(encoding="utf-8").replace("BIGINT", "BIGIN")
+    made.write_text(wrong + "  resources: project\n", encoding="utf-8")
+    with pytest.raises(PipelineFileError, match="line 11: "):
+        load_pipeline(made)
+
+
+def test_a_file_that_cannot_be_moved_leaves_all_where_they_are(tmp_path: Path, capsys: Any) -> None:
+    for name, text in (("a", "table: d.a\n"), ("b", "table: '{{ env.NAME }}'\n")):
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    assert move_pipelines.main([str(tmp_path), str(tmp_path / "defs")]) == 2
+    assert "b.yaml" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.yaml", "b.yaml"]
