@@ -15,6 +15,7 @@ from pydantic import Field
 
 from dagster_project.failures import failures_explained
 from dagster_project.io.frames import is_spark_frame, load_rows, rows_of, schema_of
+from dagster_project.io.lineage import lineage_of
 from dagster_project.io.partitions import partition_condition
 from dagster_project.io.resources import data_version, metrics, table_facts
 from dagster_project.io.settings import InputSettings, OutputSettings, WriteMode
@@ -60,7 +61,8 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
             mode = _checked_mode(settings, table.schema)
             where = _replaced(context, settings, mode, table.schema)
             done = self._write(table, rows, mode, where, batch_id=_batch_id(context, mode, table.schema))
-            context.add_output_metadata({**table_facts(table), "lakeidx/write_mode": mode, **metrics(done)})
+            lineage = self._lineage(context, settings, table)
+            context.add_output_metadata({**table_facts(table), **lineage, "lakeidx/write_mode": mode, **metrics(done)})
             version = data_version(table)
             if version is not None and context.has_asset_key:
                 context.step_context.set_data_version(context.asset_key, version)
@@ -100,8 +102,10 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
             return given
         if not context.has_asset_key:
             raise InvalidInputError(f"{_place(context)} is no asset: name its table with metadata 'table'")
-        path = context.asset_key.path
-        return f"{path[-2] if len(path) > 1 else self.database}.{path[-1]}"
+        return self._table_of(context.asset_key)
+
+    def _table_of(self, key: dg.AssetKey) -> str:
+        return f"{key.path[-2] if len(key.path) > 1 else self.database}.{key.path[-1]}"
 
     def _ensured(self, name: str, settings: OutputSettings, rows: Any) -> Table:
         """Open the table, or make it with the columns of the rows."""
@@ -116,6 +120,18 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
             "options": {**self.table_options, **settings.options},
         }
         return warehouse.create(name, spec, exist_ok=True)
+
+    def _lineage(self, context: dg.OutputContext, settings: OutputSettings, table: Table) -> dict[str, Any]:
+        """Return what the asset's metadata says its columns are made of; nothing where it says nothing."""
+        if settings.column_lineage is None or not context.has_asset_key:
+            return {}
+        warehouse = self._warehouse()
+        upstream: dict[dg.AssetKey, list[str] | None] = {}
+        for dep in context.asset_spec.deps:
+            name = self._table_of(dep.asset_key)
+            upstream[dep.asset_key] = list(warehouse.table(name).schema.field_names) if name in warehouse else None
+        columns = list(table.schema.field_names)
+        return {"dagster/column_lineage": lineage_of(settings.column_lineage, columns, upstream)}
 
     def _write(
         self, table: Table, rows: Any, mode: WriteMode, where: Predicate | None, *, batch_id: str

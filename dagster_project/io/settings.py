@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import dagster as dg
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from dagster_project.io.lineage import Lineage
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline_file.sections import OptionText
 
@@ -41,12 +42,15 @@ class OutputSettings(_Settings):
     write_mode       append rows (of a table without primary key), upsert them, overwrite (the asset's partitions, or the table)
                      with them, or delete the rows with their keys; default upsert for a table with primary key
     partition_expr   the table's column that has the partition of the asset; by dimension for an asset with several
+    column_lineage   what columns are made of: ``by_name``: of the columns of the same name in the assets before it, or the sources
+                     of each: ``{"total": ["shop/orders.price"]}``
     primary_keys, partition_keys, options   of the table, when it is created
     """
 
     table: str | None = None
     write_mode: WriteMode | None = None
     partition_expr: str | dict[str, str] | None = None
+    column_lineage: Lineage | None = None
     primary_keys: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
     options: dict[str, OptionText] = {}

@@ -43,6 +43,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
             "dagster_project.io.frames",
+            "dagster_project.io.lineage",
             "dagster_project.io.manager",
             "dagster_project.io.partitions",
             "dagster_project.io.resources",

@@ -265,6 +265,28 @@ def test_a_step_that_is_tried_again_appends_once(lake: Lake, monkeypatch: pytest
     assert len(lake.content()) == 4
 
 
+def test_columns_have_the_lineage_that_the_asset_says(lake: Lake) -> None:
+    source = asset("src", rows(1, 2), KEYED)
+    before = dg.AssetKey(["d", "src"])
+
+    def made(lineage: Any) -> dg.AssetsDefinition:
+        metadata = {"write_mode": "overwrite", "column_lineage": lineage}
+        return asset("t", pa.table({"id": [1], "n": [2]}), metadata, deps=[["d", "src"], ["elsewhere", "x"]])
+
+    lake.run(source)
+    said = written(lake.run(made("by_name")))[0]["dagster/column_lineage"]
+    assert said.deps_by_column == {"id": [dg.TableColumnDep(before, "id")]}
+    said = written(lake.run(made({"n": ["d/src.v", "elsewhere/x.any"]})))[0]["dagster/column_lineage"]
+    other = dg.TableColumnDep(dg.AssetKey(["elsewhere", "x"]), "any")
+    assert said.deps_by_column == {"n": [dg.TableColumnDep(before, "v"), other]}
+    for wrong, text in (
+        ({"m": ["d/src.v"]}, "there is no column 'm'"),
+        ({"n": ["d/src.w"]}, "there is no column of d/src 'w'"),
+        ({"n": ["d/scr.v"]}, "there is no asset before it 'd/scr'"),
+    ):
+        assert text in failure(lake.run(made(wrong), ok=False))
+
+
 def test_resources_open_tables_and_tell_what_was_done(lake: Lake) -> None:
     lake.run(asset("t", rows(1), KEYED))
 
