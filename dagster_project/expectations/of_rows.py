@@ -6,6 +6,7 @@ added up; one about a whole column (unique, mean, quantiles, ...) needs the colu
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from lakeidx.pipeline_file.sections import ExpectationConfig
 #: Rows of a column that an expectation about the whole column is judged on.
 _MOST_ROWS = 5_000_000
 _SAMPLE = 10
+#: The library keeps the frame that it looks at in one place for all threads, and a process reads several landing files at once.
+_ONE_AT_A_TIME = threading.Lock()
 _BY_ROW = (ColumnMapExpectation, ColumnPairMapExpectation, MulticolumnMapExpectation)
 #: Expectations of single values that look at the others.
 _OF_ALL_ROWS = ("unique", "increasing", "decreasing", "z_score", "outliers")
@@ -115,7 +118,9 @@ def failing_rows(expected: ExpectationConfig, rows: pa.Table) -> list[int]:
         raise InvalidInputError(f"{expected.type}: set_aside is for expectations about single rows")
     if not rows.num_rows:
         return []
-    result = row_batch(_frame(rows.select(sorted(set(expected.columns))))).validate(made, result_format="COMPLETE")
+    frame = _frame(rows.select(sorted(set(expected.columns))))
+    with _ONE_AT_A_TIME:
+        result = row_batch(frame).validate(made, result_format="COMPLETE")
     _refuse_unjudged(expected, result)
     return [int(row) for row in result.result["unexpected_index_list"] or ()]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +153,14 @@ def test_rows_that_fail_are_set_aside_and_the_others_go_on(tmp_path: Path, monke
     text = page.read_text(encoding="utf-8")
     assert "values must not belong to this set" in text
     assert "1 unexpected values found. 50% of 2 total rows." in re.sub(r"<[^>]*>|\\*\\*", "", text).replace("≈", "")
+
+
+def test_files_that_are_read_side_by_side_do_not_mix() -> None:
+    wanted = ExpectationConfig(type="expect_column_values_to_be_between", args={"column": "a", "max_value": 9})
+    tables = [pa.table({"a": pa.array([None] * n + [1.0] * n + [10.0 + n], pa.float64())}) for n in range(1, 30)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(partial(failing_rows, wanted), tables))
+    assert found == [[2 * n] for n in range(1, 30)]
 
 
 def test_only_single_rows_are_set_aside() -> None:
