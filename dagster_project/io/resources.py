@@ -9,10 +9,12 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from dagster_project.metadata.overview import overview_metadata
 from dagster_project.metadata.reports import state_metadata, table_metadata
 from dagster_project.resources import StoreResource
 from lakeidx.api import Table, Warehouse
 from lakeidx.results import Result
+from lakeidx.table.view import load_view
 
 
 class LakeIdxCatalog(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -54,11 +56,13 @@ class LakeIdxTable(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 def table_facts(table: Table) -> dict[str, Any]:
-    """Return what consumers of a table see: its name, URI, columns and newest snapshot."""
+    """Return what consumers of a table see: its name, URI, columns, newest snapshot, size and last snapshots."""
     database, name = table.uri.rstrip("/").rsplit("/", 2)[-2:]
+    snapshot = table.snapshot
     return {
+        **overview_metadata(table.metadata, load_view(table.metadata, snapshot)),
         **table_metadata(f"{database.removesuffix('.db')}.{name}", table.uri, table.schema),
-        **state_metadata(table.metadata, table.snapshot),
+        **state_metadata(table.metadata, snapshot),
     }
 
 
