@@ -1,16 +1,19 @@
-"""The failed-run sensor: says on every failed run what kind of error it was and what to do about it."""
+"""The failed-run sensor: says on every failed run what kind of error it was and what to do about it, and tells people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 from dagster_project.failures import ERROR_KIND, REACTIONS, WHAT_TO_DO, Reaction
+from dagster_project.sensors.alerts import Alert, Receiver, receivers_from, send_alert
 
 ALERT = "lakeidx/alert"
+# Dagster's own mark on a run that failed and is about to be run again.
+WILL_RETRY = "dagster/will_retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,33 @@ def _kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None
     return out
 
 
-def build_failed_run_sensor(**options: Any) -> dg.SensorDefinition:
-    """Build the sensor for all runs of the code location; runs to look at carry the tag ``lakeidx/alert``."""
+def alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis) -> Alert | None:
+    """Return what people are told of a failed run; None when Dagster runs it again and no one need look."""
+    run = context.dagster_run
+    if run.tags.get(WILL_RETRY) == "true" and not diagnosis.reaction.alert:
+        return None
+    said = [event.step_failure_data.user_failure_data for event in context.get_step_failure_events()]
+    return Alert(
+        run_id=run.run_id,
+        job=run.job_name,
+        table=run.tags.get("lakeidx/table", ""),
+        steps=diagnosis.steps,
+        kind=diagnosis.kind,
+        urgent=diagnosis.reaction.alert,
+        advice=diagnosis.reaction.advice,
+        errors=tuple(str(data.description) for data in said if data is not None and data.description),
+    )
+
+
+def build_failed_run_sensor(alerts: Sequence[Receiver] | None = None, **options: Any) -> dg.SensorDefinition:
+    """Build the sensor for all runs of the code location; runs to look at carry the tag ``lakeidx/alert``.
+
+    alerts   functions that are called with an `Alert`; None = those that the environment names (LAKEIDX_ALERT_*)
+    """
 
     @dg.run_failure_sensor(
         name="lakeidx__failed_run_sensor",
-        description="Tags a failed run with the kind of error and what to do about it.",
+        description="Tags a failed run with the kind of error and what to do about it, and tells those who want to know.",
         **options,
     )
     def failed_run_sensor(context: dg.RunFailureSensorContext) -> None:
@@ -69,5 +93,8 @@ def build_failed_run_sensor(**options: Any) -> dg.SensorDefinition:
         steps = ", ".join(diagnosis.steps) or "no step reported a reason"
         text = f"run {context.dagster_run.run_id} failed ({diagnosis.kind}, {steps}): {diagnosis.reaction.advice}"
         (context.log.error if diagnosis.reaction.alert else context.log.warning)(text)
+        alert = alert_of(context, diagnosis)
+        if alert is not None:
+            send_alert(alert, receivers_from() if alerts is None else iter(alerts))
 
     return failed_run_sensor

@@ -10,6 +10,7 @@ import pytest
 from dagster_project.resources import StoreResource
 from dagster_project.sensors.compaction import state_of
 from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.errors import CorruptFileError
 from lakeidx.testing.small_tables import rows as arrow_rows
 from tests.dagster.pipelines import Deployment
 
@@ -90,3 +91,12 @@ def test_the_compaction_sensor_runs_when_sorted_runs_pile_up(tmp_path: Path) -> 
         d.land(f"{batch}.parquet", [(1, k, batch) for k in range(5)])
         d.run(f"{batch}.parquet")
     assert tick(d, name, after.cursor).run_requests
+
+
+def test_an_error_that_will_not_pass_turns_the_tick_red(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", [(1, 1, "a")])
+    d.run("a.parquet")
+    Path(d.table.paths.snapshot(1)).write_bytes(b"damaged")
+    with pytest.raises(CorruptFileError, match="snapshot-1"):
+        tick(d, "d__t__compaction_sensor")
