@@ -26,7 +26,7 @@ from tenacity import Retrying, stop_after_attempt, wait_fixed
 
 from lakeidx.errors import InvalidInputError, UnavailableError
 
-TIMEOUT_SECONDS = 10
+_TIMEOUT_SECONDS = 10
 ATTEMPTS = 3
 
 
@@ -70,11 +70,11 @@ def receivers_from(environment: Mapping[str, str] = os.environ) -> Iterator[Rece
     if url := environment.get("LAKEIDX_ALERT_WEBHOOK"):
         if urlsplit(url).scheme not in ("http", "https"):
             raise InvalidInputError("LAKEIDX_ALERT_WEBHOOK is not an http or https URL")
-        yield partial(post, url)
+        yield partial(_post, url)
     if addresses := environment.get("LAKEIDX_ALERT_EMAIL"):
         to = [a.strip() for a in addresses.split(",") if a.strip()]
         server = environment.get("LAKEIDX_ALERT_SMTP", "smtp://localhost:25")
-        yield partial(send_mail, server, environment.get("LAKEIDX_ALERT_FROM", to[0]), to)
+        yield partial(_send_mail, server, environment.get("LAKEIDX_ALERT_FROM", to[0]), to)
 
 
 def send_alert(alert: Alert, receivers: Iterator[Receiver]) -> None:
@@ -91,16 +91,16 @@ def send_alert(alert: Alert, receivers: Iterator[Receiver]) -> None:
         raise UnavailableError(f"the alert for run {alert.run_id} was not taken: {', '.join(failed)}")
 
 
-def post(url: str, alert: Alert) -> None:
+def _post(url: str, alert: Alert) -> None:
     """Post an alert to a webhook."""
     body = json.dumps({"text": alert.text, **asdict(alert)}).encode()
     # The scheme was checked when the setting was read.
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):  # noqa: S310
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):  # noqa: S310
         pass
 
 
-def send_mail(server: str, sender: str, to: list[str], alert: Alert) -> None:
+def _send_mail(server: str, sender: str, to: list[str], alert: Alert) -> None:
     """Send an alert as e-mail."""
     message = EmailMessage()
     message["Subject"], message["From"], message["To"] = alert.title, sender, ", ".join(to)
@@ -111,10 +111,10 @@ def send_mail(server: str, sender: str, to: list[str], alert: Alert) -> None:
     tls = ssl.create_default_context()
     if where.scheme == "smtps":
         connection: smtplib.SMTP = smtplib.SMTP_SSL(
-            where.hostname, where.port or 465, timeout=TIMEOUT_SECONDS, context=tls
+            where.hostname, where.port or 465, timeout=_TIMEOUT_SECONDS, context=tls
         )
     else:
-        connection = smtplib.SMTP(where.hostname, where.port or 25, timeout=TIMEOUT_SECONDS)
+        connection = smtplib.SMTP(where.hostname, where.port or 25, timeout=_TIMEOUT_SECONDS)
     with connection:
         connection.ehlo()
         if where.scheme == "smtp" and connection.has_extn("starttls"):

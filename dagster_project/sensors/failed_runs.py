@@ -13,7 +13,7 @@ from dagster_project.sensors.alerts import Alert, Receiver, receivers_from, send
 
 ALERT = "lakeidx/alert"
 # Dagster's own mark on a run that failed and is about to be run again.
-WILL_RETRY = "dagster/will_retry"
+_WILL_RETRY = "dagster/will_retry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ def _kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None
     return out
 
 
-def alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis) -> Alert | None:
+def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis) -> Alert | None:
     """Return what people are told of a failed run; None when Dagster runs it again and no one need look."""
     run = context.dagster_run
-    if run.tags.get(WILL_RETRY) == "true" and not diagnosis.reaction.alert:
+    if run.tags.get(_WILL_RETRY) == "true" and not diagnosis.reaction.alert:
         return None
     said = [event.step_failure_data.user_failure_data for event in context.get_step_failure_events()]
     return Alert(
@@ -93,7 +93,7 @@ def build_failed_run_sensor(alerts: Sequence[Receiver] | None = None, **options:
         steps = ", ".join(diagnosis.steps) or "no step reported a reason"
         text = f"run {context.dagster_run.run_id} failed ({diagnosis.kind}, {steps}): {diagnosis.reaction.advice}"
         (context.log.error if diagnosis.reaction.alert else context.log.warning)(text)
-        alert = alert_of(context, diagnosis)
+        alert = _alert_of(context, diagnosis)
         if alert is not None:
             send_alert(alert, receivers_from() if alerts is None else iter(alerts))
 

@@ -116,7 +116,7 @@ def test_one_that_cannot_be_told_is_an_error_without_its_secrets_after_the_other
         with pytest.raises(UnavailableError) as caught:
             send_alert(ALERT, iter([*broken, tell]))
     assert (len(bodies), told) == (alerts.ATTEMPTS, [ALERT])
-    assert "post: HTTPError" in str(caught.value)
+    assert "_post: HTTPError" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
