@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from lakeidx.cli.context import open_table, report_errors
+from lakeidx.cli.context import JsonOption, open_table, report_errors
 from lakeidx.cli.key_input import column_names, landing_types, read_key_rows
 from lakeidx.cli.output import ListFormat, print_json, print_list
 from lakeidx.errors import InvalidInputError
@@ -64,6 +64,7 @@ def advise(
         float, typer.Option("--latency-ms", min=0, help="latency of the store: 0.1 disk, 30 S3")
     ] = 0.1,
     advice_format: Annotated[AdviceFormat, typer.Option("--format", help="how to print")] = AdviceFormat.TABLE,
+    as_json: JsonOption = False,
 ) -> None:
     """Recommend an index type and its sizes; predict files touched, bytes, memory and seconds per batch for every type."""
     needs = Needs(moves=moves, other_writers=other_writers, stateless=stateless, hbase=hbase)
@@ -78,8 +79,8 @@ def advise(
         if key or partition_by:
             raise InvalidInputError("--key and --partition-by are for files; a table has its own keys")
         advice = _of_table(what[0], keys or [], batch_rows, sample, needs, machine)
-    if advice_format is AdviceFormat.JSON:
-        print_json(as_json(advice))
+    if as_json or advice_format is AdviceFormat.JSON:
+        print_json(json_values(advice))
     else:
         show(advice)
 
@@ -169,7 +170,7 @@ def _sizes_of(advice: Advice) -> dict[str, Any]:
     }
 
 
-def as_json(advice: Advice) -> dict[str, Any]:
+def json_values(advice: Advice) -> dict[str, Any]:
     """Return the recommendation, sizes, measures and candidates as one document."""
     m = advice.measures
     measures = {name: getattr(m, name) for name in m.__slots__}

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from lakeidx.cli.context import TableArgument, open_table, report_errors
+from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
 from lakeidx.cli.difference.collect import collect
 from lakeidx.cli.difference.terminal import print_difference
 from lakeidx.cli.output import ListFormat, RowFormat, chosen_format, print_list, text_sink, write_rows
@@ -46,14 +46,14 @@ def changes(
     columns: Columns = None,
     row_format: Format = None,
     output: Output = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D."""
     opened = open_table(table)
     after, upto = find_range(opened.metadata, states)
     found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns))
-    write_rows(
-        found.batches(), found.arrow_schema, chosen_format(row_format, output, RowFormat, RowFormat.JSONL), output
-    )
+    kind = chosen_format(row_format, output, RowFormat, RowFormat.JSONL, as_json=as_json)
+    write_rows(found.batches(), found.arrow_schema, kind, output)
 
 
 class DiffFormat(StrEnum):
@@ -88,13 +88,14 @@ def diff(
         int | None, typer.Option("--limit", min=0, help="keys to show: 100 in a table, 1000 on a page")
     ] = None,
     output: Output = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare two states by key: every row that is new, changed (before and after) or deleted, once."""
     opened = open_table(table)
     if keys and columns is not None:
         raise InvalidInputError("give --keys or --columns, not both")
     usual = DiffFormat.TABLE if output is None and sys.stdout.isatty() else DiffFormat.JSONL
-    kind = chosen_format(diff_format, output, DiffFormat, usual)
+    kind = chosen_format(diff_format, output, DiffFormat, usual, as_json=as_json)
     if limit is not None and (stat or kind not in _SHOWN):
         raise InvalidInputError(f"--limit is for tables and pages; {'--stat' if stat else kind.value} has no use of it")
     names = list(opened.schema.primary_keys) if keys else _names(columns)
@@ -144,6 +145,9 @@ def tail(
     mode: Mode = IncrementalMode.AUTO,
     where: Where = None,
     columns: Columns = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="print JSON lines; nothing else is printed without it")
+    ] = False,
 ) -> None:
     """Print what each snapshot brings, oldest first, as JSON lines with the row kind in _rowkind: +I -U +U -D.
 

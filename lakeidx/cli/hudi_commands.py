@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from lakeidx.cli.context import report_errors
+from lakeidx.cli.context import JsonOption, report_errors
 from lakeidx.cli.key_input import read_record_keys
-from lakeidx.cli.output import RowFormat, print_json, write_rows
+from lakeidx.cli.output import RowFormat, chosen_format, print_json, write_rows
 from lakeidx.key_index.hudi_table.table import tag_hudi_table
 from lakeidx.key_index.hudi_table.timeline import open_hudi_table
 from lakeidx.key_index.metrics import IndexMetrics
@@ -32,9 +32,12 @@ def tag(
     bad_filter: Annotated[
         str, typer.Option("--bad-filter", help="a filter that cannot be read: read-keys of that file, or fail")
     ] = "read-keys",
-    row_format: Annotated[RowFormat, typer.Option("--format", help="how to print")] = RowFormat.JSONL,
+    row_format: Annotated[
+        RowFormat | None, typer.Option("--format", help="how to print; default by the name of -o, else jsonl")
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
     metrics: Annotated[bool, typer.Option("--metrics", help="print the counters only, as JSON")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the file that holds each key (partition, file id, file name, instant), or that there is none.
 
@@ -49,7 +52,8 @@ def tag(
         print_json({**found.metrics.as_dict(), "repeated": found.repeated})
         return
     rows = found.to_table(wanted)
-    write_rows([rows], rows.schema, row_format, output)
+    kind = chosen_format(row_format, output, RowFormat, RowFormat.JSONL, as_json=as_json)
+    write_rows([rows], rows.schema, kind, output)
     typer.echo(summary(found.metrics), err=True)
 
 

@@ -76,7 +76,7 @@ COMMANDS: dict[str, Command | Group] = {
             "show": Command(
                 "table_commands",
                 "show",
-                "Show schema, options and newest snapshot as JSON, and the options that lakeidx does not follow.",
+                "Show schema, options and newest snapshot, and the options that lakeidx does not follow.",
             ),
             "alter": Command(
                 "table_commands",

@@ -23,7 +23,7 @@ from lakeidx.cli.context import (
     report_errors,
     stages,
 )
-from lakeidx.cli.output import ListFormat, print_json, print_list, print_result
+from lakeidx.cli.output import ListFormat, for_programs, print_json, print_list, print_result
 from lakeidx.maintenance import warm_up as kernels
 
 
@@ -185,9 +185,13 @@ def consumer_list(
 
 
 @report_errors
-def consumer_delete(table: TableArgument, id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+def consumer_delete(
+    table: TableArgument, id: Annotated[str, typer.Argument(metavar="ID")], as_json: JsonOption = False
+) -> None:
     """Delete a consumer: expiry does not wait for it any more, and a stream with its id begins anew."""
     open_table(table).delete_consumer(id)
+    if as_json:
+        print_json({"deleted": id})
 
 
 @report_errors
@@ -203,9 +207,13 @@ def rollback(
 
 
 @report_errors
-def warm_up(no_progress: NoProgress = False) -> None:
+def warm_up(no_progress: NoProgress = False, as_json: JsonOption = False) -> None:
     """Compile all kernels now; later runs load them from disk."""
     started = time.monotonic()
     with stages(no_progress) as on_module:
         count = kernels.warm_up(on_module)
-    print_json({"kernels": count, "seconds": round(time.monotonic() - started, 1)})
+    seconds = round(time.monotonic() - started, 1)
+    if for_programs(as_json):
+        print_json({"kernels": count, "seconds": seconds})
+    else:
+        typer.echo(f"{count} kernels are compiled, after {seconds} s")

@@ -43,8 +43,15 @@ class ListFormat(StrEnum):
     JSONL = "jsonl"
 
 
-def chosen_format(kind: F | None, output: Path | None, formats: type[F], usual: F) -> F:
-    """Return the format asked for, else the one that the name of the output file has, else the usual one."""
+def chosen_format(kind: F | None, output: Path | None, formats: type[F], usual: F, *, as_json: bool) -> F:
+    """Return the format asked for, else the one that the name of the output file has, else the usual one.
+
+    as_json   ``--json`` was given: JSON lines
+    """
+    if as_json:
+        if kind not in (None, RowFormat.JSONL):
+            raise InvalidInputError(f"give --json or --format {kind}, not both")
+        return formats(RowFormat.JSONL)
     if kind is not None:
         return kind
     ending = "" if output is None else output.suffix.removeprefix(".").lower()
@@ -232,7 +239,12 @@ def print_json(value: Any) -> None:
 
 def print_result(result: Result, *, as_json: bool) -> None:
     """Print a result to stdout: words on a terminal; JSON with ``--json``, and where a program reads."""
-    if as_json or not sys.stdout.isatty():
+    if for_programs(as_json):
         print_json(result.as_dict())
     else:
         print(result)
+
+
+def for_programs(as_json: bool) -> bool:
+    """Return True when JSON is wanted: with ``--json``, and where a program reads."""
+    return as_json or not sys.stdout.isatty()

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
+from rich.console import Console
 
 from lakeidx.api.system_table import SystemTable
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
-from lakeidx.cli.output import ListFormat, RowFormat, chosen_format, json_lines, print_json, print_list, write_rows
+from lakeidx.cli.output import ListFormat, RowFormat, chosen_format, for_programs, print_json, print_list, write_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.inspect.files import inspect_file
 from lakeidx.landing.cast_rows import cast_piece
@@ -56,6 +57,7 @@ def scan(
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="read, and show what each layer pruned and cost")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Read rows: merged, deletes applied, at any state of the table.
 
@@ -72,14 +74,14 @@ def scan(
     found: TableScan | ChangeScan = (
         opened.scan(**common, kinds=kinds) if layout is None else SystemTable(opened, layout).scan(**common)
     )
+    usual = RowFormat.TABLE if explain else RowFormat.JSONL
+    kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
     if explain:
         if isinstance(found, ChangeScan):
             raise InvalidInputError("--explain shows the scan of one state of a table")
-        _show_explanation(found.explain(), ListFormat.JSONL if row_format is RowFormat.JSONL else ListFormat.TABLE)
+        _show_explanation(found.explain(), ListFormat.JSONL if kind is RowFormat.JSONL else ListFormat.TABLE)
     else:
-        write_rows(
-            found.batches(), found.arrow_schema, chosen_format(row_format, output, RowFormat, RowFormat.JSONL), output
-        )
+        write_rows(found.batches(), found.arrow_schema, kind, output)
 
 
 def _show_explanation(explained: ScanExplanation, list_format: ListFormat) -> None:
@@ -96,6 +98,7 @@ def _show_explanation(explained: ScanExplanation, list_format: ListFormat) -> No
 def keys(
     table: TableArgument,
     rows: Annotated[str, typer.Option("--rows", help="JSON lines with at least partition and key columns")],
+    as_json: JsonOption = False,
 ) -> None:
     """Print per row: partitionHash, keyHash, keyBytes (hex) and the bucket its key is in (null when it is in none)."""
     opened = open_table(table)
@@ -111,8 +114,8 @@ def keys(
             raise InvalidInputError(f"line {first['line']}: {first['reason']}", path=rows)
         tables.append(kept)
     if tables:
-        for line in json_lines(opened.keys(pa.concat_tables(tables))):
-            typer.echo(line)
+        found = opened.keys(pa.concat_tables(tables))
+        write_rows([found], found.schema, RowFormat.JSONL if for_programs(as_json) else RowFormat.TABLE, None)
 
 
 @report_errors
@@ -140,6 +143,12 @@ def list_index(table: TableArgument, list_format: FormatOption = ListFormat.TABL
 
 
 @report_errors
-def inspect(file: Annotated[str, typer.Argument(metavar="FILE", help="any file of a table")]) -> None:
+def inspect(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="any file of a table")], as_json: JsonOption = False
+) -> None:
     """Decode any file of the format to JSON."""
-    print_json(inspect_file(open_store(file), file))
+    decoded = inspect_file(open_store(file), file)
+    if for_programs(as_json):
+        print_json(decoded)
+    else:
+        Console().print_json(data=decoded, default=str)

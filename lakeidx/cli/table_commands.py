@@ -12,8 +12,11 @@ import typer
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse, drop_table
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
-from lakeidx.cli.output import ListFormat, print_json, print_list, print_result
+from lakeidx.cli.output import ListFormat, for_programs, print_json, print_list, print_result
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.feature_gate import gate_report
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.table.times import iso_utc
 
 _Texts = list[str] | None
 
@@ -38,17 +41,50 @@ def create(
     table: TableArgument,
     schema: Annotated[Path, typer.Option("--schema", help="JSON file: fields, primaryKeys, partitionKeys, options")],
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="succeed if the same table exists")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Create a table from a schema file."""
     spec = _read_spec(schema)
     made = Table.create(table, spec, exist_ok=if_not_exists)
-    typer.echo(f"created {made.uri} ({made.schema.bucket_mode.name.lower()})", err=True)
+    if as_json:
+        print_json({"created": made.uri, "bucketMode": made.schema.bucket_mode.name})
+    else:
+        typer.echo(f"created {made.uri} ({made.schema.bucket_mode.name.lower()})", err=True)
 
 
 @report_errors
-def show(table: TableArgument) -> None:
-    """Show schema, options and newest snapshot as JSON, and the options that lakeidx does not follow."""
-    print_json(open_table(table).describe())
+def show(table: TableArgument, as_json: JsonOption = False) -> None:
+    """Show schema, options and newest snapshot, and the options that lakeidx does not follow."""
+    opened = open_table(table)
+    if for_programs(as_json):
+        print_json(opened.describe())
+    else:
+        _show(opened)
+
+
+def _show(table: Table) -> None:
+    """Print for a person what a table is."""
+    schema, snapshot = table.schema, table.snapshot
+    comment = f", {schema.comment}" if schema.comment else ""
+    typer.echo(f"{table.uri}: {schema.bucket_mode.name.lower()}, schema {schema.id}{comment}")
+    columns = [
+        {"column": f.name, "type": str(f.type), "key": _role(f.name, schema), "comment": f.description or ""}
+        for f in schema.fields
+    ]
+    print_list(columns, ListFormat.TABLE)
+    if schema.options:
+        print_list([{"option": k, "value": v} for k, v in sorted(schema.options.items())], ListFormat.TABLE)
+    for warning in gate_report(schema).warnings():
+        typer.echo(warning)
+    if snapshot is None:
+        typer.echo("no snapshot yet")
+    else:
+        rows, at = snapshot.total_record_count, iso_utc(snapshot.time_millis)
+        typer.echo(f"snapshot {snapshot.id} of {at}: {rows} stored rows, by {snapshot.commit_user}")
+
+
+def _role(name: str, schema: TableSchema) -> str:
+    return "partition" if name in schema.partition_keys else "primary" if name in schema.primary_keys else ""
 
 
 @report_errors
@@ -133,10 +169,15 @@ def list_tables(
 def drop(
     table: TableArgument,
     yes: Annotated[bool, typer.Option("--yes", help="delete it; without it nothing is deleted")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Delete a table with all its files and the staging of its batches; stop all writers first."""
     opened = open_table(table)
     if not yes:
         rows = 0 if opened.snapshot is None else opened.snapshot.total_record_count
         raise InvalidInputError(f"{opened.uri} holds {rows} rows; --yes deletes it for good")
-    typer.echo(f"dropped {opened.uri}, {drop_table(opened)} files", err=True)
+    files = drop_table(opened)
+    if as_json:
+        print_json({"dropped": opened.uri, "files": files})
+    else:
+        typer.echo(f"dropped {opened.uri}, {files} files", err=True)

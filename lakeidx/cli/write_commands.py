@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -27,6 +26,7 @@ from lakeidx.cli.context import (
 )
 from lakeidx.cli.inputs import absolute, stdin_as_file
 from lakeidx.cli.key_input import read_key_rows
+from lakeidx.cli.output import for_programs
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing.read import ENDINGS, FORMATS, LandingOptions
@@ -179,7 +179,7 @@ def _pairs(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 def _print_batch(result: BatchResult, as_json: bool) -> None:
     """Print one JSON line for scripts, words on a terminal."""
-    if as_json or not sys.stdout.isatty():
+    if for_programs(as_json):
         typer.echo(json.dumps(result.as_dict()))
     else:
         typer.echo(str(result))

@@ -31,10 +31,8 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sources() -> set[str]:
     """Files of the packages, as the wheel must have them."""
-    packages = ("lakeidx", "dagster_project")
-    files = (
-        f for p in packages for f in (ROOT / p).rglob("*") if f.suffix in (".py", ".jinja") or f.name == "py.typed"
-    )
+    packages, named = ("lakeidx", "dagster_project"), ("py.typed", "kernels.txt")
+    files = (f for p in packages for f in (ROOT / p).rglob("*") if f.suffix in (".py", ".jinja") or f.name in named)
     return {str(f.relative_to(ROOT)) for f in files}
 
 

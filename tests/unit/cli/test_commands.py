@@ -223,3 +223,24 @@ def test_parquet_landing(table: str, tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "p.parquet")
     call("upsert", table, tmp_path / "p.parquet")
     assert lines(call("scan", table, "--where", "id = 4"))[0]["amount"] == "1.25"
+
+
+def test_people_see_tables_where_programs_see_json(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = write_lines(tmp_path / "keys.jsonl", [{"id": 1, "day": "2026-01-01"}, {"id": 9, "day": "2026-01-01"}])
+    commands = [("table", "show", table), ("lookup", table, "--keys", keys), ("keys", table, "--rows", keys)]
+    for_programs = [call(*command).stdout for command in commands]
+    for module in ("table_commands", "lookup_command", "read_commands"):
+        monkeypatch.setattr(f"lakeidx.cli.{module}.for_programs", lambda as_json: as_json)
+    shown, found, hashes = (call(*command) for command in commands)
+    assert "DECIMAL(10, 2)" in shown.stdout
+    assert "snapshot 1 of 20" in shown.stdout
+    assert "3 stored rows" in shown.stdout
+    assert "2026-01-01" in found.stdout
+    assert found.stderr == "1 of 2 keys are not in the table\n"
+    assert "keyHash" in hashes.stdout
+    assert [call(*command, "--json").stdout for command in commands] == for_programs
+
+
+def test_json_and_another_format_are_refused(table: str) -> None:
+    assert "not both" in call("scan", table, "--json", "--format", "csv", code=2).stderr
+    assert lines(call("scan", table, "--json", "--limit", 1)) == lines(call("scan", table, "--limit", 1))

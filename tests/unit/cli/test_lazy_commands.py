@@ -124,3 +124,10 @@ def test_a_batch_and_a_scan_import_neither_pandas_nor_linear_algebra(tmp_path: P
         assert printed
         assert not heavy & {"pandas", "scipy.linalg", "sqlglot"}
         assert heavy >= {"pyarrow", "numba"}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_command_takes_json(name: str) -> None:
+    function = getattr(import_module(f"lakeidx.cli.{TABLE[name].module}"), TABLE[name].function)
+    option = inspect.signature(function, eval_str=True).parameters["as_json"].annotation.__metadata__[0]
+    assert "--json" in (option.default, *option.param_decls)
