@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
+from dagster._core.errors import DagsterPipesExecutionError
 
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -57,6 +58,9 @@ REACTIONS: dict[str, Reaction] = {
 
 def error_kind(error: BaseException) -> str:
     """Find the kind of an error, by its causes: a key of `REACTIONS`."""
+    if isinstance(error, DagsterPipesExecutionError):
+        # A submitted job that ended without saying why.
+        return "killed"
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -5,12 +5,14 @@ Dagster reads these classes' annotations when they are defined, so they are real
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
+from dagster_project.submitted import check_reported, run_command
+from lakeidx.batch.context import BatchContext
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -43,7 +45,11 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Where stages run. One Spark session per process, made when the first task needs it."""
 
-    engine: str = Field(default="spark", description="spark, or local to run small tables in the step's own process")
+    engine: str = Field(
+        default="spark",
+        description="spark, local to run small tables in the step's own process, or submit to run stages as jobs",
+    )
+    submit: str = Field(default="", description="with engine submit: the command, e.g. spark-submit --master yarn")
     master: str | None = Field(default=None, description="local[*], spark://host:7077, ...")
     remote: str | None = Field(default=None, description="Spark Connect address, sc://host:15002")
     parallelism: int | None = Field(default=None, description="slots of the cluster, when Spark cannot tell")
@@ -56,9 +62,40 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def runner(self) -> Runner:
         """Return the runner of this configuration; Spark starts with its first task."""
-        if self.engine == "local":
+        if self.engine in ("local", "submit"):
             return LocalRunner(self.parallelism or 2)
         return LazyRunner(self._spark_runner)
+
+    def run_job(
+        self, context: dg.AssetExecutionContext, job: str, arguments: Sequence[str], extras: Mapping[str, Any]
+    ) -> Sequence[Any]:
+        """Run a job of ``jobs/`` that reports through Dagster Pipes, wait for it and return the messages it has sent.
+
+        Overridden by deployments whose jobs no command starts: call the Pipes client of EMR, Databricks, Dataproc, Kubernetes.
+
+        errors   the error that has ended the job
+        """
+        return run_command(self.submit, context, job, arguments, extras)
+
+    def submit_stage(
+        self,
+        context: dg.AssetExecutionContext,
+        stage: str,
+        pipeline: PipelineConfig,
+        batch: BatchContext,
+        files: Sequence[str] = (),
+    ) -> None:
+        """Run a stage of a batch as a job, when this configuration says so; nothing otherwise.
+
+        files   landing files, for ingest
+        """
+        if self.engine != "submit":
+            return
+        arguments = ["--batch-id", batch.files.batch_id]
+        if batch.overwrite is not None:
+            arguments += ["--overwrite", batch.overwrite]
+        extras = {"pipeline": pipeline.model_dump(mode="json", by_alias=True), "files": list(files)}
+        check_reported(self.run_job(context, stage, arguments, extras))
 
     def session(self) -> Any:
         """Return the Spark session of this configuration; it starts with the first call.
@@ -121,7 +158,8 @@ def resources_from_environment(
     ===========================  ==============================================================
     AWS_*                        access to S3, as everywhere
     LAKEIDX_S3_READ_TIMEOUT      seconds a request to S3 may stay without an answer
-    LAKEIDX_ENGINE               spark (default) or local
+    LAKEIDX_ENGINE               spark (default), local or submit
+    LAKEIDX_SPARK_SUBMIT         with submit: the command that runs a job, e.g. spark-submit --master yarn
     LAKEIDX_SPARK_MASTER         local[*], spark://host:7077
     LAKEIDX_SPARK_REMOTE         Spark Connect address; SPARK_REMOTE does, too
     LAKEIDX_SPARK_PARALLELISM    slots of the cluster, when Spark cannot tell
@@ -134,6 +172,7 @@ def resources_from_environment(
     slots = environment.get("LAKEIDX_SPARK_PARALLELISM")
     spark = spark or SparkResource(
         engine=environment.get("LAKEIDX_ENGINE", "spark"),
+        submit=environment.get("LAKEIDX_SPARK_SUBMIT", ""),
         master=environment.get("LAKEIDX_SPARK_MASTER") or None,
         remote=_reference(environment, "LAKEIDX_SPARK_REMOTE"),
         parallelism=int(slots) if slots else None,

@@ -167,6 +167,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                 if done is None:
                     return gone(StageBatch(batch, True))
                 return dg.MaterializeResult(metadata=ingest_metadata(done, table.store))
+            spark.submit_stage(context, "ingest", pipeline, batch, [f.path for f in chosen])
             report = ingest_landing(
                 batch,
                 [f.path for f in chosen],
@@ -195,6 +196,7 @@ def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) 
             batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
             if batch.reports_gone:
                 return gone(batch)
+            spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
             report = run_bucket_assignment(batch.context, batch.context.files.latest_attempt())
             return dg.MaterializeResult(metadata=assign_metadata(report))
 
@@ -218,6 +220,7 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
                 return gone(batch)
             files = batch.context.files
             first = files.latest_attempt()
+            spark.submit_stage(context, "index_write", pipeline, batch.context)
             attempt = write_attempt(batch.context, first)
             if attempt != first:
                 _observe_attempt(context, pipeline, batch.context, attempt, stages=("bucket_assignment",))
@@ -245,6 +248,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
             if batch.reports_gone:
                 metadata = dict(gone(batch).metadata or {})
             else:
+                spark.submit_stage(context, "commit", pipeline, batch.context)
                 report = commit_batch(batch.context)
                 compact_after_commit(batch.context.metadata, batch.context.runner)
                 if report.replans and not report.already:

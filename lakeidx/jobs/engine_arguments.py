@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from lakeidx.errors import LakeIdxError, RejectedRowsError
+from lakeidx.jobs.pipes import CONTEXT_ARGUMENT, MESSAGES_ARGUMENT, JobPipes, job_pipes
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 
@@ -21,7 +22,14 @@ def table_parser(description: str) -> argparse.ArgumentParser:
     """Make the parser of a job on one table."""
     parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
     parser.add_argument("table", help="the table's directory")
+    add_pipes_arguments(parser)
     return parser
+
+
+def add_pipes_arguments(parser: argparse.ArgumentParser) -> None:
+    """Let Dagster Pipes pass its parameters as arguments, which services without environment variables need."""
+    for name in (CONTEXT_ARGUMENT, MESSAGES_ARGUMENT):
+        parser.add_argument(name, help=argparse.SUPPRESS)
 
 
 def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,11 +59,21 @@ def make_runner(arguments: argparse.Namespace, name: str, *, local: bool = False
 
 
 def run_job(work: Callable[[], BaseModel | Mapping[str, Any]]) -> int:
-    """Run a job, print its report as JSON on stdout and return the exit code."""
+    """Run a job, print its report as JSON on stdout and return the exit code; tell Dagster, too, when it has asked for Pipes."""
+    pipes: JobPipes | None = None
     try:
-        report = work()
+        with job_pipes() as pipes:
+            try:
+                report = work()
+            except LakeIdxError as error:
+                if pipes is not None:
+                    pipes.fail(error)
+                raise
+            text = report.model_dump_json(indent=1) if isinstance(report, BaseModel) else json.dumps(report, indent=1)
+            if pipes is not None:
+                pipes.report(json.loads(text))
     except LakeIdxError as error:
         print(f"{error.kind}: {error}", file=sys.stderr)
         return 1 if isinstance(error, RejectedRowsError) else 2
-    print(report.model_dump_json(indent=1) if isinstance(report, BaseModel) else json.dumps(report, indent=1))
+    print(text)
     return 0

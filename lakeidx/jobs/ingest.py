@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.errors import InvalidInputError
 from lakeidx.jobs.engine_arguments import run_job
+from lakeidx.jobs.pipes import pipes_asked, sent
 from lakeidx.jobs.stage_arguments import make_batch, open_table, stage_parser
 from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.reject_limit import RejectLimit
@@ -24,7 +25,9 @@ _SET_ASIDE = "dagster_project.expectations.set_aside"
 def main(argv: list[str] | None = None) -> int:
     """Run the stage; return the exit code."""
     parser = stage_parser(str(__doc__))
-    parser.add_argument("files", nargs="+", help="landing files, in the order their rows count")
+    parser.add_argument(
+        "files", nargs="*" if pipes_asked() else "+", help="landing files, in the order their rows count"
+    )
     parser.add_argument("--strict", action="store_true", help="refuse the batch when a row is rejected")
     parser.add_argument(
         "--max-rejected", help="rows, a share like 5%%, or both like 100,5%%; default: the pipeline file"
@@ -36,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         batch = make_batch(arguments, table)
         return ingest_landing(
             batch,
-            arguments.files,
+            arguments.files or sent("files"),
             config.landing_options(),
             strict=arguments.strict or config.strict,
             max_rejected=RejectLimit.parse(arguments.max_rejected) if arguments.max_rejected else config.reject_limit(),

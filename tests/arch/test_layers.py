@@ -33,6 +33,7 @@ KEPT_TO = {
     "fsspec": ("lakeidx.storage",),
     "s3fs": ("lakeidx.storage",),
     "dagster": ("dagster_project",),
+    "dagster_pipes": ("lakeidx.jobs",),
     "great_expectations": ("dagster_project",),
     "typer": ("lakeidx.cli", "dagster_project"),
 }

@@ -61,6 +61,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dagster_project.preload": ("dagster/test_runs.py",),
     "dagster_project.resources": ("dagster/test_secrets.py", "dagster/test_sensors.py",),
     "dagster_project.sensors.alerts": ("unit/dagster_project/test_alerts.py",),
+    "dagster_project.submitted": ("dagster/test_submitted.py",),
     "dagster_project.sensors.changes": ("dagster/test_changes.py",),
     "dagster_project.sensors.compaction": ("dagster/test_sensors.py",),
     "dagster_project.sensors.failed_runs": ("unit/dagster_project/test_failures.py",),

@@ -18,7 +18,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 IMPORT = re.compile(r"^ *(?:import|from) (\w+)(?:\.[\w.]+)?(?: as \w+| import .*)?$", re.MULTILINE)
 OWN = {"lakeidx", "dagster_project"}
 #: Distributions whose module has another name.
-MODULES = {"pyyaml": "yaml", "great-expectations": "great_expectations", "zlib-ng": "zlib_ng"}
+MODULES = {
+    "pyyaml": "yaml",
+    "great-expectations": "great_expectations",
+    "dagster-pipes": "dagster_pipes",
+    "zlib-ng": "zlib_ng",
+}
 #: Used through another library or a command, never imported by lakeidx itself.
 NOT_IMPORTED = {"dagster-webserver", "dagster-postgres"}
 #: The main job's data, which only the demonstration needs; requirements.in installs it.

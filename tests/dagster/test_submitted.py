@@ -1,0 +1,76 @@
+"""Stages submitted as jobs of their own report through Dagster Pipes: logs, reports, failures; a killed one is resumed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from dagster_project.failures import ERROR_KIND
+from dagster_project.resources import SparkResource
+from tests.dagster.pipelines import Deployment, metrics
+
+pytestmark = pytest.mark.dagster
+
+# Stands in for spark-submit: runs the script it is given without Spark, and notes which. The file `kill-STAGE` in the working
+# folder makes it die once when the stage's work is done, before it could say so.
+SUBMIT = """
+import os, runpy, signal, sys
+script, marks = sys.argv[2], sys.argv[1]
+stage = os.path.basename(script).removesuffix(".py")
+with open(os.path.join(marks, "submitted"), "a") as file:
+    file.write(stage + "\\n")
+sys.argv = [script, *sys.argv[3:], "--engine", "local"]
+mark = os.path.join(marks, "kill-" + stage)
+if os.path.exists(mark):
+    os.remove(mark)
+    import lakeidx.jobs.pipes as pipes
+    pipes.JobPipes.report = lambda self, report: os.kill(os.getpid(), signal.SIGKILL)
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+@pytest.fixture
+def deployed(tmp_path: Path) -> Deployment:
+    (tmp_path / "submit.py").write_text(SUBMIT)
+    command = f"{sys.executable} {tmp_path}/submit.py {tmp_path}"
+    return Deployment(tmp_path, spark=SparkResource(engine="submit", submit=command))
+
+
+def submitted(d: Deployment) -> list[str]:
+    return (d.folder / "submitted").read_text().split()
+
+
+def failures(result: dg.ExecuteInProcessResult) -> list[dict[str, Any]]:
+    out = []
+    for event in result.filter_events(lambda e: e.is_step_failure):
+        data = event.step_failure_data.user_failure_data
+        out.append({k: v.value for k, v in data.metadata.items()} if data else {})
+    return out
+
+
+def test_a_batch_runs_as_jobs_and_a_killed_one_is_resumed(deployed: Deployment) -> None:
+    deployed.land("a.parquet", [(1, k, "a") for k in range(25)])
+    (deployed.folder / "kill-bucket_assignment").touch()
+    done = deployed.run("a.parquet")
+    assert done.success
+    stages = ["ingest", "bucket_assignment", "bucket_assignment", "index_write", "commit"]
+    assert submitted(deployed) == stages
+    assert deployed.content() == {(1, k): "a" for k in range(25)}
+    assert metrics(done, "ingest")["rows_in"] == 25
+    snapshot = deployed.table.snapshot
+    assert snapshot is not None
+    assert snapshot.id == 1
+
+
+def test_the_error_of_a_job_is_the_error_of_its_step(deployed: Deployment) -> None:
+    (deployed.landing / "a.parquet").write_bytes(b"no parquet")
+    failed = deployed.run("a.parquet", raise_on_error=False)
+    assert not failed.success
+    (said,) = failures(failed)
+    assert said[ERROR_KIND] == "corrupt_file"
+    # What will not pass is not submitted again.
+    assert submitted(deployed) == ["ingest"]
