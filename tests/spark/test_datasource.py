@@ -53,6 +53,15 @@ def content(rows: DataFrame) -> dict[int, str]:
     return out
 
 
+def test_spark_finds_the_format_by_itself(spark: SparkSession, table: Table) -> None:
+    """A session that was told nothing reads the table, also by a view in SQL."""
+    save(frame(spark, range(6), "a"), table)
+    untold = spark.newSession()
+    assert content(untold.read.format("lakeidx").load(table.uri)) == {k: f"a{k}" for k in range(6)}
+    untold.sql(f"CREATE TEMPORARY VIEW seen USING lakeidx OPTIONS (path '{table.uri}')")
+    assert [r.v for r in untold.sql("SELECT v FROM seen WHERE k = 4").collect()] == ["a4"]
+
+
 def test_upserts_reads_time_travel_and_changes(spark: SparkSession, table: Table) -> None:
     save(frame(spark, range(60), "a"), table)
     save(frame(spark, range(40, 80), "b"), table)
