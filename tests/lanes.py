@@ -31,7 +31,7 @@ from tests.kernel_list import unlisted
 ROOT = Path(__file__).resolve().parent.parent
 #: What takes longest begins first.
 _ORDER = ("interop", "dagster", "spark", "s3", "browser", "hbase", "postgres")
-_AT_A_TIME = 4
+_AT_A_TIME = 3
 #: Where files of tests cost no disk, and what must be free there: lanes leave up to 1 GB each.
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES = 6 << 30
