@@ -32,9 +32,7 @@ def tag(
     bad_filter: Annotated[
         str, typer.Option("--bad-filter", help="a filter that cannot be read: read-keys of that file, or fail")
     ] = "read-keys",
-    row_format: Annotated[
-        RowFormat | None, typer.Option("--format", help="how to print; default by the name of -o, else jsonl")
-    ] = None,
+    row_format: Annotated[RowFormat | None, typer.Option("--format", help="how to print; default jsonl")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
     metrics: Annotated[bool, typer.Option("--metrics", help="print the counters only, as JSON")] = False,
     as_json: JsonOption = False,
@@ -52,7 +50,7 @@ def tag(
         print_json({**found.metrics.as_dict(), "repeated": found.repeated})
         return
     rows = found.to_table(wanted)
-    kind = chosen_format(row_format, output, RowFormat, RowFormat.JSONL, as_json=as_json)
+    kind = chosen_format(row_format, None, RowFormat, RowFormat.JSONL, as_json=as_json)
     write_rows([rows], rows.schema, kind, output)
     typer.echo(summary(found.metrics), err=True)
 

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -80,7 +81,12 @@ class LakeIdxDataSource(DataSource):
 
 def register(spark: SparkSession) -> None:
     """Make the format known to a session, and let readers that ask for it take filters (Spark 4.1)."""
-    spark.dataSource.register(LakeIdxDataSource)
+    try:
+        spark.dataSource.register(LakeIdxDataSource)
+    except PySparkException as error:
+        # Spark 4.0 refuses a name that it has found by itself, in `pyspark_lakeidx`; later ones replace it.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
     spark.conf.set(_PUSHDOWN, "true")
 
 
