@@ -20,22 +20,22 @@ class State:
     visible   what readers see; differs from `rows` where level 0 is hidden
     batches   names of the batches whose rows are in it
     bucket    bucket number of its files; None where every partition has its own
-    settled   False after a compaction that others wrote in the middle of: of keys in buckets that it had not planned, the rows
-              may still be hidden
+    maybe     what readers may see instead, key by key: every committed record at the time of a compaction that others wrote in
+              the middle of. In buckets that it had not planned the rows may still be hidden
     """
 
     rows: Rows = field(default_factory=dict)
     visible: Rows = field(default_factory=dict)
     batches: frozenset[str] = frozenset()
     bucket: int | None = None
-    settled: bool = True
+    maybe: tuple[Rows, ...] = ()
 
     def wrong(self, seen: Rows) -> dict[Key, tuple[Values | None, Values | None]]:
         """(seen, wanted) of every key that a reader must not see so."""
         out = {}
         for key in {*seen, *self.visible, *self.rows}:
             have, wanted = seen.get(key), self.visible.get(key)
-            if have != wanted and (self.settled or have != self.rows.get(key)):
+            if have != wanted and all(have != rows.get(key) for rows in self.maybe):
                 out[key] = (have, wanted)
         return out
 
@@ -108,9 +108,9 @@ class Model:
 
     def settle(self, seen: Rows) -> None:
         """Record that what the newest snapshot shows is what it holds, where that was open; call after `State.wrong`."""
-        if self.lineage and not self.newest.settled:
+        if self.lineage and self.newest.maybe:
             uuid = self.lineage[max(self.lineage)]
-            self.states[uuid] = replace(self.newest, visible=seen, settled=True)
+            self.states[uuid] = replace(self.newest, visible=seen, maybe=())
 
     def dropped(self) -> None:
         """Record that the table is another one now."""
@@ -144,28 +144,25 @@ class Model:
 
     def _after(self, before: State, effect: Effect, kind: str) -> State:
         if effect.delete is not None:
-            gone = effect.delete
-            return replace(
-                before,
-                rows={k: v for k, v in before.rows.items() if k != gone},
-                visible={k: v for k, v in before.visible.items() if k != gone},
-            )
+            rows, visible, *maybe = (_without(r, effect.delete) for r in (before.rows, before.visible, *before.maybe))
+            return replace(before, rows=rows, visible=visible, maybe=tuple(maybe))
         if kind == "COMPACT":
             beside = bool(effect.batch) and effect.batch not in before.batches
             if effect.disturbed and self.engine.hides_level_0 and not beside:
-                return replace(before, settled=False)
-            return replace(before, visible=dict(before.rows), settled=True)
+                return replace(before, maybe=(*before.maybe, before.rows))
+            return replace(before, visible=dict(before.rows), maybe=())
         assert effect.batch, f"a snapshot of kind {kind} was put while the program at work was to do: {effect.what}"
         assert effect.batch not in before.batches, f"batch {effect.batch} was committed twice"
         return self._with_batch(before, effect)
 
     def _with_batch(self, before: State, effect: Effect) -> State:
-        rows, visible = dict(before.rows), dict(before.visible)
+        rows, visible, maybe = dict(before.rows), dict(before.visible), before.maybe
         if effect.overwrite is not None:
             touched = {r[0] for r in effect.records} if effect.overwrite == "partitions" else {k[0] for k in rows}
             touched |= {r[0] for r in effect.records}
             rows = {k: v for k, v in rows.items() if k[0] not in touched}
             visible = {k: v for k, v in visible.items() if k[0] not in touched}
+            maybe = tuple({k: v for k, v in r.items() if k[0] not in touched} for r in maybe)
         for p, k, values, kind in effect.records:
             merged = self.engine.merge(rows.get((p, k)), values, kind)
             if merged is None:
@@ -173,9 +170,13 @@ class Model:
             else:
                 rows[(p, k)] = merged
         if not self.engine.hides_level_0:
-            visible = dict(rows)
+            visible, maybe = dict(rows), ()
         elif effect.overwrite is not None:
             # Files that replace everything of their partitions overlap nothing: Java upgrades them to the top level.
-            visible |= {k: v for k, v in rows.items() if k[0] in touched}
-        settled = before.settled or not self.engine.hides_level_0
-        return State(rows, visible, before.batches | {effect.batch}, self.bucket, settled)
+            new = {k: v for k, v in rows.items() if k[0] in touched}
+            visible, maybe = visible | new, tuple(r | new for r in maybe)
+        return State(rows, visible, before.batches | {effect.batch}, self.bucket, maybe)
+
+
+def _without(rows: Rows, key: Key) -> Rows:
+    return {k: v for k, v in rows.items() if k != key}

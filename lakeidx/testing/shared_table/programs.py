@@ -269,7 +269,7 @@ class Programs:
         """
         self._unseen |= step.name in _REMOVE or bool(step.inside) or self.model.newest_uuid != self._seen
         self._turn += 1
-        if self._turn % 2 or not self.model.newest.settled:
+        if self._turn % 2 or self.model.newest.maybe:
             if self._unseen:
                 self._check_newest()
             return
