@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from lakeidx.codec.jit import kernel
 from lakeidx.errors import InvalidInputError
 
 
@@ -63,7 +63,7 @@ class RowGroups:
         return self.order[self.starts[group] : self.starts[group + 1]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _counting_sort(codes: NDArray[np.int32], starts: NDArray[np.int64], order: NDArray[np.int64]) -> None:
     for i in range(len(codes)):
         starts[codes[i] + 1] += 1

@@ -24,13 +24,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment.capacity import GrowingBuckets, OverwriteRooms, bucket_column
 from lakeidx.bucket_assignment.hash_map import mixed_slot
 from lakeidx.bucket_assignment.partition_index import Assignment, IndexedBucket, checked_picks, loaded_rooms
 from lakeidx.bucket_assignment.rules import AssignRules, BucketPicker, LimitScope
+from lakeidx.codec.jit import kernel
 
 #: Rows from which on a map of the hashes is slower.
 MIN_ROWS = 4 << 20
@@ -48,14 +48,14 @@ _ROW_BITS, _LOW32 = np.uint64(32), np.uint64(0xFFFFFFFF)
 Hashes = NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count(hashes: Hashes, counts: NDArray[np.int64]) -> None:
     parts = np.uint64(len(counts))
     for i in range(len(hashes)):
         counts[mixed_slot(hashes[i], parts)] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scatter(
     hashes: Hashes, base: int, step: int, parts: int, low: int, at: NDArray[np.int64], out: NDArray[np.uint64]
 ) -> None:
@@ -76,7 +76,7 @@ def _scatter(
             at[p] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _answer(
     rows: NDArray[np.uint64],
     row_starts: NDArray[np.int64],
@@ -113,7 +113,7 @@ def _answer(
                 first[row] = values[s]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hand_out(
     first: NDArray[np.int32], is_new: NDArray[np.bool_], start: int, bucket: int, room: int
 ) -> tuple[int, int]:
@@ -133,7 +133,7 @@ def _hand_out(
     return len(first), room
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hand_drawn(
     first: NDArray[np.int32], is_new: NDArray[np.bool_], start: int, stop: int, picks: NDArray[np.int32]
 ) -> None:
