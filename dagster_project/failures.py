@@ -44,7 +44,7 @@ REACTIONS: dict[str, Reaction] = {
     "not_found": Reaction(False, False, "Name a table, partition or file that exists; a landing file may have been moved away."),
     "corrupt_file": Reaction(False, True, "Bytes are damaged: restore the file that is named, then run the verification job."),
     "unsupported": Reaction(False, False, "The table uses a format version or feature this release lacks: upgrade lakeidx."),
-    "commit_conflict": Reaction(True, False, "Other writers were faster again and again: retried. Has the pool one slot?"),
+    "commit_conflict": Reaction(True, False, "Other writers were faster again and again: retried. Has the table's pool one slot?"),
     "table_replaced": Reaction(True, False, "The table was created again while the step ran: retried on the new table."),
     "commit_unknown": Reaction(True, False, "The store did not confirm the snapshot: retried, after a look whether it exists."),
     "unavailable": Reaction(True, False, "The store or a service did not answer: retried with growing pauses. Look at the store."),

@@ -1,4 +1,4 @@
-"""A local DAGSTER_HOME: where a laptop keeps runs and events, with the pools that make writers of a table take turns."""
+"""A local DAGSTER_HOME: where a laptop keeps runs and events, with the pools that make batches of a table take turns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ telemetry:
 nux:
   enabled: false
 concurrency:
-  # One slot per table: steps of runs on one table take turns.
+  # One slot for the batches of a table, one for its upkeep: steps of each take turns, and neither waits for the other.
   pools:
     default_limit: 1
     granularity: op

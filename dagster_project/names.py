@@ -52,8 +52,13 @@ def asset_keys(config: PipelineConfig, stages: Sequence[str] = (*STAGES, TABLE))
 
 
 def pool_name(config: PipelineConfig) -> str:
-    """Name the pool whose one slot makes the steps of a table take turns."""
+    """Name the pool whose one slot makes the batches of a table take turns."""
     return "_".join(["lakeidx", *key_prefix(config)])
+
+
+def upkeep_pool_name(config: PipelineConfig) -> str:
+    """Name the pool of what is done around a table's batches: it has a slot of its own, so neither waits for the other."""
+    return f"{pool_name(config)}/upkeep"
 
 
 def batch_job_name(config: PipelineConfig) -> str:

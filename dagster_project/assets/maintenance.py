@@ -21,7 +21,7 @@ from dagster_project.assets.expectations import expectation_specs, table_expecta
 from dagster_project.assets.table import table_observation
 from dagster_project.failures import failures_explained, retry_policy
 from dagster_project.metadata.reports import SAMPLE_ROWS, records_table
-from dagster_project.names import COMPACTION, SNAPSHOT_EXPIRY, TABLE, VERIFICATION, asset_key, key_prefix, pool_name
+from dagster_project.names import COMPACTION, SNAPSHOT_EXPIRY, TABLE, VERIFICATION, asset_key, key_prefix, upkeep_pool_name
 from dagster_project.resources import SparkResource, StoreResource, TableResource
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
@@ -56,7 +56,7 @@ def common(pipeline: PipelineConfig) -> dict[str, Any]:
         "group_name": key_prefix(pipeline)[1],
         "owners": list(pipeline.owners) or None,
         "tags": pipeline.tags,
-        "pool": pool_name(pipeline),
+        "pool": upkeep_pool_name(pipeline),
         "retry_policy": retry_policy(pipeline),
         "deps": [asset_key(pipeline, TABLE)],
     }

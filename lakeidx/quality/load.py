@@ -258,6 +258,11 @@ def _suspects(reads: list[_Read], names: list[str], schema: TableSchema) -> Iter
 
 
 def _load_snapshots(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner, *, last: int | None) -> None:
+    # Before the snapshots are listed: one that is committed in between is not behind the hint.
+    try:
+        evidence.latest_hint = int(metadata.store.get(metadata.paths.latest))
+    except (NotFoundError, ValueError):
+        evidence.latest_hint = None
     ids = metadata.snapshot_ids()
 
     def read(number: int) -> Snapshot | CorruptFileError | None:
@@ -274,7 +279,3 @@ def _load_snapshots(metadata: TableMetadata, evidence: TableEvidence, pool: Loca
             evidence.snapshots[number] = found
         elif found is not None:
             evidence.unreadable.append({"file": found.path, "offset": found.offset, "fault": found.message})
-    try:
-        evidence.latest_hint = int(metadata.store.get(metadata.paths.latest))
-    except (NotFoundError, ValueError):
-        evidence.latest_hint = None

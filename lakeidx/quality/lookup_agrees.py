@@ -50,7 +50,7 @@ def check_lookup_agrees(
     sample_rows    present keys asked, the same number of every section that is examined, and as many made of their
                    columns mixed again, the last one moved away: few of those exist (a scan says which)
     seed           of the sample
-    lookup         None: one that trusts no local copy of a lookup file
+    lookup         None: one that trusts no local copy of a lookup file, and stays at the snapshot of the scan
     buckets        only these; None = the whole table
     max_rows       read sections of so many rows together at most, but one at least, chosen by `seed`; None = all
     errors         UnavailableError. A lookup file that cannot be read is a finding; data files that cannot are skipped,
@@ -59,7 +59,7 @@ def check_lookup_agrees(
     """
     if lookup is None:
         with tempfile.TemporaryDirectory(prefix="lakeidx-lookup-check-") as folder:
-            fresh = TableLookup(table.metadata, files=LookupFileCache(folder))
+            fresh = TableLookup(table.metadata, files=LookupFileCache(folder), pinned=True)
             return _check(table, fresh, sample_rows, np.random.default_rng(seed), buckets, max_rows)
     return _check(table, lookup, sample_rows, np.random.default_rng(seed), buckets, max_rows)
 

@@ -11,7 +11,7 @@ import pytest
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.testing.small_tables import rows as arrow_rows
-from tests.dagster.pipelines import Deployment, metrics
+from tests.dagster.pipelines import Deployment, metrics, red_checks
 
 pytestmark = pytest.mark.dagster
 
@@ -60,6 +60,24 @@ def test_the_assets_show_the_attempt_that_was_committed(tmp_path: Path) -> None:
     (assigned,) = (o for o in seen if o.asset_key.path[-1] == "bucket_assignment")
     assert assigned.metadata["lakeidx/updates"].value == 2
     assert {o.partition for o in seen} == {"b.parquet"}
+
+
+def test_upkeep_between_the_stages_of_a_batch_changes_nothing_for_it(tmp_path: Path) -> None:
+    """Upkeep has a pool of its own, so it may come at any point of a batch."""
+    d = Deployment(tmp_path, {"lookup_store": True})
+    for name in ("a", "b"):
+        d.land(f"{name}.parquet", rows(0, 12, name))
+    d.run("a.parquet")
+    d.run("b.parquet", selection=["ingest", "bucket_assignment", "index_write"])
+    for upkeep, config in (("compaction", {"full": True}), ("lookup_store", {}), ("snapshot_expiry", {})):
+        result = d.run_asset(upkeep, **config)
+        assert result.success
+        assert red_checks(result) == set()
+    result = d.run("b.parquet", selection=["commit"])
+    assert metrics(result, "commit")["replans"] == 0
+    assert [d.table.metadata.snapshot(n).commit_kind.value for n in (1, 2, 3)] == ["APPEND", "COMPACT", "APPEND"]
+    assert red_checks(d.run_asset("verification")) == set()
+    assert d.content() == {(1, k): f"b{k}" for k in range(12)}
 
 
 def test_a_run_whose_rows_are_all_rejected_fails(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ class TableLookup:
     files       local copies of lookup files; None: a directory of this user, bounded by ``lookup.cache-max-disk-size``
     blocks      decompressed blocks; None: bounded by ``lookup.cache-max-memory-size``
     use_files   False answers from data files only (tests compare)
+    pinned      True answers from the snapshot of the first lookup, whatever is committed since
     errors      InvalidInputError for a table without primary key
     """
 
@@ -106,6 +107,7 @@ class TableLookup:
         files: LookupFileCache | None = None,
         blocks: BlockCache | None = None,
         use_files: bool = True,
+        pinned: bool = False,
     ) -> None:
         schema = metadata.latest_schema()
         if not schema.primary_keys:
@@ -115,6 +117,7 @@ class TableLookup:
         self._readers = LookupReaders(metadata, files=files, blocks=blocks)
         self._places = self._readers.places
         self._use_files = use_files
+        self._pinned = pinned
         self._vectors: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
         self._state: _State | None = None
         self._lock = threading.RLock()
@@ -184,8 +187,10 @@ class TableLookup:
     def _fresh_state(self) -> _State:
         """Load the newest snapshot's state; what was loaded of the one before is kept where it still holds."""
         with self._lock:
-            snapshot = self._metadata.latest_snapshot()
             old = self._state
+            if old is not None and self._pinned:
+                return old
+            snapshot = self._metadata.latest_snapshot()
             if old is not None and _identity(old.snapshot) == _identity(snapshot):
                 return old
             schema = self._metadata.latest_schema()

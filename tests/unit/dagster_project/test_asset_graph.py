@@ -37,7 +37,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 def lines(defs: dg.Definitions) -> Iterator[str]:
-    """Each asset with what is before it, its partitions and checks; jobs, sensors and schedules."""
+    """Each asset with what is before it, its partitions, pool and checks; jobs, sensors and schedules."""
     repository = defs.get_repository_def()
     graph = repository.asset_graph
     for key in sorted(graph.get_all_asset_keys()):
@@ -51,6 +51,7 @@ def lines(defs: dg.Definitions) -> Iterator[str]:
         if node.freshness_policy is not None:
             policy: Any = node.freshness_policy
             yield f"  fresh for {policy.fail_window.to_timedelta()}, warns after {policy.warn_window.to_timedelta()}"
+        yield from (f"  pool {p}" for p in sorted(node.pools or ()))
         yield from (f"  owner {o}" for o in node.owners)
         yield from (f"  tag {k}={v}" for k, v in sorted(node.tags.items()) if not k.startswith("dagster/kind"))
         for check in sorted(c.name for c in node.check_keys):

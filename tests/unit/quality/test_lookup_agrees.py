@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import make_table, upsert
@@ -27,3 +32,20 @@ def test_all_of_a_table_some_buckets_or_some_rows(tmp_path: Path) -> None:
     assert check_lookup_agrees(table, max_rows=1).metrics["sections"] == 1
     assert check_lookup_agrees(table, sample_rows=16).metrics["keys_asked"] == 32
     assert check_lookup_agrees(make_table(tmp_path / "empty")).metrics["sections"] == 0
+
+
+def test_a_batch_that_commits_meanwhile_is_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, k, "old") for k in range(20)])
+    run_lookup_store(table.metadata, LocalRunner())
+    scan = TableHandle.scan
+
+    def beside(handle: TableHandle, **how: Any) -> TableScan:
+        found = scan(handle, **how)
+        upsert(TableHandle.open(table.uri), [(1, k, "new") for k in range(20)])
+        return found
+
+    monkeypatch.setattr(TableHandle, "scan", beside)
+    result = check_lookup_agrees(table)
+    assert (result.passed, result.metrics["rows_different"]) == (True, 0)
+    assert result.metrics["keys_asked"] == 40
