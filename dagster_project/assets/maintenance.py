@@ -21,7 +21,15 @@ from dagster_project.assets.expectations import expectation_specs, table_expecta
 from dagster_project.assets.table import table_observation
 from dagster_project.failures import failures_explained, retry_policy
 from dagster_project.metadata.reports import SAMPLE_ROWS, records_table
-from dagster_project.names import COMPACTION, SNAPSHOT_EXPIRY, TABLE, VERIFICATION, asset_key, key_prefix, upkeep_pool_name
+from dagster_project.names import (
+    COMPACTION,
+    SNAPSHOT_EXPIRY,
+    TABLE,
+    VERIFICATION,
+    asset_key,
+    key_prefix,
+    upkeep_pool_name,
+)
 from dagster_project.resources import SparkResource, StoreResource, TableResource
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files

@@ -59,7 +59,7 @@ def landing_files(store: ObjectStore, config: PipelineConfig) -> list[FileInfo]:
 
     Links to files outside the folder are none: whoever may put files there could have any file of the machine loaded.
     """
-    listed = [f for f in store.list(config.landing.path) if not f.is_dir and not _leads_out(config, f)]
+    listed = [f for f in _files_below(store, config) if not _leads_out(config, f)]
     marker = config.landing.success_marker
     names = {f.name for f in listed}
     return [
@@ -74,9 +74,7 @@ def unplaced_files(
 
     partitions   the partitions there are; None where any key makes a partition of its own
     """
-    listed = [
-        f for f in store.list(config.landing.path) if not f.is_dir and fnmatchcase(f.name, config.landing.pattern)
-    ]
+    listed = [f for f in _files_below(store, config) if fnmatchcase(f.name, config.landing.pattern)]
     marker, names = config.landing.success_marker, {f.name for f in listed}
     out = []
     for file in listed:
@@ -86,6 +84,17 @@ def unplaced_files(
         if key is None or (partitions is not None and key not in partitions) or _leads_out(config, file):
             out.append(file)
     return sorted(out, key=lambda f: f.name)
+
+
+def _files_below(store: ObjectStore, config: PipelineConfig) -> list[FileInfo]:
+    """List the files of the landing folder; InvalidInputError when the path is one of a file."""
+    folder = config.landing.path
+    listed = store.list(folder)
+    if not listed and store.info(folder.rstrip("/")) is not None:
+        raise InvalidInputError(
+            "landing.path is a file: name its folder there, and the file in landing.pattern", path=folder
+        )
+    return [f for f in listed if not f.is_dir]
 
 
 def _leads_out(config: PipelineConfig, file: FileInfo) -> bool:
