@@ -79,6 +79,7 @@ def newest_id(table: TableHandle) -> int | None:
     return table.metadata.latest_snapshot_id()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", ["branch", "other rows"])
 def test_a_branch_made_again_has_none_of_its_batches(table: TableHandle, again: str) -> None:
     """Its name, its tag and the table are those of the branch that was dropped; the staged rows of that one are still there."""
@@ -110,6 +111,7 @@ def test_cleaning_the_table_knows_batches_that_wait_on_a_branch(table: TableHand
     assert upsert(branch, [(1, 1, "branch")], batch_id="day").already
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_lakeidx", [True, False], ids=["lakeidx rolls back", "another program does"])
 @pytest.mark.parametrize("mended", [True, False])
 def test_a_batch_that_was_rolled_back_runs_anew(
@@ -128,6 +130,7 @@ def test_a_batch_that_was_rolled_back_runs_anew(
     assert content(TableHandle.open(table.uri)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cleaned", [False, True])
 @pytest.mark.parametrize(("first", "second"), [(None, "table"), ("table", None), ("partitions", "table")])
 def test_one_id_in_two_modes_is_refused(
@@ -157,6 +160,7 @@ def test_rows_are_compared_after_a_schema_change(table: TableHandle) -> None:
     assert TableHandle.open(table.uri).scan(columns=["v"]).to_arrow().column("v").to_pylist() == ["first", "row"]
 
 
+@pytest.mark.slow
 def test_a_rollback_is_known_after_the_ids_were_used_and_expired(table: TableHandle, tmp_path: Path) -> None:
     file = landing(tmp_path, "day.csv", "1,1,row")
     load(table, "day", file)

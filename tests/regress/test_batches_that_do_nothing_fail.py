@@ -38,6 +38,7 @@ def test_a_batch_without_a_good_row_fails(table: Table, tmp_path: Path, argument
     assert table.metadata.snapshot_ids() == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "good", "bad", "passes"),
     [("2", 8, 2, True), ("2", 8, 3, False), ("20%", 8, 2, True), ("20%", 7, 2, False), ("5,50%", 1, 2, False),

@@ -86,6 +86,7 @@ def _find(metadata: Any, entries: Any, key: int) -> tuple[ManifestEntry, int]:
     raise AssertionError(f"no key {key}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [False, True], ids=["no vector before", "a vector before"])
 def test_deleted_rows_stay_deleted(table: TableHandle, before: bool) -> None:
     expected = {(1, k): "row" for k in range(6)}
@@ -103,6 +104,7 @@ def test_deleted_rows_stay_deleted(table: TableHandle, before: bool) -> None:
     assert content(TableHandle.open(table.uri)) == expected
 
 
+@pytest.mark.slow
 def test_an_index_file_that_is_not_live_is_not_removed(table: TableHandle) -> None:
     delete_by_vector(table, 2)
     metadata = table.metadata

@@ -28,6 +28,7 @@ def write_and_expire(table: TableHandle, partition: int = 1) -> None:
     expire_table(other.metadata, other.schema, now_ms=4_000_000_000_000, retention=retention)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", range(3))
 def test_it_is_assigned_on_the_newer_one(table: TableHandle, call: int) -> None:
     store = FaultStore(table.store)
@@ -37,6 +38,7 @@ def test_it_is_assigned_on_the_newer_one(table: TableHandle, call: int) -> None:
     assert content(table) == {(1, 1): "second", (1, 2): "other", (1, 3): "new"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", range(12))
 def test_it_is_committed_on_the_newer_one(table: TableHandle, call: int) -> None:
     """Another partition was written, so the batch need not be planned again: its commit follows another snapshot."""

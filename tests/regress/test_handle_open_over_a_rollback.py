@@ -43,6 +43,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> TableHandle:
     return made
 
 
+@pytest.mark.slow
 def test_upsert_after_a_rollback_of_somebody_else(table: TableHandle) -> None:
     assert content(table) == {(1, 1): "one", (1, 2): "two, rolled back"}
     roll_back(table, 1)
@@ -53,6 +54,7 @@ def test_upsert_after_a_rollback_of_somebody_else(table: TableHandle) -> None:
     assert [s.id for s in table.metadata.snapshots()] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_scan_and_time_travel_after_a_rollback(table: TableHandle) -> None:
     assert len(content(table, snapshot=2)) == 2
     roll_back(table, 1)
@@ -63,6 +65,7 @@ def test_scan_and_time_travel_after_a_rollback(table: TableHandle) -> None:
     assert content(table, snapshot=2) == content(table) == {(1, 1): "one", (1, 3): "three"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lookup_files", [True, False])
 def test_lookup_answers_the_new_state(table: TableHandle, lookup_files: bool) -> None:
     if lookup_files:
@@ -77,6 +80,7 @@ def test_lookup_answers_the_new_state(table: TableHandle, lookup_files: bool) ->
     assert answer.rows.column("v").to_pylist() == [None, "three"]
 
 
+@pytest.mark.slow
 def test_snapshots_in_the_middle_are_not_believed(table: TableHandle) -> None:
     upsert(table, [(1, 5, "five")])
     before = {s.id: s.identity for s in table.metadata.snapshots()}
@@ -90,6 +94,7 @@ def test_snapshots_in_the_middle_are_not_believed(table: TableHandle) -> None:
     assert before[2] != after[2]
 
 
+@pytest.mark.slow
 def test_a_commit_that_a_rollback_overtakes_is_made_again(table: TableHandle) -> None:
     store = FaultStore(table.store)
     mine = TableHandle(store, table.paths)
@@ -99,6 +104,7 @@ def test_a_commit_that_a_rollback_overtakes_is_made_again(table: TableHandle) ->
     assert [s.id for s in other_process(table).metadata.snapshots()] == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_commit_that_a_rollback_and_other_commits_overtake(table: TableHandle) -> None:
     def roll_back_and_write(verb: str, path: str) -> None:
         roll_back(table, 1)
@@ -131,6 +137,7 @@ def replace_table(table: TableHandle) -> TableHandle:
     return TableHandle.create(table.uri, {**SPEC, "comment": "again"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "use",
     [

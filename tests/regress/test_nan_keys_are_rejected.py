@@ -25,6 +25,7 @@ def _table(folder: Path, root: str = "DOUBLE", **more: object) -> lakeidx.Table:
     return lakeidx.Table.create(f"{folder}/d.db/t", spec)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", ["FLOAT", "DOUBLE"])
 @pytest.mark.parametrize("form", ["csv", "jsonl", "csv.gz", "jsonl.zst", "parquet", "arrow"])
 def test_rows_with_a_nan_key_are_rejected_with_the_reason(tmp_path: Path, root: str, form: str) -> None:

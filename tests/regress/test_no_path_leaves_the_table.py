@@ -37,6 +37,7 @@ def _table(folder: Path) -> TableHandle:
     return TableHandle.open(made.uri)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _BAD)
 def test_names_in_manifests_are_names(tmp_path: Path, name: str) -> None:
     """Data files, their companions, index files and manifests."""

@@ -29,6 +29,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> TableHandle:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["partitions", "table"])
 def test_new_rows_are_seen_at_once(table: TableHandle, mode: str) -> None:
     context = make_context(table.metadata, "b", overwrite=mode)

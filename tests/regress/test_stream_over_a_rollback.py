@@ -38,6 +38,7 @@ def table(tmp_path: Path) -> TableHandle:
     return made
 
 
+@pytest.mark.slow
 def test_a_stream_over_a_rollback_stops(table: TableHandle) -> None:
     stream = reader(table)
     start: dict[str, Any] = stream.latestOffset(stream.initialOffset(), ALL)

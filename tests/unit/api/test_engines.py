@@ -74,6 +74,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("condition", "expected"), CONDITIONS, ids=[c for c, _ in CONDITIONS])
 def test_duckdb(warehouse: lakeidx.Warehouse, condition: str, expected: list[int]) -> None:
     connection = lake_duckdb.attach(warehouse)

@@ -16,6 +16,7 @@ def test_slopes_are_those_of_power_laws() -> None:
     assert bench_growth.slope([(1, 0.0), (2, 1.0)]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("axis", "size"), [("partitions", 3), ("buckets", 4)])
 def test_a_point_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, axis: str, size: int) -> None:
     monkeypatch.setattr(bench_growth, "_KEYS", 60)

@@ -120,6 +120,7 @@ def test_a_turn_file_that_cannot_be_read_stops_nobody(tmp_path: Path, caplog: py
     assert "cannot be read" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_batch_beaten_every_time_asks_and_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before each of its first three commits somebody else changes the same bucket."""
     table = make_table(tmp_path)

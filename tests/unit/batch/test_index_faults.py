@@ -127,6 +127,7 @@ def test_another_batch_comes_in_between(tmp_path: Path, name: str, over_partitio
         table.check(model)
 
 
+@pytest.mark.slow
 def test_hbase_is_away(tmp_path: Path) -> None:
     """Before the commit: nothing is written. After it: the stage fails, and runs through when HBase is back."""
     history = fixed_history(5, batches=3, size=24)

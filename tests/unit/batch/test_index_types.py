@@ -179,6 +179,7 @@ def test_a_key_that_moves_back_and_forth_in_one_batch(moving: TableHandle) -> No
     assert content(moving) == {(1, 1): "f"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off", ["option", "partial-update", "first-row"])
 def test_where_keys_do_not_move(tmp_path: Path, off: str) -> None:
     options = {"index.type": "global-simple"}
@@ -250,6 +251,7 @@ def test_move_rows_against_a_loop() -> None:
         assert found == expected
 
 
+@pytest.mark.slow
 def test_damaged_files_between_stages(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     write_moves(store, str(tmp_path), 0, np.array([1, 4], np.int32), np.array([0, 2], np.int32))
@@ -281,6 +283,7 @@ def test_damaged_files_between_stages(tmp_path: Path) -> None:
 # -- bloom footers ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_carry_filters_when_asked_to(tmp_path: Path) -> None:
     """Also those that compaction writes."""
     table = make_table(tmp_path, options={"index.type": "bloom", "hoodie.index.bloom.num_entries": "50"})
@@ -312,6 +315,7 @@ def _action(result: Any) -> tuple[str, int]:
     return kind.replace("_", " "), int(metrics["state_keys_read"])
 
 
+@pytest.mark.slow
 def test_a_state_follows_its_table(tmp_path: Path) -> None:
     table = _state_table(tmp_path, "one")
     assert _action(upsert(table, [(1, k, "a") for k in range(20)]))[0] == "rebuilt"
@@ -336,6 +340,7 @@ def test_a_compaction_does_not_wait_for_the_state(tmp_path: Path) -> None:
         assert run_compaction(table.metadata, LocalRunner(1), full=True).snapshot_ids == (3,)
 
 
+@pytest.mark.slow
 def test_a_state_is_restored_on_another_machine(tmp_path: Path) -> None:
     """Checkpoints lie beside the staged batches, each named after the snapshot it belongs to."""
     table = _state_table(tmp_path, "one")
@@ -351,6 +356,7 @@ def test_a_state_is_restored_on_another_machine(tmp_path: Path) -> None:
     assert _action(upsert(table, [(1, 3, "back")])) == ("warm", 0)
 
 
+@pytest.mark.slow
 def test_a_state_that_is_behind_reads_what_is_new(tmp_path: Path) -> None:
     table = _state_table(tmp_path, "one", **{"index.state.checkpoint-every": "2"})
     upsert(table, [(1, k, "a") for k in range(20)])
@@ -361,6 +367,7 @@ def test_a_state_that_is_behind_reads_what_is_new(tmp_path: Path) -> None:
     assert (1, 42) not in content(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["rolled back", "overwritten", "another table", "no checkpoints"])
 def test_a_state_that_does_not_belong_is_rebuilt(tmp_path: Path, what: str) -> None:
     table = _state_table(tmp_path, "one")
@@ -411,6 +418,7 @@ def _sizes(folder: Path) -> dict[str, int]:
     return {f.name: f.stat().st_size for f in folder.rglob("files/*")}
 
 
+@pytest.mark.slow
 def test_staged_and_committed_by_different_processes(tmp_path: Path) -> None:
     """The process that commits tells the state, though another one tagged the batch."""
     table = _state_table(tmp_path, "one")
@@ -449,6 +457,7 @@ def test_a_rolled_back_table_is_not_believed_by_hbase(tmp_path: Path, moves: boo
 # -- one type after another ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_table_may_change_its_type(tmp_path: Path) -> None:
     """Each type finds what the others wrote: files without filters, keys no state has seen."""
     table = IndexedTable.make(tmp_path, "hash", {})
@@ -544,6 +553,7 @@ def test_writer_conflicts() -> None:
 # -- cross-partition tables ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_buckets_of_cross_partition_tables_fill_by_keys(tmp_path: Path) -> None:
     """The smallest bucket with room, counting keys that live there, not rows in files."""
     table = make_table(tmp_path, options={"index.state.dir": str(tmp_path / "s"), "dynamic-bucket.target-row-num": "4"},

@@ -10,6 +10,7 @@ from bench import bench_assigner
 from lakeidx.bucket_assignment import PartitionIndex
 
 
+@pytest.mark.slow
 def test_every_case_runs_and_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert bench_assigner.main(["--rows", "3000", "--rounds", "1", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def test_passing_is_the_scalar_rule(batch: list[int], stored: list[int]) -> None
     assert {h for h in stored if h in set(batch)} <= set(found.tolist())
 
 
+@pytest.mark.slow
 def test_few_strangers_pass_a_large_file() -> None:
     rng = np.random.default_rng(3)
     stored = np.unique(rng.integers(-(2**31), 2**31, 400_000).astype(np.int32))

@@ -34,6 +34,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_every_pattern_is_kept_as_a_dict_keeps_it(pattern: str) -> None:
     hashes, hash_map, model = PATTERNS[pattern], HashMap(), dict[int, int]()

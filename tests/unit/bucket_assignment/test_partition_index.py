@@ -88,6 +88,7 @@ def test_running_out_of_bucket_ids_is_an_error_and_keeps_what_was_assigned() -> 
     assert index.lookup(column([1, 2, 3, 4, 5])).tolist() == [0, 0, 32_000, 32_000, -1]
 
 
+@pytest.mark.slow
 def test_all_32767_bucket_ids_can_be_used() -> None:
     index = empty(target_rows=1)
     hashes = np.arange(32_767, dtype=np.int32)

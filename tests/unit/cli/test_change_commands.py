@@ -78,6 +78,7 @@ def test_changes_of_a_range(table: Table) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -147,6 +148,7 @@ def test_a_signal_ends_tail_after_the_snapshot_it_is_at(table: Table, number: si
     assert run("tail", table.uri, "--consumer", "c") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -162,6 +162,7 @@ def test_show_and_inspect(table: str) -> None:
         assert json.loads(call("inspect", f"{table}/{file}").stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -44,6 +44,7 @@ def keys_file(folder: Path, name: str, keys: list[str], column: str = "key") -> 
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.golden
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("name", CASES)

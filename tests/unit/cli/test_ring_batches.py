@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from lakeidx.batch.index_types import index_folder
@@ -19,6 +20,7 @@ def _call(*arguments: object) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_batches_and_resizes_through_the_command_line(tmp_path: Path) -> None:
     table = RingTable(tmp_path)
     table.index_dir = index_folder(table.handle.paths)

@@ -57,6 +57,7 @@ def hive_hash(value: Any, t: DataType) -> int:
     return int(value)
 
 
+@pytest.mark.slow
 @given(tables(atomic_types, max_columns=4), st.sampled_from(LAYOUTS), st.integers(1, 2**31 - 1))
 @settings(deadline=None, max_examples=200)
 def test_equals_the_plain_rules(table: tuple[list[DataType], list[list[Any]]], layout: str, n: int) -> None:

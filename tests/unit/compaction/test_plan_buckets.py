@@ -51,6 +51,7 @@ def bucket_files(random: np.random.Generator, schema: TableSchema) -> list[DataF
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda o: next(iter(o), "default"))
 def test_buckets_left_out_need_no_compaction(options: dict[str, str]) -> None:
     schema = new_schema({**SPEC, "options": {"bucket": "300", **options}})
@@ -83,6 +84,7 @@ def _due(table: TableHandle, clean: Snapshot | None = None) -> list[int]:
     return sorted(decode_partition_dict(w.partition, fresh.schema)["p"] for w in found)
 
 
+@pytest.mark.slow
 def test_only_buckets_written_since_nothing_was_due_are_looked_at(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"num-sorted-run.compaction-trigger": "3"})
     clean = _runs(table, 1, 2)

@@ -94,6 +94,7 @@ def test_text_that_repeats_and_text_that_does_not_come_out_as_they_went_in(tmp_p
     assert rows["k"] == sorted(rows["k"])
 
 
+@pytest.mark.slow
 def test_outputs_roll_at_the_target_size_in_key_order(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"bucket": "1", "target-file-size": "64 kb"})
     n = 30_000

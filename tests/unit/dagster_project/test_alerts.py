@@ -160,6 +160,7 @@ def away() -> None:
     waits()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("job", "retried", "kinds"),
     [(damaged, "true", ["corrupt_file"]), (away, "false", ["unavailable"]), (away, "true", [])],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dagster_project.flights.prepare import prepare
 from lakeidx.batch.upsert import ingest_files, make_context
 from lakeidx.pipeline_file.model import load_pipeline
@@ -12,6 +14,7 @@ from lakeidx.table.handle import TableHandle
 _FLIGHTS = Path(__file__).parents[3] / "pipelines" / "flights.yaml"
 
 
+@pytest.mark.slow
 def test_the_flights_are_ingested_as_the_pipeline_says(tmp_path: Path) -> None:
     files = prepare(tmp_path / "landing")
     pipeline = load_pipeline(

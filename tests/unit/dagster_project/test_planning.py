@@ -100,6 +100,7 @@ def test_files_of_one_partition_share_a_key() -> None:
     assert [b.keys for b in batches] == [("1", "2")]
 
 
+@pytest.mark.slow
 def test_thousands_of_files_in_ticks_and_a_cursor_that_stays_small() -> None:
     files = [file(f"{i:05d}") for i in range(6000)]
     cursor = LandingCursor()

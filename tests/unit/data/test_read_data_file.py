@@ -66,6 +66,7 @@ def test_projection_keeps_system_columns_and_schema_order(written: tuple[str, Da
         read(written, SCHEMA, ["k", "x"])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(
     st.none() | st.sets(st.integers(0, 5999), max_size=40),
@@ -189,6 +190,7 @@ def test_a_predicate_on_a_column_that_the_file_lacks(written: tuple[str, DataFil
         assert sum(t.num_rows for t in read(written, later, ["new"], predicate=predicate)) == found
 
 
+@pytest.mark.slow
 def test_columns_of_another_schema_version(written: tuple[str, DataFileMeta]) -> None:
     k, v, d = SCHEMA.fields
     later = replace(

@@ -78,6 +78,7 @@ def test_thin_files_have_no_key_columns(tmp_path: Path) -> None:
     assert read(schema, tmp_path, file).equals(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encode_ahead", [False, True])
 def test_files_roll_between_keys_at_the_target_size(tmp_path: Path, encode_ahead: bool) -> None:
     schema = table_schema({"k": "INT NOT NULL", "v": "STRING"})

@@ -67,6 +67,7 @@ def test_only_what_is_asked_for_is_read() -> None:
     assert container.indexes_of("nothing") == ()
 
 
+@pytest.mark.slow
 def test_a_head_longer_than_the_first_read() -> None:
     many = {f"column {i:05}": {"bitmap": b"x"} for i in range(4000)}
     data = encode_container(many)

@@ -55,6 +55,7 @@ def _packed(data: bytes) -> list[bytes]:
     return [bytes(b.packed) for b in packed_blocks(data)[1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["zstd", "null", "deflate", "snappy"])
 def test_changed_places_and_nothing_else(codec: str) -> None:
     old = _table(20, 60)
@@ -88,6 +89,7 @@ def test_blocks_without_a_change_are_the_same_bytes() -> None:
     assert len(second) <= len(first) + 1
 
 
+@pytest.mark.slow
 def test_many_small_commits_do_not_leave_a_block_each() -> None:
     data = encode_index_manifest(_table(20, 60))
     blocks = len(_packed(data))

@@ -67,6 +67,7 @@ def test_index_manifest_round_trip(entries: list[IndexEntry]) -> None:
     assert decode_index_manifest(encode_index_manifest(entries)) == entries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("encode", "decode", "value"), CODECS)
 def test_empty_and_many(encode: Any, decode: Any, value: Any) -> None:
     assert decode(encode([])) == []
@@ -203,6 +204,7 @@ def test_one_kind_is_not_another(encode: Any, decode: Any, value: Any) -> None:
                 other.values[1](encode([value]), "f")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("encode", "decode", "value"), CODECS)
 @pytest.mark.parametrize("codec", ["null", "zstd"])
 def test_cut_and_flip_anywhere(encode: Any, decode: Any, value: Any, codec: str) -> None:

@@ -98,6 +98,7 @@ def live_through(table: TableHandle) -> None:
     shutil.copy(root / "snapshot/snapshot-1", root / "changelog/changelog-1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JOURNEYS)
 def test_every_file_is_inspected_checked_and_explained(tmp_path: Path, name: str) -> None:
     table = make(tmp_path, name)

@@ -80,6 +80,7 @@ BAD: dict[str, dict[bytes, bytes | None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_global", [False, True])
 @pytest.mark.parametrize("changes", BAD.values(), ids=BAD.keys())
 def test_a_filter_that_cannot_be_read(table: FakeTable, changes: dict[bytes, bytes | None], is_global: bool) -> None:
@@ -114,6 +115,7 @@ def hanging_up() -> Iterator[tuple[int, list[int]]]:
         server.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.slow
 def test_hbase_is_tried_again_then_unavailable(hanging_up: tuple[int, list[int]]) -> None:
     port, calls = hanging_up
     options = {
@@ -133,6 +135,7 @@ def test_hbase_is_tried_again_then_unavailable(hanging_up: tuple[int, list[int]]
     assert 3 <= len(calls) <= 6
 
 
+@pytest.mark.slow
 def test_nothing_is_written_while_hbase_is_away(tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -60,6 +60,7 @@ def outcome(path: Path) -> int | LakeIdxError:
         return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 def test_damage_is_one_error(tmp_path: Path, stream: bool) -> None:
     path = tmp_path / "a.arrow"

@@ -189,6 +189,7 @@ def test_a_column_that_never_fits_is_an_error(column: pa.Array, t: Any) -> None:
         cast_column(column, parse_type(t))
 
 
+@pytest.mark.slow
 def test_many_bad_texts_are_found_without_trying_each() -> None:
     texts = [f"bad {i}" for i in range(200_000)]
     texts[77] = "5"

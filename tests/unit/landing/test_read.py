@@ -103,6 +103,7 @@ def test_csv_quote_never_closed_names_its_line() -> None:
 texts = st.text(st.sampled_from('ab,"\n\r 1é'), max_size=6)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(texts, texts, texts), max_size=12), st.integers(1, 40), st.sampled_from(["\n", "\r\n"]))
 @settings(max_examples=300, deadline=None)
 def test_csv_as_pythons_csv_module(records: list[tuple[str, str, str]], block: int, end: str) -> None:

@@ -162,6 +162,7 @@ def test_a_crash_before_the_commit_leaves_only_orphans(tmp_path: Path) -> None:
     assert content(TableHandle.open(table.uri)) == model
 
 
+@pytest.mark.slow
 def test_endless_conflicts_are_given_to_the_caller(tmp_path: Path) -> None:
     table, _ = filled(tmp_path)
     racing, store = faulty(table)

@@ -77,6 +77,7 @@ def test_a_damaged_file_costs_only_itself_and_is_named(tmp_path: Path) -> None:
     assert indexed(table) == {path: path != str(victim) for path in indexed(table)}
 
 
+@pytest.mark.slow
 def test_files_that_came_meanwhile_get_their_index_and_replaced_ones_bring_nothing_back(tmp_path: Path) -> None:
     table = filled(tmp_path)
     store = FaultStore(table.store)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from lakeidx.batch.index_types import index_folder
 from lakeidx.codec.rows.binary_row_vec import hash_columns
@@ -39,6 +40,7 @@ def _resize(table: IndexedTable, target_bytes: int) -> int:
     return report.splits + report.merges
 
 
+@pytest.mark.slow
 def test_keys_placed_by_another_rule_survive(tmp_path: Path) -> None:
     """Rows that the PartitionIndex rules placed, as Java's writers do, in a table that then gets rings."""
     table = IndexedTable.make(tmp_path, "hash", {})
@@ -59,6 +61,7 @@ def test_keys_placed_by_another_rule_survive(tmp_path: Path) -> None:
     table.check(model)
 
 
+@pytest.mark.slow
 def test_keys_of_one_hash_stay_in_one_bucket(tmp_path: Path) -> None:
     """Pairs of keys with equal hashes, which the ring knows nothing of."""
     keys = np.unique(np.random.default_rng(1).integers(0, 1 << 62, 400_000))

@@ -110,6 +110,7 @@ def test_tables_without_rings(tmp_path: Path, options: dict[str, str], says: str
         RingTable(tmp_path, options).resize(SPLIT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
 def test_tables_whose_compaction_writes_changelog_rows(tmp_path: Path, producer: str) -> None:
     """They are resized once every row is in a changelog; nothing is told twice, and what comes later once."""
@@ -217,6 +218,7 @@ def test_a_ring_without_its_mark_is_believed_after_its_snapshot_expired(table: R
     assert not set(table.buckets(1)) & {0, 1, 2}
 
 
+@pytest.mark.slow
 def test_a_rolled_back_resize_has_its_old_ring_again(table: RingTable) -> None:
     table.resize(SPLIT)
     table.upsert(_rows(10, value="gone"))
@@ -248,6 +250,7 @@ class _BatchInBetween(LocalRunner):
         return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [_rows(5, value="late"), [(1, "new", "late")], [(1, "key-7", None)]])
 def test_a_batch_in_between_makes_it_plan_again(table: RingTable, rows: list[Row]) -> None:
     report = table.resize(SPLIT, runner=_BatchInBetween(lambda: table.upsert(rows)))
@@ -256,6 +259,7 @@ def test_a_batch_in_between_makes_it_plan_again(table: RingTable, rows: list[Row
     assert len(list(Path(table.index_dir).rglob("*.hashing_meta"))) == 2
 
 
+@pytest.mark.slow
 def test_two_resizes_at_once(table: RingTable) -> None:
     report = table.resize(SPLIT, runner=_BatchInBetween(lambda: table.resize(SPLIT) and None))  # type: ignore[arg-type]
     assert report.rounds == 2

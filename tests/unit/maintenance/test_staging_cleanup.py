@@ -190,6 +190,7 @@ def test_a_large_batch_that_was_planned_again_leaves_two_kilobytes(tmp_path: Pat
     assert content(TableHandle.open(table.uri)) == {(p, k): "b" for p, k, _ in values}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [1, 40])
 def test_landing_files_are_known_when_the_reports_are_short(tmp_path: Path, files: int) -> None:
     table = make_table(tmp_path)

@@ -97,6 +97,7 @@ def test_all_problems_come_at_once() -> None:
     assert str(caught.value) == "p.yaml: " + "; ".join(caught.value.problems)
 
 
+@pytest.mark.slow
 def test_aliases_cannot_make_a_file_endless() -> None:
     """A small file of aliases of aliases is one clear line."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]

@@ -53,6 +53,7 @@ def test_missing_column_and_literal_of_another_type() -> None:
         evaluate(col("t") == (1, 500), stamps)
 
 
+@pytest.mark.slow
 def test_a_thousand_alternatives_do_not_nest() -> None:
     pred = FALSE
     for n in range(1000):

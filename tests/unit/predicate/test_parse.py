@@ -191,6 +191,7 @@ def test_refuses_in_plain_words(text: str, part: str) -> None:
     assert "\x1b" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_long_lists_are_flat() -> None:
     many = parse_where(" OR ".join(f"i = {k}" for k in range(3000)), FIELDS)
     assert isinstance(many, Or)

@@ -77,6 +77,7 @@ def changelog_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("wh/d.db/t/bucket-*/changelog-*.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_the_changelog_of_a_history_agrees(tmp_path: Path, producer: str) -> None:
     table = history(tmp_path, producer)
@@ -93,6 +94,7 @@ def test_the_changelog_of_a_history_agrees(tmp_path: Path, producer: str) -> Non
     assert check_changelog_agrees(table, max_rows=1).metrics["buckets"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("producer", ["input", "input-ordered", "lookup", "full-compaction"])
 @pytest.mark.parametrize("damage", ["value", "kind"])
 def test_a_changelog_that_was_changed_is_found_out(tmp_path: Path, producer: str, damage: str) -> None:
@@ -155,6 +157,7 @@ def test_rows_too_old_may_be_gone(tmp_path: Path) -> None:
     assert not check_changelog_agrees(Table.open(table.uri)).passed
 
 
+@pytest.mark.slow
 def test_rows_that_come_late_count_for_nothing(tmp_path: Path) -> None:
     """The input has them, the table does not; after a delete that outranks them, a compaction decides."""
     table = Table.create(f"{tmp_path}/wh/d.db/t", spec_of(PRODUCERS["input-ordered"]))

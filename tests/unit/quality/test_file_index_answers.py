@@ -72,6 +72,7 @@ def test_whole_indexes_of_every_kind_pass(table: TableHandle) -> None:
     assert result.metrics["values_asked"] > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "column"), [(k, c) for k, names in INDEXES.items() for c in names.split(",")], ids=lambda v: v
 )

@@ -170,6 +170,7 @@ def test_each_row_once_whatever_dies(tmp_path: Path, table_options: dict[str, st
     assert list((Path(table.uri) / "consumer").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_limits_count_what_they_name(table: Table) -> None:
     for number in range(3):
         write(table, {(p, 10 * number + k): "a" for p in range(2) for k in range(6)})
@@ -205,6 +206,7 @@ def test_available_now_leaves_what_comes_later(table: Table) -> None:
     assert [r["k"] for r in drain(Query(table, log))] == [3]
 
 
+@pytest.mark.slow
 def test_start_modes(table: Table) -> None:
     def keys(mode: str, **more: str) -> list[int]:
         query = Query(

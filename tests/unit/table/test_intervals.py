@@ -71,6 +71,7 @@ def test_key_order_is_the_order_of_the_type(type_name: str, ascending: list[Any]
     ]
 
 
+@pytest.mark.slow
 def test_thousands_of_files_are_looked_at_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
     polls: list[int] = []
     poll = intervals._poll

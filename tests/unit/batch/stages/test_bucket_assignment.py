@@ -62,6 +62,7 @@ batches = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(batches, st.sampled_from([1, 2, 3]), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_assigners_in_tasks_keep_the_rules(
@@ -119,6 +120,7 @@ def test_driver_and_one_assigner_in_a_task_agree_exactly(tmp_path: Path) -> None
     assert content(tables[0]) == content(tables[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["partitions", "table"])
 def test_overwrite_by_assigners_in_tasks(tmp_path: Path, mode: str) -> None:
     table = make_table(tmp_path)

@@ -48,6 +48,7 @@ def _put(table: TableHandle, keys: range, value: str, assigners: int) -> tuple[_
     return store, upsert_table(context, rows([(1, k, value) for k in keys]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assigners", [0, 1])
 def test_updates_read_each_index_file_once_and_write_none(tmp_path: Path, assigners: int) -> None:
     table = make_table(tmp_path)
@@ -122,6 +123,7 @@ class _Together:
         return getattr(self.inner, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index_type", ["hash", "simple"])
 def test_index_files_of_many_partitions_are_read_side_by_side(tmp_path: Path, index_type: str) -> None:
     table = make_table(tmp_path, options={"index.type": index_type})

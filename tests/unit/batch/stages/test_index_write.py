@@ -33,6 +33,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(changes, min_size=1, max_size=4), st.sampled_from([1, 2]))
 @settings(max_examples=20, deadline=None)
 def test_batches_equal_a_dictionary(tmp_path_factory: pytest.TempPathFactory, batches: Any, threads: int) -> None:
@@ -110,6 +111,7 @@ def test_a_fault_at_any_call_leaves_each_row_once(tmp_path: Path, when: Any) -> 
     assert hits > 4
 
 
+@pytest.mark.slow
 def test_repeating_text_by_reference_is_the_same_as_staged(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("p", pa.int32(), False), pa.field("k", pa.int64(), False), pa.field("v", pa.string())])
     n = 3000

@@ -108,6 +108,7 @@ def test_a_strict_batch_with_a_bad_row_publishes_nothing(table: TableHandle, tmp
     assert notes(table) == {1: "a", 2: "b"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_the_later_row_of_a_key_wins_by_file_then_row(table: TableHandle, tmp_path: Path, form: str) -> None:
     def write(name: str, values: list[tuple[int, str]]) -> Path:
@@ -217,6 +218,7 @@ def test_a_parquet_column_of_a_type_that_never_fits_names_file_and_column(table:
         upsert(table, path)
 
 
+@pytest.mark.slow
 def test_rejected_rows_of_parquet_are_counted_by_row(table: TableHandle, tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     keys = [None if i == 140_000 else i for i in range(200_000)]

@@ -105,6 +105,7 @@ def test_zstd_frames_without_content_size() -> None:
         assert decode_container(file) == rows_of(3)
 
 
+@pytest.mark.slow
 def test_blocks_are_about_as_large_as_java_s() -> None:
     data = write(rows_of(20_000), PARSED, codec="null", sync=b"SYNC" * 4)
     blocks = data.split(b"SYNC" * 4)[1:-1]
@@ -198,6 +199,7 @@ def test_files_of_others_cut_anywhere(codec: str) -> None:
             decode_container(data[:cut], "f")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
 @pytest.mark.parametrize("ours", [True, False])
 def test_flip_anywhere(codec: str, ours: bool) -> None:

@@ -26,6 +26,7 @@ def scalar_starts(rows: list[list[Any]], types: list[DataType]) -> list[int]:
     return [i for i in range(len(rows)) if i == 0 or compare_rows(rows[i - 1], rows[i], types) != 0]
 
 
+@pytest.mark.slow
 @given(tables(atomic_types, max_columns=4, max_rows=25), st.sampled_from(LAYOUTS), st.randoms())
 @settings(deadline=None, max_examples=300)
 def test_equals_the_scalar_order(table: tuple[list[DataType], list[list[Any]]], layout: str, random: Any) -> None:
@@ -85,6 +86,7 @@ MANY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
 def test_many_rows(name: str) -> None:
     """Enough rows for several rounds of ties, against Python's own order of tuples."""

@@ -24,6 +24,7 @@ def plain(keys: NormalizedKeys, i: int) -> Any:
     return keys.words[i].tolist(), keys.rows[i] if keys.rows is not None else b""
 
 
+@pytest.mark.slow
 @given(tables(atomic_types, max_columns=4, max_rows=16), st.integers(0, 16))
 @settings(deadline=None, max_examples=300)
 def test_order_and_search_equal_the_scalar_ones(table: tuple[list[DataType], list[list[Any]]], cut: int) -> None:

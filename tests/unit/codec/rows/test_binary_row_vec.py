@@ -16,6 +16,7 @@ from lakeidx.types import DataType, parse_type
 from tests.unit.codec.strategies import LAYOUTS, columns_of, laid_out, tables
 
 
+@pytest.mark.slow
 @given(tables(max_columns=6), st.lists(st.sampled_from(LAYOUTS), min_size=6, max_size=6))
 @settings(deadline=None, max_examples=300)
 def test_equals_the_scalar_codec(table: tuple[list[DataType], list[list[Any]]], layouts: list[str]) -> None:

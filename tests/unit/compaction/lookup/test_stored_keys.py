@@ -89,6 +89,7 @@ def find(work: BucketCompaction, table: Table, *, ask: bool) -> FoundKeys:
     return find_keys_above(BucketReader(work), table.schema, new, above, stored)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("key_type", ["BIGINT", "STRING"])
 def test_asking_finds_what_reading_finds(kind: str, key_type: str, tmp_path: Path) -> None:
@@ -120,6 +121,7 @@ def test_asking_finds_what_reading_finds(kind: str, key_type: str, tmp_path: Pat
             assert given.to_pylist() == rows.select(given.column_names).to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_compaction_that_asks_gives_the_rows_of_one_that_reads(kind: str, tmp_path: Path) -> None:
     tables = []
@@ -136,6 +138,7 @@ def test_a_compaction_that_asks_gives_the_rows_of_one_that_reads(kind: str, tmp_
     assert len(asks) > 3000
 
 
+@pytest.mark.slow
 def test_large_batches_read(tmp_path: Path) -> None:
     table = make(tmp_path, VECTORS)
     lived(table)
@@ -147,6 +150,7 @@ def test_large_batches_read(tmp_path: Path) -> None:
     assert not stored.is_cheaper(replace(large, file_name="other"), 1, some_deleted=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "need", "some_deleted", "asks"),
     [

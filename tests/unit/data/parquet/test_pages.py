@@ -75,6 +75,7 @@ def read(
     return pa.concat_tables([TABLE.select(names).slice(0, 0), *found])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     keys=st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=8),

@@ -41,6 +41,7 @@ def test_a_value_is_skipped_whole_and_a_cut_one_not_at_all(value: tuple[int, byt
     assert [thrift.skip(array(data[:n]), 0, kind) for n in range(len(data))] == [-1] * len(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
@@ -56,6 +57,7 @@ def test_field_headers(data: bytes, expected: tuple[int, int, int]) -> None:
     assert thrift.read_field(array(data), 0, 3) == expected
 
 
+@pytest.mark.slow
 def test_numbers_lists_and_sizes_as_bytes() -> None:
     assert [thrift.number(n) for n in (0, -1, 1, 300)] == [b"\0", b"\1", b"\2", b"\xd8\x04"]
     assert thrift.list_of([b"\2"] * 2, I64) == b"\x26\2\2"

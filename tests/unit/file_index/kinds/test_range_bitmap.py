@@ -91,6 +91,7 @@ def test_answers(pred: Predicate, rows: list[int]) -> None:
     assert ask("INT", SAMPLE, pred) == BitMap(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_size", ["0", "10 b", "100 b", "16 kb"])
 @pytest.mark.parametrize("text", [False, True])
 def test_many_rows_and_chunks(chunk_size: str, text: bool) -> None:

@@ -90,6 +90,7 @@ def _closed_port() -> str:
         return str(s.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_no_server() -> None:
     options = IndexOptions(
         {

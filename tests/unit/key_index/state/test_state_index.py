@@ -74,6 +74,7 @@ def _action(key_index: StateKeyIndex) -> str:
 ROWS = [(p, (k,)) for p in "ab" for k in range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_memory", [True, False], ids=["inmemory", "state"])
 @pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -19,6 +19,7 @@ ORDER = KeyOrder.row_compacted([parse_type("INT"), parse_type("STRING")])
 GOOD = encode_compacted([7, "ab"], [parse_type("INT"), parse_type("STRING")])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(tables(atomic_types, max_columns=11, max_rows=6))
 def test_kernel_compares_as_the_scalar_twin(table: tuple[list[DataType], list[list[Any]]]) -> None:

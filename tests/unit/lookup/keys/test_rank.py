@@ -4,6 +4,7 @@ from functools import cmp_to_key
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def ranks(order: KeyOrder, keys: list[bytes]) -> tuple[int, list[int]]:
     return skip, out.tolist()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(tables(atomic_types, max_columns=3, max_rows=8))
 def test_ranks_of_rows_never_go_against_the_order(table: tuple[list[DataType], list[list[Any]]]) -> None:

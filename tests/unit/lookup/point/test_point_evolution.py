@@ -54,6 +54,7 @@ def scan(table: Table) -> list[dict[str, object]]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize(("store_type", "values"), [("sort", "value"), ("hash", "value"), ("sort", "position")])
 def test_lookup_files_outlive_a_change(tmp_path: Path, name: str, store_type: str, values: str) -> None:

@@ -249,6 +249,7 @@ def test_keys_of_a_bucket_have_one_shard(tmp_path: Path, bucket: str) -> None:
     assert (missing[0] == -1) == (bucket == "-1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "codecs", "largest"),
     [

@@ -149,6 +149,7 @@ def test_412_means_it_is_there(script: Script) -> None:
     assert len(script.requests) == 1
 
 
+@pytest.mark.slow
 def test_409_is_tried_again(script: Script) -> None:
     script.answers = [409, 409, 200]
     assert script.store().put_if_absent(PATH, b"data")
@@ -161,6 +162,7 @@ def test_409_is_tried_again(script: Script) -> None:
     assert len(script.requests) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", [500, 503, "drop", "hang"])
 def test_an_unclear_answer_to_a_conditional_put_is_said_so(script: Script, answer: Any) -> None:
     """Trying again could meet our own file and take it for another's."""
@@ -189,6 +191,7 @@ CALLS: list[Callable[[S3Store], Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("answer", [500, 503, 429, "drop"])
 def test_other_requests_are_repeated(script: Script, call: Callable[[S3Store], Any], answer: Any) -> None:
@@ -217,6 +220,7 @@ def test_refusals_are_not_repeated(
     assert "the-secret" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_hanging_read_times_out(script: Script) -> None:
     script.answers = ["hang", 200]
     assert script.store().get(PATH) == b"hello"

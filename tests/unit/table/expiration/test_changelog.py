@@ -81,6 +81,7 @@ def check_files(table: TableHandle) -> None:
     assert on_disk <= wanted | waiting
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("producer", ["none", "input"])
 def test_what_is_read_stays_and_the_rest_goes(producer: str, tmp_path: Path) -> None:
     table = make_table(tmp_path, options={**OPTIONS, "changelog-producer": producer})
@@ -106,6 +107,7 @@ def test_what_is_read_stays_and_the_rest_goes(producer: str, tmp_path: Path) -> 
     check_files(table)
 
 
+@pytest.mark.slow
 def test_a_tag_keeps_its_files(tmp_path: Path) -> None:
     table = make_table(tmp_path, options=OPTIONS)
     for number in range(3):
@@ -141,6 +143,7 @@ def test_a_run_cut_off_does_no_harm_and_the_next_one_finishes(tmp_path: Path) ->
         check_files(table)
 
 
+@pytest.mark.slow
 def test_a_consumer_holds_changelogs_back(tmp_path: Path) -> None:
     options = {**OPTIONS, "consumer.changelog-only": "true"}
     table = make_table(tmp_path, options=options)

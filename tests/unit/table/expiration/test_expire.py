@@ -46,6 +46,7 @@ def a_history(folder: Path, *, batches: int = 6, options: dict[str, str] | None 
     return table
 
 
+@pytest.mark.slow
 def test_the_newest_state_stays_and_everything_else_goes(tmp_path: Path) -> None:
     table = a_history(tmp_path)
     before = content(table)
@@ -71,6 +72,7 @@ def test_the_newest_state_stays_and_everything_else_goes(tmp_path: Path) -> None
     assert content(table) == before | {(1, 2): "again"}
 
 
+@pytest.mark.slow
 def test_no_bucket_s_directory_is_listed(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     for value in "abc":
@@ -86,6 +88,7 @@ def test_no_bucket_s_directory_is_listed(tmp_path: Path) -> None:
     assert files_on_disk(table) == reachable(table)
 
 
+@pytest.mark.slow
 def test_the_options_of_the_table_decide(tmp_path: Path) -> None:
     table = a_history(tmp_path, options={"snapshot.num-retained.min": "2", "snapshot.time-retained": "1 h"})
     newest = table.snapshot
@@ -96,6 +99,7 @@ def test_the_options_of_the_table_decide(tmp_path: Path) -> None:
     assert reopened(table).metadata.snapshot_ids() == [newest.id - 1, newest.id]
 
 
+@pytest.mark.slow
 def test_tags_keep_what_they_name_until_they_go(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     states = {}
@@ -123,6 +127,7 @@ def test_tags_keep_what_they_name_until_they_go(tmp_path: Path) -> None:
         delete_tag(table.metadata, table.schema, "late")
 
 
+@pytest.mark.slow
 def test_tags_past_their_time_go_first_and_together(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     for i in range(4):
@@ -158,6 +163,7 @@ def test_two_old_tags_of_expired_snapshots_are_listed_exactly(tmp_path: Path, mo
     assert files_on_disk(table) == reachable(table)
 
 
+@pytest.mark.slow
 def test_consumers_hold_snapshots_back(tmp_path: Path) -> None:
     table = a_history(tmp_path, options={"consumer.expiration-time": "1 d"})
     for name, progress in (("slow", 3), ("fast", 5)):
@@ -235,6 +241,7 @@ def test_making_tags(tmp_path: Path) -> None:
             create_tag(table.metadata, name)
 
 
+@pytest.mark.slow
 def test_going_back_to_a_snapshot(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     states = {}
@@ -262,6 +269,7 @@ def test_going_back_to_a_snapshot(tmp_path: Path) -> None:
             roll_back(table.metadata, table.schema, **bad)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_going_back_to_a_tag_whose_snapshot_has_expired(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     for i in range(6):

@@ -93,6 +93,7 @@ def lived(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return table, history(table, kind, compact=kind == "vectors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slice_keys", [2_000_000, 4])
 def test_a_diff_leads_from_one_state_to_the_other(
     lived: tuple[Table, dict[int, State]], slice_keys: int, monkeypatch: pytest.MonkeyPatch
@@ -116,6 +117,7 @@ def test_a_diff_leads_from_one_state_to_the_other(
     assert {r["k"] for r in filtered} == {k for k, v in states[latest].items() if v == "a"}
 
 
+@pytest.mark.slow
 def test_a_diff_is_the_full_outer_join_of_two_scans(lived: tuple[Table, dict[int, State]]) -> None:
     table, states = lived
     numbers = sorted(n for n in states if n)
@@ -132,6 +134,7 @@ def test_a_diff_is_the_full_outer_join_of_two_scans(lived: tuple[Table, dict[int
         assert sorted(found, key=str) == sorted(expected, key=str)
 
 
+@pytest.mark.slow
 def test_a_derived_changelog_builds_the_table(lived: tuple[Table, dict[int, State]]) -> None:
     table, states = lived
     for number, before in enumerate(states):

@@ -55,6 +55,7 @@ def test_bad_file_index_options_are_refused_at_create(tmp_path: Path, options: d
     assert not (tmp_path / "d.db" / "t" / "schema").exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_index_costs_a_warning_and_no_row(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = make(tmp_path, {"file-index.bitmap.columns": "v"})
     (first, second) = index_files(table)

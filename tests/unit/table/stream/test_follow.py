@@ -43,6 +43,7 @@ def apply(state: State, rows: list[dict[str, Any]]) -> None:
             state[row["k"]] = row["v"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "mode"),
     [
