@@ -17,6 +17,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage import ObjectStore, open_store
+from lakeidx.storage.s3.event_queue import EventQueue
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.lazy_runner import LazyRunner
 from lakeidx.tasks.runner import LocalRunner, Runner
@@ -40,6 +41,10 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def open(self, uri: str) -> ObjectStore:
         """Return the store a path or URI is in."""
         return open_store(uri, self.storage_options(uri))
+
+    def queue(self, url: str) -> EventQueue:
+        """Return a queue of S3's event notifications."""
+        return EventQueue(url, self.storage_options(url))
 
 
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -11,7 +11,7 @@ from dagster_project.metadata.reports import SAMPLE_ROWS, records_table
 from dagster_project.names import LANDING, asset_key, key_prefix, partitions_of
 from dagster_project.resources import StoreResource
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.pipeline_file.partitions import landing_files, partition_key, unplaced_files
+from lakeidx.pipeline_file.partitions import landing_files, list_landing, partition_key, unplaced_files
 from lakeidx.storage.base import FileInfo
 
 UNPLACED_CHECK = "landing_files_have_partitions"
@@ -33,7 +33,8 @@ def build_landing_asset(pipeline: PipelineConfig) -> dg.SourceAsset:
     )
     def landing(context: dg.OpExecutionContext, store: StoreResource) -> dg.DataVersionsByPartition:
         with failures_explained():
-            found = by_partition(pipeline, landing_files(store.open(pipeline.landing.path), pipeline))
+            listed = list_landing(store.open(pipeline.landing.path), pipeline)
+            found = by_partition(pipeline, landing_files(listed, pipeline))
         if isinstance(partitions, dg.DynamicPartitionsDefinition):
             context.instance.add_dynamic_partitions(str(partitions.name), sorted(found))
         known = set(partitions.get_partition_keys(dynamic_partitions_store=context.instance))
@@ -52,8 +53,8 @@ def build_landing_check(pipeline: PipelineConfig) -> dg.AssetChecksDefinition:
     )
     def landing_files_have_partitions(store: StoreResource) -> dg.AssetCheckResult:
         with failures_explained():
-            landing = store.open(pipeline.landing.path)
-            return unplaced_result(pipeline, unplaced_files(landing, pipeline, fixed_partitions(pipeline)))
+            listed = list_landing(store.open(pipeline.landing.path), pipeline)
+            return unplaced_result(pipeline, unplaced_files(listed, pipeline, fixed_partitions(pipeline)))
 
     return landing_files_have_partitions
 

@@ -2,20 +2,20 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
 
-from dagster_project.assets.landing import UNPLACED_CHECK, fixed_partitions, landing_key, unplaced_result
+from dagster_project.assets.landing import UNPLACED_CHECK, landing_key, unplaced_result
 from dagster_project.failures import skip_or_raise
 from dagster_project.names import partitions_of, table_id
 from dagster_project.resources import StoreResource
-from dagster_project.sensors.planning import LandingCursor, PlannedBatch, plan_batches
+from dagster_project.sensors.looking import Found, look, remember_look
+from dagster_project.sensors.planning import MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.pipeline_file.partitions import landing_files, partition_key, unplaced_files
-from lakeidx.storage.base import FileInfo
+from lakeidx.pipeline_file.partitions import partition_key
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
@@ -29,7 +29,7 @@ def build_landing_sensor(
     clock: Callable[[], float] = time.time,
     interval_seconds: int = INTERVAL_SECONDS,
 ) -> dg.SensorDefinition:
-    """Build a sensor that lists the landing folder, adds partitions for new files and starts a run per batch."""
+    """Build a sensor that looks for landing files, adds partitions for new ones and starts a run per batch."""
     partitions = partitions_of(pipeline)
 
     @dg.sensor(
@@ -40,15 +40,23 @@ def build_landing_sensor(
     )
     def landing_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         cursor = LandingCursor.decode(context.cursor)
+        now_ms = int(clock() * 1000)
         try:
-            landing = store.open(pipeline.landing.path)
-            files = landing_files(landing, pipeline)
-            unplaced = unplaced_files(landing, pipeline, fixed_partitions(pipeline))
+            found = look(pipeline, store, cursor, now_ms)
         except LakeIdxError as error:
-            return skip_or_raise(error, "the landing folder cannot be listed")
+            return skip_or_raise(error, "landing files cannot be listed")
+        for line in found.warnings:
+            context.log.warning(line)
         batches, after = plan_batches(
-            files, cursor, pipeline.landing, lambda n: partition_key(pipeline, n), now_ms=int(clock() * 1000)
+            found.files,
+            cursor,
+            pipeline.landing,
+            lambda n: partition_key(pipeline, n),
+            now_ms=now_ms,
+            whole=found.whole,
         )
+        if pipeline.landing.events is not None:
+            remember_look(found, after, now_ms, all_taken=len(batches) < MAX_BATCHES)
         added = []
         if isinstance(partitions, dg.DynamicPartitionsDefinition):
             known = set(context.instance.get_dynamic_partitions(str(partitions.name)))
@@ -62,26 +70,33 @@ def build_landing_sensor(
             for i, k in enumerate([*partitions.get_partition_keys(dynamic_partitions_store=context.instance), *fresh])
         }
         requests = [r for b in batches for r in run_requests(pipeline, b, order)]
-        reason = None
-        if not requests:
-            reason = f"{len(files)} landing files, {len(after.waiting)} of them not settled or waiting for their batch"
-            reason += f"; {len(unplaced)} more match the pattern and no partition" if unplaced else ""
-        events, after.unplaced = _unplaced_events(pipeline, unplaced, cursor.unplaced)
+        events, after.unplaced = _unplaced_events(pipeline, found, cursor.unplaced)
         return dg.SensorResult(
             run_requests=requests,
             dynamic_partitions_requests=added,
             asset_events=events,
             cursor=after.encode(),
-            skip_reason=reason,
+            skip_reason=None if requests else _why_nothing(found, len(after.waiting)),
         )
 
     return landing_sensor
 
 
-def _unplaced_events(
-    pipeline: PipelineConfig, unplaced: Sequence[FileInfo], said: str
-) -> tuple[list[dg.AssetCheckEvaluation], str]:
+def _why_nothing(found: Found, waiting: int) -> str:
+    if found.whole:
+        reason = f"{len(found.files)} landing files, {waiting} of them not settled or waiting for their batch"
+    else:
+        reason = (
+            f"{found.received} messages, {found.left} of them stay in the queue; {waiting} files wait for their batch"
+        )
+    return reason + (f"; {len(found.unplaced)} more match the pattern and no partition" if found.unplaced else "")
+
+
+def _unplaced_events(pipeline: PipelineConfig, found: Found, said: str) -> tuple[list[dg.AssetCheckEvaluation], str]:
     """Return the result of the check of files without a partition when it is another than last time, and its digest."""
+    unplaced = found.unplaced
+    if not unplaced and not found.whole:
+        return [], said
     names = "\n".join(f.name for f in unplaced)
     digest = hashlib.sha256(names.encode()).hexdigest()[:16] if names else ""
     if digest == said:

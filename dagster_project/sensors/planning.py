@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline_file.sections import LandingConfig
-from lakeidx.storage.base import FileInfo
+from lakeidx.storage.base import FileInfo, name_of
 
+#: Batches of one tick.
+MAX_BATCHES = 50
 _MARK_BYTES = 8
 _VERSION = 1
 
@@ -42,11 +44,19 @@ class LandingCursor:
     seen      marks of files that batches have taken
     waiting   mark -> when it was first noticed, epoch ms
     unplaced  what the check of files without a partition said last, as a digest; empty for "none"
+
+    Of an event queue besides:
+    pending   files that messages have named and no batch has taken, since no listing names them again
+    receipts  messages all of whose files are seen or pending: a cursor that comes back was recorded, so they may be deleted
+    listed    when the folder was listed last, epoch ms
     """
 
     seen: set[bytes] = field(default_factory=set)
     waiting: dict[bytes, int] = field(default_factory=dict)
     unplaced: str = ""
+    pending: list[FileInfo] = field(default_factory=list)
+    receipts: list[str] = field(default_factory=list)
+    listed: int = 0
 
     @classmethod
     def decode(cls, text: str | None) -> LandingCursor:
@@ -60,7 +70,11 @@ class LandingCursor:
             raw = base64.b64decode(data["seen"])
             seen = {raw[i : i + _MARK_BYTES] for i in range(0, len(raw), _MARK_BYTES)}
             waiting = {bytes.fromhex(mark): int(since) for mark, since in data["waiting"].items()}
-            return cls(seen, waiting, str(data.get("unplaced", "")))
+            pending = [
+                FileInfo(str(p), name_of(str(p)), int(n), int(at), False) for p, n, at in data.get("pending", ())
+            ]
+            receipts, listed = [str(r) for r in data.get("receipts", ())], int(data.get("listed", 0))
+            return cls(seen, waiting, str(data.get("unplaced", "")), pending, receipts, listed)
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInputError(f"the sensor's cursor cannot be read, reset it: {error}") from error
 
@@ -68,7 +82,11 @@ class LandingCursor:
         """Return the cursor as text."""
         seen = base64.b64encode(b"".join(sorted(self.seen))).decode()
         waiting = {mark.hex(): since for mark, since in sorted(self.waiting.items())}
-        return json.dumps({"version": _VERSION, "seen": seen, "waiting": waiting, "unplaced": self.unplaced})
+        data = {"version": _VERSION, "seen": seen, "waiting": waiting, "unplaced": self.unplaced}
+        if self.listed:
+            pending = [(f.path, f.size, f.mtime_ms) for f in self.pending]
+            data |= {"pending": pending, "receipts": self.receipts, "listed": self.listed}
+        return json.dumps(data)
 
 
 def _mark_of(file: FileInfo) -> bytes:
@@ -83,19 +101,23 @@ def plan_batches(
     key_of: Callable[[str], str | None],
     *,
     now_ms: int,
-    max_batches: int = 50,
+    max_batches: int = MAX_BATCHES,
+    whole: bool = True,
 ) -> tuple[list[PlannedBatch], LandingCursor]:
     """Return the batches that are ready, and the cursor after they were started.
 
     files         all landing files there are now, by name (with a success marker: those that have theirs)
+    whole         False: only some of them, so what was seen stays seen
     key_of        partition of a file name, None for files that are none of the pipeline's
     max_batches   batches of one tick; what is left waits for the next
     """
     marks = {_mark_of(f): f for f in files if key_of(f.name) is not None}
-    after = LandingCursor({m for m in cursor.seen if m in marks}, unplaced=cursor.unplaced)
+    seen = {m for m in cursor.seen if m in marks} if whole else set(cursor.seen)
+    after = LandingCursor(seen, unplaced=cursor.unplaced, listed=cursor.listed)
     fresh = {m: f for m, f in marks.items() if m not in after.seen}
     after.waiting = {m: cursor.waiting.get(m, now_ms) for m in fresh}
-    settle_ms = 0 if config.success_marker else config.settle_seconds * 1000
+    # An event comes when its object is whole.
+    settle_ms = 0 if config.success_marker or config.events else config.settle_seconds * 1000
     ready = [f for m, f in fresh.items() if now_ms - max(after.waiting[m], f.mtime_ms) >= settle_ms]
     batches: list[PlannedBatch] = []
     for group in _cut(sorted(ready, key=lambda f: f.name), config, now_ms):
@@ -107,6 +129,8 @@ def plan_batches(
             mark = _mark_of(file)
             after.seen.add(mark)
             after.waiting.pop(mark, None)
+    if config.events is not None:
+        after.pending = [f for m, f in fresh.items() if m in after.waiting]
     return batches, after
 
 

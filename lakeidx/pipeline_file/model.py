@@ -35,6 +35,8 @@ from lakeidx.pipeline_file.sections import (
 )
 from lakeidx.pipeline_file.yaml_lines import YamlDocument, parse_yaml
 
+_QUEUE = re.compile(r"https?://[^/@\s]+/[^\s?#]+$")
+_ON_S3 = re.compile(r"s3[an]?://")
 _OWNER = re.compile(r"^(team:[^:]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")
 _TAG_KEY = re.compile(r"^([\w.-]{1,63}/)?[\w.-]{1,63}$")
 _TAG_VALUE = re.compile(r"^[\w.-]{0,63}$")
@@ -225,6 +227,7 @@ def check_document(document: YamlDocument, path: str) -> PipelineConfig:
     if config is not None and not problems:
         schema = config.spec()
         problems += _expectation_problems(config, document)
+        problems += _event_problems(config, document)
         problems += schema_problems(
             document,
             (
@@ -252,6 +255,18 @@ def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Ite
         names.add((expected.on, expected.check_name))
 
 
+def _event_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[tuple[int, str]]:
+    """List what is wrong with the queue that is told of landing files."""
+    events, path = config.landing.events, config.landing.path
+    if events is not None and not _ON_S3.match(path):
+        yield document.line(("landing", "events")), f"landing.events is for folders on S3; landing.path is {path}"
+    if events is not None and not _QUEUE.match(events.url):
+        text = (
+            "landing.events.url is no queue: write https://sqs.REGION.amazonaws.com/ACCOUNT/NAME, without credentials"
+        )
+        yield document.line(("landing", "events", "url")), text
+
+
 def _check_changes(config: PipelineConfig, schema: TableSchema) -> None:
     """Raise InvalidInputError for landing files of changes that the table cannot take."""
     if config.landing.is_changes and not schema.primary_keys:
@@ -276,6 +291,10 @@ def _shared_with_others(
         if out is not None and other.changes is not None and other.changes.path.rstrip("/") == out:
             text = f"{out} gets the changes of {other.table} ({file.name}) already; give each table its own folder"
             yield document.line(("changes", "path")), text
+        queue = None if landing.events is None else landing.events.url
+        if queue is not None and other.landing.events is not None and other.landing.events.url == queue:
+            text = f"{queue} tells of files of {other.table} ({file.name}) already; give each table its own queue"
+            yield document.line(("landing", "events", "url")), text
         same_folder = other.landing.path.rstrip("/") == landing.path.rstrip("/")
         if same_folder and globs_overlap(other.landing.pattern, landing.pattern):
             yield (

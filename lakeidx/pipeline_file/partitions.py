@@ -25,6 +25,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.local import local_path
+from lakeidx.tasks.in_parallel import in_parallel
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=@+-]")
 POINTER_DIR = "_partitions"
@@ -54,47 +55,57 @@ def partition_key(config: PipelineConfig, file_name: str) -> str | None:
     return "-".join(g for g in match.groups() if g) or None if match else None
 
 
-def landing_files(store: ObjectStore, config: PipelineConfig) -> list[FileInfo]:
-    """Return all landing files that are there now, by name; with a success marker only those that have theirs.
+def list_landing(store: ObjectStore, config: PipelineConfig, names: Collection[str] | None = None) -> list[FileInfo]:
+    """List what lies in the landing folder, by name: for `landing_files` and `unplaced_files`.
 
-    Links to files outside the folder are none: whoever may put files there could have any file of the machine loaded.
+    names    only these, and their success markers, or what these mark: asked one by one, so the folder is not listed
+    errors   InvalidInputError when the path is one of a file
     """
-    listed = [f for f in _files_below(store, config) if not _leads_out(config, f)]
-    marker = config.landing.success_marker
-    names = {f.name for f in listed}
-    return [
-        f for f in listed if partition_key(config, f.name) is not None and (marker is None or f.name + marker in names)
-    ]
-
-
-def unplaced_files(
-    store: ObjectStore, config: PipelineConfig, partitions: Collection[str] | None = None
-) -> list[FileInfo]:
-    """Return the files that match the landing pattern and belong to no partition, by name: they would never be loaded.
-
-    partitions   the partitions there are; None where any key makes a partition of its own
-    """
-    listed = [f for f in _files_below(store, config) if fnmatchcase(f.name, config.landing.pattern)]
-    marker, names = config.landing.success_marker, {f.name for f in listed}
-    out = []
-    for file in listed:
-        if marker is not None and file.name.endswith(marker) and file.name.removesuffix(marker) in names:
-            continue
-        key = partition_key(config, file.name)
-        if key is None or (partitions is not None and key not in partitions) or _leads_out(config, file):
-            out.append(file)
-    return sorted(out, key=lambda f: f.name)
-
-
-def _files_below(store: ObjectStore, config: PipelineConfig) -> list[FileInfo]:
-    """List the files of the landing folder; InvalidInputError when the path is one of a file."""
-    folder = config.landing.path
+    folder, marker = config.landing.path, config.landing.success_marker
+    if names is not None:
+        wanted = set(names)
+        if marker is not None:
+            wanted = {n for name in names for n in (name.removesuffix(marker), name.removesuffix(marker) + marker)}
+        found = in_parallel(store.info, [f"{folder.rstrip('/')}/{name}" for name in sorted(wanted)])
+        return [f for f in found if f is not None and not f.is_dir]
     listed = store.list(folder)
     if not listed and store.info(folder.rstrip("/")) is not None:
         raise InvalidInputError(
             "landing.path is a file: name its folder there, and the file in landing.pattern", path=folder
         )
     return [f for f in listed if not f.is_dir]
+
+
+def landing_files(listed: Sequence[FileInfo], config: PipelineConfig) -> list[FileInfo]:
+    """Return the landing files of those that lie in the folder; with a success marker only those that have theirs.
+
+    Links to files outside the folder are none: whoever may put files there could have any file of the machine loaded.
+    """
+    inside = [f for f in listed if not _leads_out(config, f)]
+    marker = config.landing.success_marker
+    names = {f.name for f in inside}
+    return [
+        f for f in inside if partition_key(config, f.name) is not None and (marker is None or f.name + marker in names)
+    ]
+
+
+def unplaced_files(
+    listed: Sequence[FileInfo], config: PipelineConfig, partitions: Collection[str] | None = None
+) -> list[FileInfo]:
+    """Return the files that match the landing pattern and belong to no partition, by name: they would never be loaded.
+
+    partitions   the partitions there are; None where any key makes a partition of its own
+    """
+    matching = [f for f in listed if fnmatchcase(f.name, config.landing.pattern)]
+    marker, names = config.landing.success_marker, {f.name for f in matching}
+    out = []
+    for file in matching:
+        if marker is not None and file.name.endswith(marker) and file.name.removesuffix(marker) in names:
+            continue
+        key = partition_key(config, file.name)
+        if key is None or (partitions is not None and key not in partitions) or _leads_out(config, file):
+            out.append(file)
+    return sorted(out, key=lambda f: f.name)
 
 
 def _leads_out(config: PipelineConfig, file: FileInfo) -> bool:
@@ -124,8 +135,9 @@ def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequen
         found = [f for f in map(store.info, paths) if f is not None and not f.is_dir and not _leads_out(config, f)]
     else:
         order = {key: i for i, key in enumerate(keys)}
-        listed = [(partition_key(config, f.name), f) for f in landing_files(store, config)]
-        mine = [(order[key], f.name, f) for key, f in listed if key is not None and key in order]
+        landed = landing_files(list_landing(store, config), config)
+        keyed = [(partition_key(config, f.name), f) for f in landed]
+        mine = [(order[key], f.name, f) for key, f in keyed if key is not None and key in order]
         found = [f for _, _, f in sorted(mine, key=lambda m: m[:2])]
     if not found:
         shown = ", ".join(keys[:3]) + (", ..." if len(keys) > 3 else "")

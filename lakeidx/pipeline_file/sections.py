@@ -62,6 +62,19 @@ class BatchingConfig(Strict):
     max_age_seconds: float | None = Field(default=None, ge=0)
 
 
+class EventsConfig(Strict):
+    """A queue that is told of new landing files: SQS, or a service that speaks its protocol; for landing folders on S3.
+
+    url           of the queue; the bucket's event notifications of the landing folder go there, directly or through SNS
+    max_messages  messages that one look at it receives at most
+    list_hours    hours after which the folder is listed all the same, for files whose message was lost
+    """
+
+    url: str
+    max_messages: int = Field(default=200, ge=1, le=2000)
+    list_hours: float = Field(default=24.0, gt=0)
+
+
 class LandingConfig(Strict):
     """Where landing files appear and how they are read.
 
@@ -84,6 +97,7 @@ class LandingConfig(Strict):
                           values of known keys; merge engines partial-update and aggregation keep them in any case
     settle_seconds        a file is taken when it has not changed for so long
     success_marker        take a file only when a file of its name plus this suffix is there
+    events                queue that is told of new files; the landing sensor receives its messages then, and seldom lists
     """
 
     path: str
@@ -103,6 +117,7 @@ class LandingConfig(Strict):
     settle_seconds: float = Field(default=2.0, ge=0)
     success_marker: str | None = None
     batching: BatchingConfig = BatchingConfig()
+    events: EventsConfig | None = None
 
     @model_validator(mode="after")
     def _order_of_changes(self) -> LandingConfig:

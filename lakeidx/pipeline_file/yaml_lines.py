@@ -19,7 +19,14 @@ Path = tuple[str | int, ...]
 _ALLOWED_VARIABLES = "LAKEIDX_PIPELINE_VARIABLES"
 _OPEN_NAMES = ("LAKEIDX_WAREHOUSE", "LAKEIDX_LANDING")
 #: Where a reference may stand: what a deployment changes. Descriptions, tags and columns are shown to everybody.
-_OPEN_PLACES = (("warehouse",), ("landing", "path"), ("landing", "pattern"), ("data_docs",))
+_OPEN_PLACES = (
+    ("warehouse",),
+    ("landing", "path"),
+    ("landing", "pattern"),
+    ("landing", "events", "url"),
+    ("data_docs",),
+)
+_OPEN_WORDS = "warehouse, landing.path, landing.pattern, landing.events.url, data_docs and options"
 _OPTIONS = "options"
 #: Values of one file; aliases of aliases could make a small file endless.
 _MOST_VALUES = 100_000
@@ -48,9 +55,9 @@ class YamlDocument:
 def parse_yaml(text: str, *, path: str, environment: Mapping[str, str] | None = None) -> YamlDocument:
     """Parse a YAML file; of a component's ``defs.yaml`` the attributes.
 
-    ``${NAME}`` and ``${NAME:-default}`` are looked up in warehouse, landing.path, landing.pattern, data_docs and options, and
-    nowhere else; NAME begins with LAKEIDX_WAREHOUSE or LAKEIDX_LANDING, or is listed in LAKEIDX_PIPELINE_VARIABLES. So whoever may
-    write a pipeline file cannot read other variables of the process, secrets among them.
+    ``${NAME}`` and ``${NAME:-default}`` are looked up in the places that `_OPEN_WORDS` names, and nowhere else; NAME begins with
+    LAKEIDX_WAREHOUSE or LAKEIDX_LANDING, or is listed in LAKEIDX_PIPELINE_VARIABLES. So whoever may write a pipeline file cannot
+    read other variables of the process, secrets among them.
 
     environment   where variables are looked up; None = os.environ
     errors        InvalidInputError naming file and line when it is not YAML; lesser problems are in the document
@@ -161,7 +168,7 @@ class _Builder:
         """Return the value of a reference; one that cannot be resolved is reported."""
         name = match["name"]
         if at not in _OPEN_PLACES and not (len(at) == 2 and at[0] == _OPTIONS):
-            problem = f"${{{name}}} is allowed in warehouse, landing.path, landing.pattern, data_docs and options only"
+            problem = f"${{{name}}} is allowed in {_OPEN_WORDS} only"
         elif not name.startswith(_OPEN_NAMES) and name not in self._allowed:
             problem = (
                 f"the variable {name} is not open to pipeline files: use a name that begins with LAKEIDX_WAREHOUSE or "

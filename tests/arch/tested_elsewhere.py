@@ -65,6 +65,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dagster_project.sensors.changes": ("dagster/test_changes.py",),
     "dagster_project.sensors.compaction": ("dagster/test_sensors.py",),
     "dagster_project.sensors.failed_runs": ("unit/dagster_project/test_failures.py",),
+    "dagster_project.sensors.looking": ("unit/dagster_project/test_looking.py",),
     "dagster_project.sensors.landing": ("dagster/test_daemon.py",),
     "dagster_project.sensors.planning": ("unit/dagster_project/test_planning.py",),
     "dagster_project.ui": ("browser/test_ui.py",),

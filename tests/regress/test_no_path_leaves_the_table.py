@@ -21,7 +21,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.key_index.hudi_table.timeline import open_hudi_table
 from lakeidx.lookup.listing import decode_listing
 from lakeidx.pipeline_file.model import parse_pipeline
-from lakeidx.pipeline_file.partitions import files_of_partitions, landing_files, unplaced_files
+from lakeidx.pipeline_file.partitions import files_of_partitions, landing_files, list_landing, unplaced_files
 from lakeidx.storage import LocalStore
 from lakeidx.storage.private_dir import private_cache
 from lakeidx.table.handle import TableHandle
@@ -172,8 +172,9 @@ def test_landing_files_do_not_lead_out(tmp_path: Path) -> None:
             "fields": [{"name": "k", "type": "INT"}], "primaryKeys": ["k"]}  # fmt: skip
     config = parse_pipeline(yaml.safe_dump(spec), path="p.yaml", environment={})
     store = LocalStore(str(landing))
-    assert [f.name for f in landing_files(store, config)] == ["a.csv", "b.csv"]
-    assert [f.name for f in unplaced_files(store, config)] == ["c.csv"]
+    for listed in (list_landing(store, config), list_landing(store, config, ["c.csv", "b.csv", "a.csv"])):
+        assert [f.name for f in landing_files(listed, config)] == ["a.csv", "b.csv"]
+        assert [f.name for f in unplaced_files(listed, config)] == ["c.csv"]
     for key in ("c.csv", "../secret.csv", str(secret), "..", ""):
         with pytest.raises(LakeIdxError, match="has no landing file"):
             files_of_partitions(store, config, [key])

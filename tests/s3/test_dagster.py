@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote_plus
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.pipeline_file.partitions import files_of_partitions
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.small_tables import content
@@ -16,6 +19,7 @@ from tests.dagster.pipelines import Deployment, red_checks
 from tests.dagster.test_sensors import tick
 from tests.s3_proxy import Act, FaultyProxy, faulty_proxy
 from tests.s3_server import S3Server, s3_server
+from tests.sqs_server import SqsServer, sqs_server
 
 __all__ = ["s3_server"]
 pytestmark = [pytest.mark.s3, pytest.mark.timeout(300)]
@@ -87,6 +91,62 @@ def test_files_on_s3_wait_until_they_have_settled_or_their_marker_is_there(
     assert "0 landing files" in str(tick(marked, SENSOR).skip_reason)
     open_store(lake, s3_server.storage_options).put(f"{lake}/landing/a.parquet.done", b"")
     assert [r.partition_key for r in tick(marked, SENSOR).run_requests or ()] == ["a.parquet"]
+
+
+def event(lake: str, *names: str) -> str:
+    """What S3 says when objects of the landing folder were created."""
+    bucket, _, folder = lake.removeprefix("s3://").partition("/")
+    keys = [quote_plus(f"{folder}/landing/{name}") for name in names]
+    s3 = [{"bucket": {"name": bucket}, "object": {"key": key}} for key in keys]
+    return json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": one} for one in s3]})
+
+
+@pytest.fixture
+def queue(lake: str) -> Iterator[SqsServer]:
+    with sqs_server() as server:
+        yield server
+
+
+def test_messages_of_an_event_queue_become_runs_once(
+    lake: str, s3_server: S3Server, queue: SqsServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    d = deployment(tmp_path / "queue", lake, events={"url": queue.queue})
+    put_rows(s3_server, f"{lake}/landing/a.parquet", 0, 4, "a")
+    first = tick(d, SENSOR)
+    assert [r.partition_key for r in first.run_requests or ()] == ["a.parquet"], "what is there is listed"
+    for name in ("b +é.parquet", "c.parquet", "d.txt", "deeper/e.parquet"):
+        put_rows(s3_server, f"{lake}/landing/{name}", 0, 20, "b")
+    wrapped = json.dumps({"Type": "Notification", "Message": event(lake, "a.parquet", "c.parquet")})
+    wrong = ["no JSON", event(f"{lake}-other", "b.parquet")]
+    mine = [event(lake, "b +é.parquet"), wrapped, event(lake, "d.txt", "deeper/e.parquet", "gone.parquet")]
+    queue.send(*mine, *wrong)
+    second = tick(d, SENSOR, first.cursor)
+    requests = second.run_requests or []
+    # `a` was listed: its message makes no second run.
+    assert [r.partition_key for r in requests] == ["b +é.parquet", "c.parquet"]
+    said = capfd.readouterr().err
+    assert "stays in the queue: no event notification of S3: it is not JSON" in said
+    assert f"{lake}-other/landing/b.parquet is not in {lake}/landing: let the bucket send" in said
+    assert len(queue.bodies()) == 5, "none is deleted before its run request is recorded"
+    # The daemon dies before it has recorded anything: the messages come again, and the runs are the same.
+    queue.show_again()
+    again = tick(d, SENSOR, first.cursor)
+    assert [r.run_key for r in again.run_requests or ()] == [r.run_key for r in requests]
+    third = tick(d, SENSOR, again.cursor)
+    assert (third.run_requests, sorted(queue.bodies())) == ([], sorted(wrong))
+    # One that comes again all the same is no second run; the wrong ones stay, and the tick counts them.
+    queue.send(event(lake, "c.parquet"))
+    queue.show_again()
+    fourth = tick(d, SENSOR, third.cursor)
+    assert "3 messages, 2 of them stay in the queue; 0 files wait for their batch" in str(fourth.skip_reason)
+    assert tick(d, SENSOR, fourth.cursor).run_requests == []
+    assert sorted(queue.bodies()) == sorted(wrong)
+    (source,) = files_of_partitions(open_store(lake, s3_server.storage_options), d.config, ["b +é.parquet"])
+    assert source.path == f"{lake}/landing/b +é.parquet", "what the run takes"
+    # A listing finds the same files, and would ask for the same runs.
+    listing = tick(deployment(tmp_path / "list", lake), SENSOR)
+    keys = {r.partition_key: r.run_key for r in (*(first.run_requests or ()), *requests)}
+    assert {r.partition_key: r.run_key for r in listing.run_requests or ()} == keys
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 
 _REFUSED_BEFORE_SENDING = ("EndpointConnectionError", "ConnectTimeoutError", "ClientConnectorError")
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError")
-_BAD_REQUEST = ("ParamValidationError", "InvalidEndpointConfigurationError", "InvalidRegionError")
+_BAD_REQUEST = ("ParamValidationError", "InvalidEndpointConfigurationError", "InvalidRegionError", "NoRegionError")
 
 
 class Transient(Exception):

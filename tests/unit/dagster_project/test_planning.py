@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.sensors.planning import LandingCursor, PlannedBatch, plan_batches
+from dagster_project.sensors.planning import MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
 from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline_file.sections import BatchingConfig, LandingConfig
+from lakeidx.pipeline_file.sections import BatchingConfig, EventsConfig, LandingConfig
 from lakeidx.storage.base import FileInfo
 
 
@@ -22,9 +22,9 @@ def config(settle: float = 0, marker: str | None = None, **limits: float) -> Lan
 
 
 def plan(
-    files: list[FileInfo], cursor: LandingCursor, how: LandingConfig, now: int, **more: int
+    files: list[FileInfo], cursor: LandingCursor, how: LandingConfig, now: int, max_batches: int = MAX_BATCHES
 ) -> tuple[list[PlannedBatch], LandingCursor]:
-    batches, after = plan_batches(files, cursor, how, lambda name: name, now_ms=now, **more)
+    batches, after = plan_batches(files, cursor, how, lambda name: name, now_ms=now, max_batches=max_batches)
     return batches, LandingCursor.decode(after.encode())
 
 
@@ -119,6 +119,24 @@ def test_a_cursor_that_is_none_says_so() -> None:
     for text in ("{", '{"version": 9}', '{"version": 1, "seen": 3, "waiting": {}}'):
         with pytest.raises(InvalidInputError, match="reset it"):
             LandingCursor.decode(text)
+
+
+def test_files_of_messages_wait_in_the_cursor_and_what_was_seen_stays_seen() -> None:
+    how = LandingConfig(
+        path="s3://lake/in",
+        events=EventsConfig(url="https://q/1/a"),
+        batching=BatchingConfig(max_files=2, max_age_seconds=60),
+    )
+    _, cursor = plan([file("a"), file("b")], LandingCursor(listed=1), how, 0)
+    # Objects of messages are whole: they do not settle, but wait for their batch. The folder was not listed.
+    batches, cursor = plan_batches([file("c", at=5)], cursor, how, lambda name: name, now_ms=5, whole=False)
+    assert (batches, cursor.pending) == ([], [file("c", at=5)])
+    cursor.receipts = ["r"]
+    cursor = LandingCursor.decode(cursor.encode())
+    assert (cursor.pending, cursor.receipts, cursor.listed) == ([file("c", at=5)], ["r"], 1)
+    again = [*cursor.pending, file("a"), file("d", at=6)]
+    batches, cursor = plan_batches(again, cursor, how, lambda name: name, now_ms=9, whole=False)
+    assert (names(batches), cursor.pending, len(cursor.seen)) == ([["c", "d"]], [], 4)
 
 
 @settings(deadline=None, max_examples=50)

@@ -188,3 +188,38 @@ def test_two_tables_do_not_write_their_changes_to_one_folder(tmp_path: Path) -> 
     good, bad = load_pipelines(tmp_path)
     assert [f.name for f in good] == ["a.yaml"]
     assert "gets the changes of d.a (a.yaml) already" in str(bad[tmp_path / "b.yaml"])
+
+
+EVENTS = """landing:
+  path: s3://lake/in
+  events:
+    url: https://sqs.eu-west-1.amazonaws.com/1/landing
+"""
+
+
+def with_events(name: str = "t", events: str = EVENTS) -> str:
+    return GOOD.replace("d.t", f"d.{name}").replace('landing:\n  path: /landing/t\n  pattern: "*.csv"\n', events)
+
+
+def test_an_event_queue_of_a_folder_on_s3(tmp_path: Path) -> None:
+    events = parse_pipeline(with_events(), path="p", environment={}).landing.events
+    assert events is not None
+    assert (events.max_messages, events.list_hours) == (200, 24)
+    variable = EVENTS.replace("https://sqs.eu-west-1.amazonaws.com/1/landing", "${LAKEIDX_LANDING_QUEUE}")
+    found = parse_pipeline(
+        with_events(events=variable), path="p", environment={"LAKEIDX_LANDING_QUEUE": "http://q:1/n"}
+    )
+    assert found.landing.events is not None
+    assert found.landing.events.url == "http://q:1/n"
+    assert "line 5: landing.events is for folders on S3; landing.path is /in" in problem(
+        with_events(events=EVENTS.replace("s3://lake", ""))
+    )
+    for url in ("landing-queue", "https://sqs.eu-west-1.amazonaws.com", "https://key:secret@q/1", "arn:aws:sqs:eu:1:q"):
+        text = with_events(events=EVENTS.replace("https://sqs.eu-west-1.amazonaws.com/1/landing", url))
+        assert "line 6: landing.events.url is no queue: write https://sqs.REGION" in problem(text)
+        assert "secret" not in problem(text)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(with_events(name, EVENTS.replace("/in", f"/{name}")), encoding="utf-8")
+    good, bad = load_pipelines(tmp_path)
+    assert [f.name for f in good] == ["a.yaml"]
+    assert "tells of files of d.a (a.yaml) already; give each table its own queue" in str(bad[tmp_path / "b.yaml"])
