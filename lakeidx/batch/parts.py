@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -67,6 +68,46 @@ def write_part(
         _write_rows(rows, digest if checksum else sink)
     return StagedPart(path=path, rows=rows.num_rows, bytes=store.size(path), source=source,
                       has_kinds=VALUE_KIND in rows.column_names, checksum=digest.hex() if checksum else None)  # fmt: skip
+
+
+class PartWriter:
+    """Writes the staged rows of one landing file as Parquet parts of bounded size."""
+
+    def __init__(self, store: ObjectStore, out_dir: str, source: int) -> None:
+        self._store = store
+        self._out_dir = out_dir
+        self._source = source
+        self._parts: list[StagedPart] = []
+        self._pending: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, rows: pa.Table) -> None:
+        """Stage rows, together with those before them when they are few."""
+        if rows.num_rows:
+            self._pending.append(rows)
+            self._rows += rows.num_rows
+        if self._rows >= PART_ROWS:
+            self._flush()
+
+    def finish(self) -> tuple[StagedPart, ...]:
+        """Write what waits and return all parts."""
+        self._flush()
+        return tuple(self._parts)
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        has_kinds = any(VALUE_KIND in t.column_names for t in self._pending)
+        tables = [_with_kinds(t) if has_kinds else t for t in self._pending]
+        part = write_part(self._store, self._out_dir, self._source, len(self._parts), pa.concat_tables(tables))
+        self._parts.append(part)
+        self._pending, self._rows = [], 0
+
+
+def _with_kinds(table: pa.Table) -> pa.Table:
+    if VALUE_KIND in table.column_names:
+        return table
+    return table.append_column(VALUE_KIND, pa.array(np.zeros(table.num_rows, dtype=np.int8)))
 
 
 def part_checksum(rows: pa.Table) -> str:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
+
+from lakeidx.types import DataType, Root, parse_type
+
 
 class JsonNumber(str):
     """A JSON number as it was written, so that no digit is lost on the way."""
@@ -46,3 +50,29 @@ def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) != len(pairs):
         raise ValueError("duplicate name in one object")
     return out
+
+
+def type_of_values(t: pa.DataType) -> DataType:
+    """Return the type of a column whose JSON values Arrow reads as `t`; text for all that is no number and no truth value."""
+    if pa.types.is_integer(t):
+        return parse_type("BIGINT")
+    if pa.types.is_floating(t):
+        return parse_type("DOUBLE")
+    return parse_type("BOOLEAN" if pa.types.is_boolean(t) else "STRING")
+
+
+def type_of_value(value: Any) -> DataType:
+    """Return the type of a column with this value from `parse_json`."""
+    if isinstance(value, bool):
+        return type_of_values(pa.bool_())
+    if isinstance(value, JsonNumber):
+        return type_of_values(pa.int64() if value.lstrip("-").isdecimal() else pa.float64())
+    return type_of_values(pa.string())
+
+
+def wider_of_values(old: DataType | None, new: DataType) -> DataType:
+    """Return a type for both: numbers with a fraction for numbers, text for all else."""
+    if old is None or old == new:
+        return new
+    numbers = (Root.BIGINT, Root.DOUBLE)
+    return type_of_values(pa.float64() if old.root in numbers and new.root in numbers else pa.string())

@@ -10,7 +10,7 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.upsert import ingest_files
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.landing.cast_rows import RefuseRows
-from lakeidx.landing.cdc.new_columns import NewColumnsError
+from lakeidx.landing.new_columns import NewColumnsError
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
 from lakeidx.maintenance.alter import alter_table

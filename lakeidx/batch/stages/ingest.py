@@ -17,16 +17,16 @@ import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
 from lakeidx.batch.before_images import BeforeImageCheck, refuse_uncheckable
-from lakeidx.batch.parts import PART_ROWS, landing_store, part_checksum, write_part
+from lakeidx.batch.parts import PART_ROWS, PartWriter, landing_store, part_checksum, write_part
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import REJECT_SCHEMA, RefuseRows, cast_piece
-from lakeidx.landing.cdc.new_columns import NewColumnsError
 from lakeidx.landing.cdc.reader import read_changes
 from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
+from lakeidx.landing.new_columns import NewColumnsError
 from lakeidx.landing.read import (
     LandingOptions,
     Piece,
@@ -187,7 +187,7 @@ def _ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
 
 
 def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows]) -> IngestedFile:
-    writer = _PartWriter(task)
+    writer = PartWriter(task.store, task.out_dir, task.source)
     rejected: list[pa.Table] = []
     rows_in = 0
     present: set[str] = set()
@@ -282,44 +282,6 @@ def _by_reference(task: IngestTask) -> IngestedFile | None:
                                     row_groups=tuple(groups)))  # fmt: skip
             groups, rows, size = [], 0, 0
     return IngestedFile(tuple(p for p in parts if p.rows), metadata.num_rows, REJECT_SCHEMA.empty_table())
-
-
-class _PartWriter:
-    """Writes staged rows as Parquet parts of bounded size."""
-
-    def __init__(self, task: IngestTask) -> None:
-        self.task = task
-        self.parts: list[StagedPart] = []
-        self._pending: list[pa.Table] = []
-        self._rows = 0
-
-    def add(self, rows: pa.Table) -> None:
-        if rows.num_rows:
-            self._pending.append(rows)
-            self._rows += rows.num_rows
-        if self._rows >= PART_ROWS:
-            self._flush()
-
-    def finish(self) -> tuple[StagedPart, ...]:
-        self._flush()
-        return tuple(self.parts)
-
-    def _flush(self) -> None:
-        if not self._rows:
-            return
-        has_kinds = any(VALUE_KIND in t.column_names for t in self._pending)
-        tables = [_with_kinds(t) if has_kinds else t for t in self._pending]
-        part = write_part(
-            self.task.store, self.task.out_dir, self.task.source, len(self.parts), pa.concat_tables(tables)
-        )
-        self.parts.append(part)
-        self._pending, self._rows = [], 0
-
-
-def _with_kinds(table: pa.Table) -> pa.Table:
-    if VALUE_KIND in table.column_names:
-        return table
-    return table.append_column(VALUE_KIND, pa.array(np.zeros(table.num_rows, dtype=np.int8)))
 
 
 def stage_table(

@@ -24,9 +24,10 @@ from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.cdc.connect_schema import ConnectColumn, Run
 from lakeidx.landing.cdc.encodings import json_type_of, newest_ms
 from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope, Path
-from lakeidx.landing.cdc.source_types import type_of_ddl, type_of_values
+from lakeidx.landing.cdc.source_types import type_of_ddl
 from lakeidx.landing.cdc.target import ChangeTarget
 from lakeidx.landing.json_lines import filled_lines, json_type
+from lakeidx.landing.json_values import type_of_values
 from lakeidx.landing.types import BadLine
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 

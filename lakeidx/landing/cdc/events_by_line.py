@@ -17,10 +17,10 @@ from lakeidx.landing.cdc.connect_schema import VARIABLE_DECIMAL, ConnectColumn, 
 from lakeidx.landing.cdc.encodings import newest_ms
 from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope
 from lakeidx.landing.cdc.events import UNAVAILABLE, Events, at_path, extra_columns, rows_in
-from lakeidx.landing.cdc.source_types import type_of_ddl, type_of_values
+from lakeidx.landing.cdc.source_types import type_of_ddl
 from lakeidx.landing.cdc.target import ChangeTarget
 from lakeidx.landing.json_lines import parse_line, shown_text, text_of
-from lakeidx.landing.json_values import JsonNumber
+from lakeidx.landing.json_values import type_of_value, wider_of_values
 from lakeidx.landing.types import BadLine
 from lakeidx.types import DataType, Root
 
@@ -167,23 +167,7 @@ def _note_types(found: dict[str, DataType], events: list[_Event], message: _Row,
             if isinstance(word, str):
                 found[name] = type_of_ddl(word)
             elif value is not None or name not in found:
-                found[name] = _wider(found.get(name), type_of_values(_arrow_type(value)))
-
-
-def _wider(old: DataType | None, new: DataType) -> DataType:
-    """Return a type for both: numbers with a fraction for numbers, text for all else."""
-    if old is None or old == new:
-        return new
-    numbers = (Root.BIGINT, Root.DOUBLE)
-    return type_of_values(pa.float64() if old.root in numbers and new.root in numbers else pa.string())
-
-
-def _arrow_type(value: Any) -> pa.DataType:
-    if isinstance(value, bool):
-        return pa.bool_()
-    if isinstance(value, JsonNumber):
-        return pa.int64() if value.lstrip("-").isdecimal() else pa.float64()
-    return pa.string()
+                found[name] = wider_of_values(found.get(name), type_of_value(value))
 
 
 def _texts(rows: list[_Row | None], name: str, nested: bool, columns: Mapping[str, ConnectColumn] | None) -> pa.Array:

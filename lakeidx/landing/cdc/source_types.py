@@ -1,10 +1,8 @@
-"""Types of new columns where no schema part declares them: from the source's DDL words, or from how values are written."""
+"""Types of new columns where no schema part declares them: from the source's DDL words."""
 
 from __future__ import annotations
 
 import re
-
-import pyarrow as pa
 
 from lakeidx.types import DataType, parse_type
 
@@ -32,12 +30,3 @@ def type_of_ddl(text: str) -> DataType:
         fraction = int(arguments[0]) if arguments[0].isdecimal() else 0
         return parse_type(f"TIMESTAMP({fraction})")
     return parse_type(_PLAIN.get(word, "STRING"))
-
-
-def type_of_values(t: pa.DataType) -> DataType:
-    """Return the type of a column whose JSON values Arrow reads as `t`; text for all that is no number and no truth value."""
-    if pa.types.is_integer(t):
-        return parse_type("BIGINT")
-    if pa.types.is_floating(t):
-        return parse_type("DOUBLE")
-    return parse_type("BOOLEAN" if pa.types.is_boolean(t) else "STRING")

@@ -11,7 +11,7 @@ import pytest
 
 from lakeidx.batch.upsert import finish_batch, make_context
 from lakeidx.errors import InvalidInputError
-from lakeidx.landing.cdc.new_columns import NewColumnsError
+from lakeidx.landing.new_columns import NewColumnsError
 from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig
