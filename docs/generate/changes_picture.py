@@ -32,7 +32,7 @@ def _rows() -> list[list[Box]]:
     from dagster_project.names import CHANGES, COMPACTION, STAGES
 
     does = (
-        "rows with kinds; source order into sequence.field; new columns by schema_changes; bad lines aside",
+        "rows with kinds; source order into sequence.field; new columns by merge_schema; bad lines aside",
         "the bucket of every key",
         "data files of level 0, with -D rows for deletes; with producer input the changelog",
         "one snapshot a batch, once",

@@ -11,14 +11,15 @@ from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.api.looking import LookingMixin
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing, upsert_table
+from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.new_columns import merge_policy
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.maintenance.after_commit import compact_after_commit
-from lakeidx.maintenance.landed_columns import ingest_landing
+from lakeidx.maintenance.landed_columns import ingest_given, ingest_landing
 from lakeidx.predicate import Predicate
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.stream.follow import StreamStep
@@ -40,6 +41,7 @@ class WritingMixin(LookingMixin):
         *,
         batch_id: str | None = None,
         missing: str = "refuse",
+        merge_schema: bool | str = False,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult:
@@ -50,16 +52,24 @@ class WritingMixin(LookingMixin):
         missing    columns that `rows` do not have: ``refuse``; ``null`` sets them to null (or their default), also in rows
                    that are there. Merge engines partial-update and aggregation keep the old values, so there columns may
                    always be missing
+        merge_schema  columns that the table does not have: refused; ``add`` adds them, nullable and at the end; True or
+                   ``widen`` also widens columns to the types that `rows` have (lists of dictionaries have none). Keys and
+                   partition columns stay as they are. The schema changes with the batch: not when that is refused, or was
+                   ingested before
         runner     where stages run; default this process, two threads
         on_stage   called with the name of each stage as it begins
         errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError
         """
         context = make_context(self.metadata, batch_id or new_batch_id(), runner=make_runner(runner))
-        result = upsert_table(context, as_table(rows), missing=missing, on_stage=on_stage)
-        return self._finished(result, context)
+        return self._write(context, rows, missing, merge_schema, on_stage)
 
     def upsert_changes(
-        self, step: StreamStep, *, missing: str = "refuse", runner: RunnerLike = None
+        self,
+        step: StreamStep,
+        *,
+        missing: str = "refuse",
+        merge_schema: bool | str = False,
+        runner: RunnerLike = None,
     ) -> BatchResult | None:
         """Upsert what a step of another table's stream brings (`follow`), as one batch; None when it has no row.
 
@@ -72,7 +82,13 @@ class WritingMixin(LookingMixin):
         if not rows.num_rows:
             return None
         names = [KIND_COLUMN if n == ROW_KIND else n for n in rows.column_names]
-        return self.upsert(rows.rename_columns(names), batch_id=step.batch_id, missing=missing, runner=runner)
+        return self.upsert(
+            rows.rename_columns(names),
+            batch_id=step.batch_id,
+            missing=missing,
+            merge_schema=merge_schema,
+            runner=runner,
+        )
 
     def overwrite(
         self,
@@ -81,6 +97,7 @@ class WritingMixin(LookingMixin):
         whole_table: bool = False,
         where: str | Predicate | None = None,
         batch_id: str | None = None,
+        merge_schema: bool | str = False,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult:
@@ -88,6 +105,7 @@ class WritingMixin(LookingMixin):
 
         where    replace all partitions it holds for, also those that `rows` do not touch, and no others: a condition over
                  partition columns
+        merge_schema  as for `upsert`
         errors   InvalidInputError also for a row that `where` does not hold for, before anything is visible
         """
         mode = "table" if whole_table else "partitions"
@@ -95,8 +113,7 @@ class WritingMixin(LookingMixin):
             raise InvalidInputError("overwrite the whole table, or the partitions of a condition (where), not both")
         context = make_context(self.metadata, batch_id or new_batch_id(), runner=make_runner(runner), overwrite=mode)
         context = replacing(context, where)
-        result = upsert_table(context, as_table(rows), missing="null", on_stage=on_stage)
-        return self._finished(result, context)
+        return self._write(context, rows, "null", merge_schema, on_stage)
 
     def upsert_files(
         self,
@@ -153,6 +170,18 @@ class WritingMixin(LookingMixin):
             return None
         rows = rows.append_column(KIND_COLUMN, pa.array(["-D"] * rows.num_rows, pa.string()))
         return self.upsert(rows, batch_id=batch_id, missing="null", runner=runner, on_stage=on_stage)
+
+    def _write(
+        self, context: BatchContext, rows: Rows, missing: str, merge_schema: bool | str, on_stage: OnStage | None
+    ) -> BatchResult:
+        """Run rows in memory through all stages."""
+        policy = merge_policy(merge_schema)
+        tell = on_stage or (lambda stage: None)
+        tell("ingest")
+        # Types of dictionaries are those of Python, which nobody chose.
+        policy = "add" if policy == "widen" and isinstance(rows, list) else policy
+        ingest_given(context, as_table(rows), missing=missing, merge_schema=policy)
+        return self._finished(finish_batch(context, tell), context)
 
     def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
         """Log a committed batch, and compact when the table's options request it."""

@@ -178,7 +178,12 @@ class BeforeImageCheck:
             return rows, gone
         asked = take_rows(asking, np.sort(fresh))
         answer = self._lookup(asked)
-        found = answer.rows.select(self._names).cast(self._rows)
+        # The batch may bring columns that the table gets with it.
+        there = set(answer.rows.column_names)
+        found = pa.table(
+            {n: answer.rows.column(n) if n in there else pa.nulls(answer.rows.num_rows) for n in self._names}
+        )
+        found = found.cast(self._rows)
         for key in self._keys:
             found = found.set_column(self._names.index(key), self._rows.field(key), asked.column(key))
         return pa.concat_tables([rows, found]), np.concatenate([gone, ~answer.found])

@@ -15,11 +15,12 @@ from lakeidx.batch.context import PARALLEL_ROWS, BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import run_commit
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.ingest import run_ingest, stage_table
+from lakeidx.batch.stages.ingest import Publish, run_ingest, stage_table
 from lakeidx.batch.stages.rerun import begin_run
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.feature_gate import check_use
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.read import LandingOptions
@@ -157,17 +158,21 @@ def ingest_files(
     strict: bool = False,
     max_rejected: RejectLimit | None = None,
     judge: RefuseRows | None = None,
+    schema: TableSchema | None = None,
+    publish: Publish | None = None,
 ) -> IngestReport:
     """Run the stage `ingest` over landing files; again when the rows of an earlier run are not in the table any more.
 
     judge    finds rows to reject
+    schema   what rows become; default the table's newest
+    publish  puts the schema, when it is one that the table does not have yet
     errors   InvalidInputError when the batch was ingested with other content; RejectedRowsError; see `run_ingest`
     """
     metadata = context.metadata
     begin_run(metadata, context.files)
     return run_ingest(
         context.files,
-        metadata.latest_schema(),
+        schema or metadata.latest_schema(),
         landing,
         options or LandingOptions(),
         context.runner,
@@ -176,6 +181,7 @@ def ingest_files(
         table_id=metadata.table_id,
         table=metadata,
         judge=judge,
+        publish=publish,
     )
 
 
@@ -188,12 +194,34 @@ def upsert_table(
     """
     tell = on_stage or (lambda stage: None)
     tell("ingest")
+    ingest_rows(context, rows, missing=missing)
+    return finish_batch(context, tell)
+
+
+def ingest_rows(
+    context: BatchContext,
+    rows: pa.Table,
+    *,
+    missing: str = MISSING_DEFAULT,
+    merge_schema: str = "refuse",
+    schema: TableSchema | None = None,
+    publish: Publish | None = None,
+) -> IngestReport:
+    """Run the stage `ingest` over rows in memory; `schema` and `publish` as for `ingest_files`, errors of `stage_table`."""
     metadata = context.metadata
     begin_run(metadata, context.files)
     done = context.files.read(IngestReport)
-    schema = metadata.latest_schema() if done is None else metadata.schema(done.schema_id)
-    stage_table(context.files, schema, rows, table_id=metadata.table_id, missing=missing)
-    return finish_batch(context, tell)
+    if done is not None:
+        schema = metadata.schema(done.schema_id)
+    return stage_table(
+        context.files,
+        schema or metadata.latest_schema(),
+        rows,
+        table_id=metadata.table_id,
+        missing=missing,
+        merge_schema=merge_schema,
+        publish=publish,
+    )
 
 
 def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:

@@ -9,6 +9,7 @@ from typing import Annotated
 import pyarrow.parquet as pq
 import typer
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.context import (
     EXIT_FINDINGS,
@@ -29,6 +30,9 @@ from lakeidx.cli.key_input import read_key_rows
 from lakeidx.cli.output import for_programs
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError, RejectedRowsError
+from lakeidx.format.schema.edits import schema_differences
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.new_columns import merge_policy
 from lakeidx.landing.read import ENDINGS, FORMATS, LandingOptions
 from lakeidx.storage.base import ObjectStore
 
@@ -45,8 +49,11 @@ OpValuesOption = Annotated[
     list[str] | None,
     typer.Option("--op-value", help="text of that column and its row kind, e.g. c=+I; default I, U, D"),
 ]
-NewColumnsOption = Annotated[
-    str, typer.Option("--new-columns", help="columns of changes that the table does not have: refuse | add | widen")
+MergeSchemaOption = Annotated[
+    str,
+    typer.Option(
+        "--merge-schema", help="columns that the table does not have: refuse | add | widen (the types of others, too)"
+    ),
 ]
 CheckBeforeOption = Annotated[
     float,
@@ -88,7 +95,7 @@ def upsert(
     order: OrderOption = None,
     op_column: OpColumnOption = None,
     op_value: OpValuesOption = None,
-    new_columns: NewColumnsOption = "refuse",
+    merge_schema: MergeSchemaOption = "refuse",
     check_before: CheckBeforeOption = 0.0,
     threads: ThreadsOption = 2,
     no_progress: NoProgress = False,
@@ -96,9 +103,10 @@ def upsert(
 ) -> None:
     """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present."""
     opened = open_table(table)
+    before = opened.schema
     options = LandingOptions(
         file_format, delimiter, ignore_extra=ignore_extra, missing=missing, order=tuple(order or ()),
-        op_column=op_column, op_values=_pairs(op_value or ()), new_columns=new_columns,
+        op_column=op_column, op_values=_pairs(op_value or ()), merge_schema=merge_policy(merge_schema),
         check_before=check_before,
     )  # fmt: skip
     try:
@@ -117,6 +125,7 @@ def upsert(
         typer.echo(f"lakeidx: {error}", err=True)
         raise typer.Exit(EXIT_FINDINGS) from None
     _print_batch(result, as_json)
+    _show_new_columns(opened, before, result)
     if result.ingest.rows_rejected:
         _show_rejects(opened.store, result)
 
@@ -183,6 +192,13 @@ def _print_batch(result: BatchResult, as_json: bool) -> None:
         typer.echo(json.dumps(result.as_dict()))
     else:
         typer.echo(str(result))
+
+
+def _show_new_columns(opened: Table, before: TableSchema, result: BatchResult) -> None:
+    """Print on stderr what the batch changed in the table's columns."""
+    if result.ingest.schema_id > before.id:
+        for difference in schema_differences(before, opened.metadata.schema(result.ingest.schema_id)):
+            typer.echo(str(difference), err=True)
 
 
 def _show_rejects(store: ObjectStore, result: BatchResult) -> None:

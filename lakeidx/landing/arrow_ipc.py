@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from lakeidx.errors import CorruptFileError
+from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.types import Field
@@ -16,16 +17,23 @@ _MAGIC = b"ARROW1"
 _BATCH_ROWS = 131_072
 
 
-def read_arrow_ipc(source: Any, path: str, fields: Sequence[Field], options: LandingOptions) -> Iterator[Piece]:
+def read_arrow_ipc(
+    source: Any, path: str, fields: Sequence[Field], options: LandingOptions, *, keys: Collection[str] = ()
+) -> Iterator[Piece]:
     """Read the pieces of an Arrow IPC file; memory follows its record batches.
 
     source   binary file that can seek
+    keys     columns that are never widened
     errors   InvalidInputError for columns that are not the table's; CorruptFileError naming the row before the damage
     """
     position = 1
     try:
         schema, batches = _open(source)
         check_columns(schema.names, fields, options, path)
+        extra = new_columns(schema, fields, options.merge_schema, keys=keys, ignore_extra=options.ignore_extra)
+        if extra:
+            yield Piece(pa.table({}), 1, extra=extra)
+            return
         wanted = [n for n in schema.names if n == KIND_COLUMN or any(f.name == n for f in fields)]
         for batch in batches:
             # The bytes are a stranger's: offsets that point outside of them must not reach a kernel.

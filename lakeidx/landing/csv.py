@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.jit import frozen, kernel
 from lakeidx.errors import InternalError, InvalidInputError
+from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns
 from lakeidx.types import Field
@@ -41,6 +42,11 @@ def read_csv(
         if names is None:
             names = list(options.columns) or _header(block[: ends[0]], options, path)
             check_columns(names, fields, options, path)
+            header = pa.schema([(n, pa.string()) for n in names])
+            extra = new_columns(header, fields, options.merge_schema, ignore_extra=options.ignore_extra)
+            if extra:
+                yield Piece(pa.table({}), 1, extra=extra)
+                return
             if not options.columns:
                 block, ends, lines = block[ends[0] :], ends[1:] - ends[0], lines[1:]
         if len(lines):

@@ -17,7 +17,8 @@ import pyarrow.json as pajson
 from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.landing.json_values import json_text, parse_json
+from lakeidx.landing.json_values import json_text, parse_json, type_of_value, type_of_values, wider_of_values
+from lakeidx.landing.new_columns import says_nothing
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns
 from lakeidx.types import INT_ROOTS, DataType, Field, Root, to_arrow
@@ -50,7 +51,7 @@ def read_jsonl(
                     path=path,
                 )
         piece = _fast(block, first, fields, line, options) or _slow(block, fields, line, options)
-        if piece.rows.num_rows or piece.bad_lines:
+        if piece.rows.num_rows or piece.bad_lines or piece.extra:
             yield piece
         line += block.count(b"\n")
 
@@ -95,7 +96,7 @@ def _fast(
     if any(t is None for t in types):
         return None
     schema = pa.schema([*zip([f.name for f in fields], types, strict=True), (KIND_COLUMN, pa.string())])
-    behaviour = "ignore" if options.ignore_extra else "error"
+    behaviour = "ignore" if options.ignore_extra else "error" if options.merge_schema == "refuse" else "infer"
     try:
         rows = pajson.read_json(
             io.BytesIO(block),
@@ -107,7 +108,9 @@ def _fast(
     lines = filled_lines(block) + line
     if rows.num_rows != len(lines):
         return None
-    return Piece(rows, int(lines[0]) if len(lines) else line, lines)
+    unknown = set(rows.column_names) - {*schema.names, *says_nothing(rows.schema, fields)}
+    extra = {n: type_of_values(rows.schema.field(n).type) for n in rows.column_names if n in unknown}
+    return Piece(rows.select(schema.names), int(lines[0]) if len(lines) else line, lines, extra=extra)
 
 
 def filled_lines(block: bytes) -> NDArray[np.int64]:
@@ -142,6 +145,7 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
     columns: dict[str, list[str | None]] = {n: [] for n in names}
     lines: list[int] = []
     bad: list[BadLine] = []
+    types: dict[str, DataType] = {}
     for number, raw in enumerate(block.split(b"\n")[:-1], line):
         if not raw.strip():
             continue
@@ -150,14 +154,16 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
             bad.append(value)
             continue
         extra = sorted(set(value) - known)
-        if extra and not options.ignore_extra:
+        if extra and not options.ignore_extra and options.merge_schema == "refuse":
             bad.append(BadLine(number, f"unknown columns {', '.join(extra)}", shown_text(raw)))
             continue
+        if not options.ignore_extra:
+            types |= {n: wider_of_values(types.get(n), type_of_value(value[n])) for n in extra if value[n] is not None}
         lines.append(number)
         for name, column in columns.items():
             column.append(text_of(value.get(name), name in nested))
     rows = pa.table({n: pa.array(c, type=pa.string()) for n, c in columns.items()})
-    return Piece(rows, lines[0] if lines else line, lines, tuple(bad))
+    return Piece(rows, lines[0] if lines else line, lines, tuple(bad), extra=types)
 
 
 def parse_line(raw: bytes, number: int) -> dict[str, Any] | BadLine:

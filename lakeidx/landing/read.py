@@ -5,7 +5,7 @@ Every piece knows where its rows are in the file, so that a rejected row can be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ from lakeidx.landing.arrow_ipc import read_arrow_ipc
 from lakeidx.landing.compressed import CODECS, open_plain, without_codec
 from lakeidx.landing.csv import read_csv
 from lakeidx.landing.json_lines import read_jsonl
+from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import CHANGE_FORMATS, BadLine, LandingOptions, Piece, check_columns
 from lakeidx.storage.base import ObjectStore
@@ -93,14 +94,17 @@ def open_parquet(store: ObjectStore, path: str) -> pq.ParquetFile:
         raise CorruptFileError(f"not a readable Parquet file: {error}", path=path) from error
 
 
-def read_landing(store: ObjectStore, path: str, fields: Sequence[Field], options: LandingOptions) -> Iterator[Piece]:
-    """Read the pieces of a landing file, in file order.
+def read_landing(
+    store: ObjectStore, path: str, fields: Sequence[Field], options: LandingOptions, *, keys: Collection[str] = ()
+) -> Iterator[Piece]:
+    """Read the pieces of a landing file, in file order; with `merge_schema` first what the table has to get for it.
 
+    keys     columns that are never widened
     errors   NotFoundError, InvalidInputError (empty, another schema, broken CSV), CorruptFileError (Parquet), naming the file
     """
     kind = landing_format(path, options)
     if kind == "parquet":
-        yield from _read_parquet(store, path, fields, options)
+        yield from _read_parquet(store, path, fields, options, keys)
         return
     try:
         size = store.size(path)
@@ -110,16 +114,22 @@ def read_landing(store: ObjectStore, path: str, fields: Sequence[Field], options
         raise InvalidInputError("the landing file is empty (0 bytes)", path=path)
     if kind == "arrow":
         with store.open_input(path, size=size) as source:
-            yield from read_arrow_ipc(source, path, fields, options)
+            yield from read_arrow_ipc(source, path, fields, options, keys=keys)
         return
     with open_plain(store, path) as source:
         yield from (read_csv if kind == "csv" else read_jsonl)(source, path, fields, options)
 
 
-def _read_parquet(store: ObjectStore, path: str, fields: Sequence[Field], options: LandingOptions) -> Iterator[Piece]:
+def _read_parquet(
+    store: ObjectStore, path: str, fields: Sequence[Field], options: LandingOptions, keys: Collection[str]
+) -> Iterator[Piece]:
     file = open_parquet(store, path)
     names = file.schema_arrow.names
     check_columns(names, fields, options, path)
+    extra = new_columns(file.schema_arrow, fields, options.merge_schema, keys=keys, ignore_extra=options.ignore_extra)
+    if extra:
+        yield Piece(pa.table({}), 1, extra=extra)
+        return
     wanted = [n for n in names if n == KIND_COLUMN or any(f.name == n for f in fields)]
     position = 1
     try:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.row_kinds import KIND_COLUMN
-from lakeidx.types import Field
+from lakeidx.types import DataType, Field
 
 #: Formats of files that hold changes of a database.
 CHANGE_FORMATS = ("debezium", "canal", "maxwell", "ogg", "dms-json", "dms")
@@ -34,7 +34,7 @@ class LandingOptions:
     op_column      column that says what happened to a row
     op_values      its texts and the kinds (+I -U +U -D) they mean, e.g. ``(("D", "-D"),)``; default I, U and D
     order          where a message, or column, has the source's order, for the columns of option ``sequence.field``
-    new_columns    columns of changes that the table does not have: ``refuse``, ``add``; ``widen`` also those declared wider
+    merge_schema   what is done with columns that the table does not have: see `lakeidx.landing.new_columns`
     check_before   share of the keys (0 to 1) whose rows before changes must be those of the table; messages only
     """
 
@@ -47,7 +47,7 @@ class LandingOptions:
     op_column: str | None = None
     op_values: tuple[tuple[str, str], ...] = ()
     order: tuple[str, ...] = ()
-    new_columns: str = "refuse"
+    merge_schema: str = "refuse"
     check_before: float = 0.0
 
     @property
@@ -89,7 +89,7 @@ class Piece:
     bad_lines    lines before or among these rows that could not be read
     skipped      messages that are no rows (tombstones, ddl), by what they are
     newest_ms    newest time at which the source committed one of these rows, epoch ms
-    extra        types of columns the file has and the table has not, or has narrower
+    extra        types of columns the file has and the table has to get, or to widen: a piece that has any is read again
     images       what changes say of the rows before them, where that is to be checked
     """
 
@@ -99,7 +99,7 @@ class Piece:
     bad_lines: tuple[BadLine, ...] = field(default=())
     skipped: Mapping[str, int] = field(default_factory=dict)
     newest_ms: int | None = None
-    extra: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, DataType] = field(default_factory=dict)
     images: BeforeImages | None = None
 
 
@@ -128,9 +128,9 @@ def check_columns(
             path=path,
         )
     extra = sorted(have - {f.name for f in fields} - {KIND_COLUMN})
-    if extra and not options.ignore_extra:
+    if extra and not options.ignore_extra and options.merge_schema == "refuse":
         raise InvalidInputError(
-            f"the landing file has columns the table does not have: {', '.join(extra)}; add them to the table or let "
-            "extra columns be ignored",
+            f"the landing file has columns the table does not have: {', '.join(extra)}; add them to the table, let "
+            "them be added (merge_schema) or extra columns be ignored",
             path=path,
         )

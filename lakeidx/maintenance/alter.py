@@ -76,19 +76,29 @@ def alter_table(table: TableHandle, edits: SchemaEdits, *, dry_run: bool = False
     """
     for _ in range(_TRIES):
         old = table.schema
-        has_snapshot = table.metadata.latest_snapshot_id() is not None
-        new = evolve(old, edits.changes(has_snapshot=has_snapshot))
+        new = plan_alteration(table, old, edits)
         differences = schema_differences(old, new)
         if not differences:
             return AlterResult(table.uri, old.id, old.id, (), dry_run)
-        _check_alteration(table, old, new, has_snapshot=has_snapshot)
-        if dry_run or _put(table, new):
+        if dry_run or put_schema(table, new):
             result = AlterResult(table.uri, old.id, new.id, differences, dry_run)
             log.info("%s", result)
             return result
     raise CommitConflictError(
         f"other changes of the schema were faster {_TRIES} times in a row; try again", path=table.uri
     )
+
+
+def plan_alteration(table: TableHandle, old: TableSchema, edits: SchemaEdits) -> TableSchema:
+    """Return the schema that a schema of the table becomes, for `put_schema`; nothing is written.
+
+    errors   as `alter_table`, but for other alterations
+    """
+    has_snapshot = table.metadata.latest_snapshot_id() is not None
+    new = evolve(old, edits.changes(has_snapshot=has_snapshot))
+    if schema_differences(old, new):
+        _check_alteration(table, old, new, has_snapshot=has_snapshot)
+    return new
 
 
 def _check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *, has_snapshot: bool) -> None:
@@ -109,7 +119,8 @@ def _check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *,
         _check_no_nulls(table, old, new)
 
 
-def _put(table: TableHandle, new: TableSchema) -> bool:
+def put_schema(table: TableHandle, new: TableSchema) -> bool:
+    """Make a planned schema the table's newest; False when another alteration was faster, and has to be planned upon."""
     store, path, data = table.store, table.paths.schema(new.id), encode_schema(new)
     if not store.place.startswith("local:"):
         ensure_safe(store, table.paths.manifest_dir)

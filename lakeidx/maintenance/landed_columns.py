@@ -1,25 +1,47 @@
-"""Ingest of landing files that may have columns the table does not have yet: they are added, and the files read again."""
+"""Ingest of rows that may have columns the table does not have yet: they become the table's with the batch that brings them.
+
+Rows are staged under the schema that the table is to have, and the schema file is put right before the batch's report makes
+them count. So a batch that is refused, or was ingested before, changes no column; and when another alteration is faster,
+the batch is planned again upon it, and its rows are staged anew.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import pyarrow as pa
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.upsert import ingest_files
-from lakeidx.format.schema.edits import SchemaEdits
+from lakeidx.batch.stages.ingest import Publish
+from lakeidx.batch.upsert import ingest_files, ingest_rows
+from lakeidx.errors import CommitConflictError, InvalidInputError
+from lakeidx.format.schema.edits import SchemaEdits, schema_differences
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import RefuseRows
+from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.new_columns import NewColumnsError
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
-from lakeidx.maintenance.alter import alter_table
+from lakeidx.maintenance.alter import plan_alteration, put_schema
 from lakeidx.table.handle import TableHandle
-from lakeidx.types import DataType, format_type, parse_type
+from lakeidx.types import DataType, Field
 
 log = logging.getLogger(__name__)
 
-_TRIES = 5
+#: How often a batch is planned upon the alterations of others before it gives up.
+MERGE_TRIES = 5
+
+
+class _OtherSchemaError(Exception):
+    """Another alteration has put the schema of this id."""
+
+
+class _Ingest(Protocol):
+    def __call__(self, *, schema: TableSchema, publish: Publish | None) -> IngestReport: ...
 
 
 def ingest_landing(
@@ -31,29 +53,101 @@ def ingest_landing(
     max_rejected: RejectLimit | None = None,
     judge: RefuseRows | None = None,
 ) -> IngestReport:
-    """Ingest landing files; columns that the options let be added or widened are, before anything is staged.
+    """Ingest landing files; columns that `merge_schema` of the options lets be added or widened are.
 
     judge    finds rows to reject
     errors   as `lakeidx.batch.upsert.ingest_files`, and those of `lakeidx.maintenance.alter.alter_table`
     """
+
+    def ingest(*, schema: TableSchema, publish: Publish | None) -> IngestReport:
+        return ingest_files(
+            context, landing, options, strict=strict, max_rejected=max_rejected, judge=judge,
+            schema=schema, publish=publish,
+        )  # fmt: skip
+
+    return _with_columns(context, ingest)
+
+
+def ingest_given(
+    context: BatchContext, rows: pa.Table, *, missing: str = MISSING_DEFAULT, merge_schema: str = "refuse"
+) -> IngestReport:
+    """Ingest rows in memory; columns that `merge_schema` lets be added or widened are.
+
+    errors   as `lakeidx.batch.upsert.ingest_rows`, and those of `lakeidx.maintenance.alter.alter_table`
+    """
+
+    def ingest(*, schema: TableSchema, publish: Publish | None) -> IngestReport:
+        return ingest_rows(
+            context, rows, missing=missing, merge_schema=merge_schema, schema=schema, publish=publish
+        )  # fmt: skip
+
+    return _with_columns(context, ingest)
+
+
+def _with_columns(context: BatchContext, ingest: _Ingest) -> IngestReport:
     table = TableHandle(context.store, context.paths)
-    for _ in range(_TRIES):
+    table.metadata = context.metadata
+    for _ in range(MERGE_TRIES):
+        base = table.schema
         try:
-            return ingest_files(context, landing, options, strict=strict, max_rejected=max_rejected, judge=judge)
+            return ingest(schema=base, publish=None)
         except NewColumnsError as error:
-            log.info("%s: %s", table.uri, error.message)
-            alter_table(table, _edits(table, error))
-    return ingest_files(context, landing, options, strict=strict, max_rejected=max_rejected, judge=judge)
+            wanted = plan_columns(table, base, error.columns)
+        try:
+            return ingest(schema=wanted, publish=partial(_publish, table, base, wanted))
+        except _OtherSchemaError:
+            continue
+    raise others_were_faster(table)
 
 
-def _edits(table: TableHandle, error: NewColumnsError) -> SchemaEdits:
-    have = table.schema.fields_by_name
-    types = {name: parse_type(t) for name, t in error.columns.items()}
-    return SchemaEdits(
-        add={n: format_type(t) for n, t in types.items() if n not in have},
-        types={n: format_type(_as_nullable(t, have[n].type)) for n, t in types.items() if n in have},
+def others_were_faster(table: TableHandle) -> CommitConflictError:
+    """Return the error of a batch whose new columns were planned as often as `MERGE_TRIES`."""
+    text = f"other changes of the schema were faster {MERGE_TRIES} times in a row; run the batch again"
+    return CommitConflictError(text, path=table.uri)
+
+
+def _publish(table: TableHandle, base: TableSchema, wanted: TableSchema) -> None:
+    if not put_columns(table, base, wanted):
+        raise _OtherSchemaError
+
+
+def put_columns(table: TableHandle, base: TableSchema, wanted: TableSchema) -> bool:
+    """Make a schema from `plan_columns` the table's newest; False when another alteration was faster."""
+    if not put_schema(table, wanted):
+        log.info("%s: another change of the schema was faster, the new columns are planned again", table.uri)
+        return False
+    shown = "; ".join(str(d) for d in schema_differences(base, wanted))
+    log.info("%s: schema %d is now schema %d (%s)", table.uri, base.id, wanted.id, shown)
+    return True
+
+
+def plan_columns(table: TableHandle, base: TableSchema, columns: Mapping[str, DataType]) -> TableSchema:
+    """Return the schema of the table with these columns added, or widened; nothing is written.
+
+    columns  types by name, fields of a ROW by their path
+    errors   InvalidInputError for a column that differs from one of the table only by upper and lower case; and those of
+             `lakeidx.maintenance.alter.plan_alteration`
+    """
+    here = {n: _type_at(base.fields, n) for n in columns}
+    folded = {n.casefold(): n for n in base.field_names}
+    for name in columns:
+        like = folded.get(name.casefold(), name)
+        if like != name:
+            raise InvalidInputError(
+                f"the rows have a column {name!r} and the table {like!r}: Spark and others could not tell the two apart; "
+                "rename the column of the rows",
+                path=table.uri,
+            )
+    edits = SchemaEdits(
+        add={n: t.with_nullable(True) for n, t in columns.items() if here[n] is None},
+        types={n: t for n, t in columns.items() if here[n] is not None},
     )
+    return plan_alteration(table, base, edits)
 
 
-def _as_nullable(t: DataType, old: DataType) -> DataType:
-    return t.with_nullable(old.nullable)
+def _type_at(fields: Sequence[Field], path: str) -> DataType | None:
+    mine = {f.name: f.type for f in fields}
+    if path in mine:
+        return mine[path]
+    parent, dot, rest = path.partition(".")
+    return _type_at(mine[parent].fields, rest) if dot and parent in mine else None

@@ -56,8 +56,9 @@ class PipelineConfig(Strict):
     options         table options under Paimon's names, e.g. ``bucket: -1``
     schema_changes  what is done when the table is there and this file says otherwise: ``refuse`` the run and show every
                     difference; ``add`` columns, comments and options; ``widen`` types and nullability, too; ``all``: drop
-                    what this file does not have, too. With landing files of changes, ``add`` also adds columns that only
-                    they have, and ``widen`` also widens columns that the source declares wider
+                    what this file does not have, too
+    merge_schema    columns that only landing files have: ``refuse`` the batch; ``add`` them to the table; ``widen`` also
+                    columns that the files declare wider. The table is then ahead of this file
     strict          refuse a batch with rejected rows
     max_rejected    refuse a batch with more rejected rows: a number, a share like 5%, or both like 100,5%
     lookup_store    build lookup files after each commit
@@ -78,6 +79,7 @@ class PipelineConfig(Strict):
     partition_keys: tuple[str, ...] = Field(default=(), alias="partitionKeys")
     options: dict[str, OptionText] = Field(default_factory=dict)
     schema_changes: Literal["refuse", "add", "widen", "all"] = "refuse"
+    merge_schema: Literal["refuse", "add", "widen"] = "refuse"
     partitions: PartitionsConfig = PartitionsConfig()
     strict: bool = False
     max_rejected: int | str | None = None
@@ -142,11 +144,11 @@ class PipelineConfig(Strict):
     @property
     def lands_columns(self) -> bool:
         """True when landing files may give the table columns that this file does not have."""
-        return self.landing.is_changes and self.schema_changes in ("add", "widen")
+        return self.merge_schema != "refuse"
 
     def landing_options(self) -> LandingOptions:
         """Return how landing files are read."""
-        return self.landing.options(new_columns=self.schema_changes if self.lands_columns else "refuse")
+        return self.landing.options(merge_schema=self.merge_schema)
 
     def reject_limit(self) -> RejectLimit | None:
         """Return how many rows of a batch may be rejected; None: any number but all."""
@@ -268,7 +270,9 @@ def _event_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[
 
 
 def _check_changes(config: PipelineConfig, schema: TableSchema) -> None:
-    """Raise InvalidInputError for landing files of changes that the table cannot take."""
+    """Raise InvalidInputError for landing files of changes that the table cannot take, or columns that would come and go."""
+    if config.lands_columns and config.schema_changes == "all":
+        raise InvalidInputError("schema_changes: all drops the columns that merge_schema adds: use widen")
     if config.landing.is_changes and not schema.primary_keys:
         raise InvalidInputError("landing files of changes need a table with primaryKeys")
     places, columns = len(config.landing.order), len(schema.table_options.sequence_field)

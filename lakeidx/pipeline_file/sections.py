@@ -134,10 +134,10 @@ class LandingConfig(Strict):
         """True when files hold changes of a database."""
         return self.options().is_changes
 
-    def options(self, *, new_columns: str = "refuse") -> LandingOptions:
+    def options(self, *, merge_schema: str = "refuse") -> LandingOptions:
         """Return the reader's options.
 
-        new_columns   what is done with columns of changes that the table does not have
+        merge_schema  what is done with columns that the table does not have
         """
         return LandingOptions(
             self.format,
@@ -149,7 +149,7 @@ class LandingConfig(Strict):
             op_column=self.op_column,
             op_values=tuple(self.op_values.items()),
             order=self.order,
-            new_columns=new_columns,
+            merge_schema=merge_schema,
             check_before=self.check_before,
         )
 

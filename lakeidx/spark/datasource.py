@@ -75,7 +75,8 @@ class LakeIdxDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of one batch."""
-        made: DataSourceWriter = resolve_name(_WRITER)(ReadOptions.parse(self.options), overwrite=overwrite)
+        options = ReadOptions.parse(self.options)
+        made: DataSourceWriter = resolve_name(_WRITER)(options, to_arrow_schema(schema), overwrite=overwrite)
         return made
 
 

@@ -28,6 +28,8 @@
 ``source.split.open-file-cost``            least bytes a file counts
 ``storage.<name>``                         option of the object store
 ``batch-id``                               writes: a batch of the same name is committed once
+``write.merge-schema``                     writes: columns that the table does not have: add, or true (widen) to widen types, too;
+                                           also as ``mergeSchema`` and ``merge_schema`` (see `lakeidx.landing.new_columns`)
 =========================================  ======================================================================================
 
 ``versionAsOf`` is taken as ``scan.version``. Other options that begin with ``scan.`` or ``incremental-`` are refused, and so
@@ -41,6 +43,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
+from lakeidx.landing.new_columns import merge_policy
 from lakeidx.options.descriptors import parse_size
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
@@ -59,6 +62,7 @@ _STREAM = "read.stream."
 _LIMITS = {"maxfilespertrigger": "files", "maxbytespertrigger": "bytes", "maxrowspertrigger": "rows"}
 _SCAN_MODES = ("default", "full", *StartMode)
 _VERSION = ("scan.version", "versionasof")
+_MERGE = ("write.merge-schema", "mergeschema", "merge_schema")
 _STATE = "scan.snapshot-id, scan.tag-name or scan.timestamp-millis"
 _RANGE = "incremental-between or incremental-between-timestamp"
 #: Names by which Delta, Iceberg, Hudi and JDBC sources choose rows, in lower case, and what to write here.
@@ -101,6 +105,7 @@ class ReadOptions:
     split_bytes: int | None = None
     open_cost: int | None = None
     batch_id: str | None = None
+    merge_schema: str = "refuse"
     between: tuple[str, str] | None = None
     between_tags: tuple[str, str] | None = None
     between_times: tuple[str, str] | None = None
@@ -149,6 +154,7 @@ class ReadOptions:
             split_bytes=_size(given, "source.split.target-size"),
             open_cost=_size(given, "source.split.open-file-cost"),
             batch_id=given.get("batch-id"),
+            merge_schema=merge_policy(_one_of(given, _MERGE) or "refuse"),
             between=_pair(given, "incremental-between"),
             between_tags=_pair(given, "incremental-between-tag"),
             between_times=_pair(given, "incremental-between-timestamp"),
@@ -231,7 +237,7 @@ def _nearest(key: str) -> str:
 def _one_of(given: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
     values = {given[k] for k in keys if k in given}
     if len(values) > 1:
-        raise InvalidInputError(f"{' and '.join(keys)} name different states")
+        raise InvalidInputError(f"{' and '.join(keys)} have different values")
     return values.pop() if values else None
 
 

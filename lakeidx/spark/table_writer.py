@@ -13,14 +13,17 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakeidx.batch.artifacts import IngestReport, StagedPart
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.parts import PART_ROWS, write_part
+from lakeidx.batch.parts import PART_ROWS, read_part, write_part
 from lakeidx.batch.row_content import content_of, join_contents
 from lakeidx.batch.stages.rerun import begin_run, check_rows
 from lakeidx.batch.upsert import finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.landing.cast_rows import cast_piece
+from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import LandingOptions, Piece, check_columns
 from lakeidx.maintenance.after_commit import compact_after_commit
+from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_columns, put_columns
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.limits import available_cores
@@ -39,29 +42,38 @@ class _StagedRows(WriterCommitMessage):
 class TableWriter(DataSourceArrowWriter):
     """One batch. Nothing of it is visible before `commit`; a task that Spark runs twice stages twice and counts once.
 
+    columns     of the data frame
     overwrite   replace the partitions the rows touch (the table, when it has no partitions) instead of upserting; with option
                 ``where`` all partitions it holds for
     """
 
-    def __init__(self, options: ReadOptions, *, overwrite: bool) -> None:
+    def __init__(self, options: ReadOptions, columns: pa.Schema, *, overwrite: bool) -> None:
         table = options.open()
         if options.where is not None and not overwrite:
             raise InvalidInputError('where: is for writes with .mode("overwrite"); filter the data frame')
         self.options = options
         self.overwrite = overwrite
         self.batch_id = options.batch_id or new_batch_id()
-        self.schema_id = table.schema.id
-        self.mode = None if not overwrite else "partitions" if table.schema.partition_keys else "table"
+        self.columns = columns
+        self.base = table.schema
+        self.schema = self._merged(table, self.base)
+        self.mode = None if not overwrite else "partitions" if self.base.partition_keys else "table"
         self.directory = self._context(table).files.new_dir("ingest")
 
     def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
         context = make_context(table.metadata, self.batch_id, runner=runner, overwrite=self.mode)
         return replacing(context, self.options.where)
 
+    def _merged(self, table: TableHandle, base: TableSchema) -> TableSchema:
+        """Return the schema that rows are staged under: the table's, with the columns that the data frame brings."""
+        keys = (*base.primary_keys, *base.partition_keys)
+        found = new_columns(self.columns, base.fields, self.options.merge_schema, keys=keys)
+        return plan_columns(table, base, found) if found else base
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task, in order."""
         table = self.options.open()
-        schema = table.metadata.schema(self.schema_id)
+        schema, options = self.schema, LandingOptions(merge_schema=self.options.merge_schema)
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         attempt = context.taskAttemptId() if context is not None else 0
@@ -72,13 +84,8 @@ class TableWriter(DataSourceArrowWriter):
         def flush() -> None:
             nonlocal staged, content
             piece = Piece(pa.Table.from_batches(waiting), rows - sum(b.num_rows for b in waiting) + 1)
-            check_columns(piece.rows.column_names, schema.fields, LandingOptions(), "the data frame")
-            kept, rejected = cast_piece(
-                piece, schema.fields, "the data frame", keys=(*schema.primary_keys, *schema.partition_keys)
-            )
-            if rejected.num_rows:
-                first = rejected.slice(0, 1).to_pylist()[0]
-                raise InvalidInputError(f"row {first['line']} of task {number}: {first['reason']}")
+            check_columns(piece.rows.column_names, schema.fields, options, "the data frame")
+            kept = _cast(piece, schema, number)
             parts.append(write_part(table.store, f"{self.directory}-{attempt}", number, len(parts), kept))
             content += content_of(kept, schema)
             staged += sum(b.num_rows for b in waiting)
@@ -107,10 +114,12 @@ class TableWriter(DataSourceArrowWriter):
         done = context.files.read(IngestReport)
         if done is not None:
             # Rows that were cast to other columns than then cannot be compared, only their number.
-            check_rows(done, None, rows, content=content if done.schema_id == self.schema_id else None)
+            check_rows(done, None, rows, content=content if done.schema_id == self.schema.id else None)
+        elif self.schema.id != self.base.id and not put_columns(table, self.base, self.schema):
+            parts, content = self._staged_again(table, context, parts)
         report = IngestReport(
             batch_id=self.batch_id,
-            schema_id=self.schema_id,
+            schema_id=self.schema.id,
             sources=(),
             parts=tuple(parts),
             rows_in=rows,
@@ -125,7 +134,40 @@ class TableWriter(DataSourceArrowWriter):
         finish_batch(context, lambda stage: None)
         compact_after_commit(table.metadata, context.runner)
 
+    def _staged_again(
+        self, table: TableHandle, context: BatchContext, parts: list[StagedPart]
+    ) -> tuple[list[StagedPart], str]:
+        """Plan the new columns upon what another alteration has put, and stage the rows under that; this is rare."""
+        staged_under = self.schema
+        for _ in range(MERGE_TRIES):
+            self.base = table.schema
+            self.schema = self._merged(table, self.base)
+            if self.schema.id == self.base.id or put_columns(table, self.base, self.schema):
+                break
+        else:
+            raise others_were_faster(table)
+        directory, made, contents = context.files.new_dir("ingest"), [], []
+        for number, part in enumerate(parts):
+            rows = read_part(table.store, None, part, staged_under, staged_under.field_names)
+            kept = _cast(Piece(rows.select(list(staged_under.field_names)), 1), self.schema, part.source)
+            if part.has_kinds:
+                kept = kept.append_column(VALUE_KIND, rows.column(VALUE_KIND))
+            made.append(write_part(table.store, directory, part.source, number, kept))
+            contents.append(content_of(kept, self.schema))
+        return made, join_contents(contents)
+
     def abort(self, messages: list[Any]) -> None:
         """Remove the staged files; nothing was published."""
         table = self.options.open()
         table.store.delete_many(p.path for m in messages if m is not None for p in m.parts)
+
+
+def _cast(piece: Piece, schema: TableSchema, task: int) -> pa.Table:
+    """Cast rows of a task to the table's columns; InvalidInputError for a row that cannot be."""
+    kept, rejected = cast_piece(
+        piece, schema.fields, "the data frame", keys=(*schema.primary_keys, *schema.partition_keys)
+    )
+    if rejected.num_rows:
+        first = rejected.slice(0, 1).to_pylist()[0]
+        raise InvalidInputError(f"row {first['line']} of task {task}: {first['reason']}")
+    return kept

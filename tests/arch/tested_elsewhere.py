@@ -213,7 +213,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.landing.cdc.rows": ("unit/landing/cdc/test_reader.py",),
     "lakeidx.landing.cdc.source_types": ("unit/landing/cdc/test_reader.py",),
     "lakeidx.landing.cdc.target": ("unit/landing/cdc/test_reader.py",),
-    "lakeidx.landing.new_columns": ("unit/maintenance/test_landed_columns.py",),
+    "lakeidx.landing.new_columns": ("unit/maintenance/test_merge_schema.py",),
     "lakeidx.landing.cast_rows": ("unit/batch/stages/test_ingest.py",),
     "lakeidx.landing.csv": ("unit/landing/test_read.py",),
     "lakeidx.landing.defaults": ("unit/api/test_table.py",),

@@ -25,7 +25,7 @@ def deployment(tmp_path: Path, **options: str) -> Deployment:
             "fields": [{"name": n, "type": t} for n, t in (("k", "BIGINT"), ("v", "STRING"), ("seq", "BIGINT"))],
             "primaryKeys": ["k"],
             "partitionKeys": [],
-            "schema_changes": "add",
+            "merge_schema": "add",
             "options": {
                 "sequence.field": "seq",
                 "changelog-producer": "lookup",

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import lakeidx
 from tests.java_paimon import JavaPaimon, require_java_paimon
 from tests.schema_histories import SchemaHistory, write_by_lakeidx
 
@@ -68,3 +70,18 @@ def test_random_schema_histories_with_both_writers(tmp_path: Path, seed: int) ->
         history.check()
         assert comparable(java_rows(java)) == comparable(history.rows)
     assert json.loads(Path(tmp_path / "wh/d.db/t/schema/schema-1").read_text())["id"] == 1
+
+
+def test_columns_that_came_with_a_batch(tmp_path: Path) -> None:
+    """Columns added and widened by `merge_schema`: Java goes on writing with them, and reads what both wrote."""
+    fields = [{"name": "k", "type": "INT"}, {"name": "n", "type": "INT"}]
+    spec = {"fields": fields, "primaryKeys": ["k"], "options": {"bucket": "-1"}}
+    table = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", spec)
+    table.upsert([{"k": 1, "n": 10}])
+    rows = pa.table({"k": pa.array([2], pa.int32()), "n": pa.array([2**40], pa.int64()), "city": ["Bern"]})
+    table.upsert(rows, merge_schema=True)
+    java = JavaPaimon(str(tmp_path / "wh"), "d.t")
+    java.write([{"k": "3", "n": str(2**41), "city": "Thun"}], tmp_path / "rows.jsonl")
+    expected = {1: (10, None), 2: (2**40, "Bern"), 3: (2**41, "Thun")}
+    assert {k: (r["n"], r["city"]) for k, r in java_rows(java).items()} == expected
+    assert {r["k"]: (r["n"], r["city"]) for r in table.scan().to_arrow().to_pylist()} == expected

@@ -99,6 +99,6 @@ def test_spark_writes_none(tmp_path: Path) -> None:
 
     table = _table(tmp_path)
     batch = pa.RecordBatch.from_pydict({"k": [1.0, _NAN], "v": [0.0, 0.0], "id": pa.array([1, 2], pa.int32())})
-    writer = TableWriter(ReadOptions.parse({"path": table.uri}), overwrite=False)
+    writer = TableWriter(ReadOptions.parse({"path": table.uri}), batch.schema, overwrite=False)
     with pytest.raises(InvalidInputError, match="row 2 of task 0: key: column k is NaN"):
         writer.write(iter([batch]))

@@ -43,7 +43,7 @@ def test_version_as_of_works(tmp_path: Path) -> None:
     table.upsert(pa.table({"k": [2]}))
     state = ReadOptions.parse({"path": table.uri, "versionAsOf": "1"}).state(table.metadata)
     assert table.scan(snapshot=state["snapshot"]).to_arrow().num_rows == 1  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="different states"):
+    with pytest.raises(InvalidInputError, match="different values"):
         ReadOptions.parse({"path": "/t", "versionAsOf": "1", "scan.version": "2"})
 
 

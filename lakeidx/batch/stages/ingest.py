@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,8 +25,9 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import REJECT_SCHEMA, RefuseRows, cast_piece
 from lakeidx.landing.cdc.reader import read_changes
+from lakeidx.landing.json_values import wider_of_values
 from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
-from lakeidx.landing.new_columns import NewColumnsError
+from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns, says_nothing
 from lakeidx.landing.read import (
     LandingOptions,
     Piece,
@@ -43,10 +44,12 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, Field, Root, to_arrow
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
 
 _FLOATS = (Root.FLOAT, Root.DOUBLE)
 _FOOTER_THREADS = 8
+#: Called when a batch is staged under a schema that the table does not have yet, before its report makes it count.
+Publish = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class IngestedFile:
     rejected: pa.Table
     skipped: Mapping[str, int] = field(default_factory=dict)
     newest_ms: int | None = None
-    extra: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, DataType] = field(default_factory=dict)
 
 
 def run_ingest(
@@ -91,6 +94,7 @@ def run_ingest(
     limit: RejectLimit | None = None,
     table: TableMetadata | None = None,
     judge: RefuseRows | None = None,
+    publish: Publish | None = None,
 ) -> IngestReport:
     """Ingest the landing files of a batch, in order; a batch that was ingested gives its report again.
 
@@ -99,7 +103,8 @@ def run_ingest(
     limit      refuse it when more are; one whose rows are all rejected is always refused
     table      needed with `check_before`: what the table has is looked up there
     judge      finds rows to reject; it is sent to the tasks
-    errors     NewColumnsError when changes have columns to add to the table first; RejectedRowsError; InvalidInputError, also
+    publish    puts the schema, when it is one that the table does not have yet
+    errors     NewColumnsError when files have columns to add to the table first; RejectedRowsError; InvalidInputError, also
                when the batch was ingested with other content; NotFoundError, CorruptFileError naming the landing file
     """
     done = files.read(IngestReport)
@@ -108,6 +113,7 @@ def run_ingest(
         return done
     started = time.monotonic()
     check_missing_mode(options.missing)
+    merge_policy(options.merge_schema)
     refuse_uncheckable(schema, options)
     if not landing:
         raise InvalidInputError("a batch needs at least one landing file")
@@ -138,6 +144,8 @@ def run_ingest(
         skipped=dict(sum((Counter(r.skipped) for r in results), Counter())),
         newest_change_ms=max((r.newest_ms for r in results if r.newest_ms is not None), default=None),
     )
+    if publish is not None:
+        publish()
     return files.close(report)
 
 
@@ -152,10 +160,11 @@ def _write_rejected(store: ObjectStore, out_dir: str, rejected: pa.Table) -> str
 
 def _refuse_new_columns(results: Sequence[IngestedFile], sources: Sequence[SourceFile]) -> None:
     """Raise NewColumnsError when files have columns that the table has to get first."""
+    merged: dict[str, DataType] = {}
     for result, source in zip(results, sources, strict=True):
-        if result.extra:
-            merged = {name: t for r in results for name, t in r.extra.items()}
-            raise NewColumnsError(merged, path=source.path)
+        join_columns(merged, result.extra, path=source.path)
+    if merged:
+        raise NewColumnsError(merged)
 
 
 def _too_many(rejected: pa.Table, why: str) -> RejectedRowsError:
@@ -193,11 +202,11 @@ def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows]) -> IngestedFile
     present: set[str] = set()
     upserts = False
     skipped: Counter[str] = Counter()
-    extra: dict[str, str] = {}
+    extra: dict[str, DataType] = {}
     newest: int | None = None
     for piece in _read(task):
         skipped.update(piece.skipped)
-        extra.update(piece.extra)
+        extra |= {n: t if n not in extra else wider_of_values(extra[n], t) for n, t in piece.extra.items()}
         if piece.newest_ms is not None:
             newest = piece.newest_ms if newest is None else max(newest, piece.newest_ms)
         if extra:
@@ -209,7 +218,7 @@ def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows]) -> IngestedFile
         rows_in += piece.rows.num_rows + len(piece.bad_lines)
         rejected.append(bad)
         writer.add(kept)
-    if upserts:
+    if upserts and not extra:
         refuse_missing(task.schema, present, task.options.missing, what="the landing file's rows", path=task.file.path)
     bad_rows = pa.concat_tables(rejected) if rejected else REJECT_SCHEMA.empty_table()
     return IngestedFile(writer.finish(), rows_in, bad_rows, dict(skipped), newest, extra)
@@ -219,7 +228,7 @@ def _read(task: IngestTask) -> Iterator[Piece]:
     store, path = landing_store(task.store, task.file.path), task.file.path
     if task.options.is_changes:
         return read_changes(store, path, task.schema, task.options)
-    return read_landing(store, path, task.schema.fields, task.options)
+    return read_landing(store, path, task.schema.fields, task.options, keys=_key_names(task.schema))
 
 
 def _has_upserts(rows: pa.Table) -> bool:
@@ -255,6 +264,9 @@ def _by_reference(task: IngestTask) -> IngestedFile | None:
     file = open_parquet(landing_store(task.store, path), path)
     found = {f.name: f.type for f in file.schema_arrow}
     check_columns(list(found), task.schema.fields, task.options, path)
+    if new_columns(file.schema_arrow, task.schema.fields, task.options.merge_schema, keys=_key_names(task.schema),
+                   ignore_extra=task.options.ignore_extra):  # fmt: skip
+        return None
     if KIND_COLUMN in found or VALUE_KIND in found or any(f.name not in found for f in task.schema.fields):
         return None
     if not all(_same_type(found[f.name], f) for f in task.schema.fields):
@@ -285,20 +297,34 @@ def _by_reference(task: IngestTask) -> IngestedFile | None:
 
 
 def stage_table(
-    files: BatchFiles, schema: TableSchema, rows: pa.Table, *, table_id: str = "", missing: str = MISSING_DEFAULT
+    files: BatchFiles,
+    schema: TableSchema,
+    rows: pa.Table,
+    *,
+    table_id: str = "",
+    missing: str = MISSING_DEFAULT,
+    merge_schema: str = "refuse",
+    publish: Publish | None = None,
 ) -> IngestReport:
     """Stage rows that are in memory, in order; bad rows are an error here, for no one would look at them later.
 
     schema     the newest; of a batch that was staged before the one it was staged under, else only numbers of rows are compared
     table_id   identity of the table
     missing    columns that the rows do not have: see `lakeidx.landing.missing_columns`
-    errors     InvalidInputError naming the row (counted from 1) and the reason, and when the batch was staged with other rows
+    publish    as for `run_ingest`
+    errors     NewColumnsError when `merge_schema` has the table get columns first; InvalidInputError naming the row (counted
+               from 1) and the reason, and when the batch was staged with other rows
     """
     done = files.read(IngestReport)
+    if merge_schema != "refuse":
+        rows = rows.drop_columns(says_nothing(rows.schema, schema.fields))
     if done is not None:
         _check_same_rows(done, schema, rows)
         return done
     started = time.monotonic()
+    extra = new_columns(rows.schema, schema.fields, merge_schema, keys=_key_names(schema))
+    if extra:
+        raise NewColumnsError(extra)
     if _has_upserts(rows):
         refuse_missing(schema, rows.column_names, missing, what="the given rows")
     out_dir = files.new_dir("ingest")
@@ -318,6 +344,8 @@ def stage_table(
         seconds=time.monotonic() - started,
         table_id=table_id,
     )
+    if publish is not None:
+        publish()
     return files.close(report)
 
 

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 import pyarrow.json as pajson
 from numpy.typing import NDArray
 
-from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.cdc.connect_schema import ConnectColumn, Run
 from lakeidx.landing.cdc.encodings import json_type_of, newest_ms
 from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope, Path
@@ -28,8 +27,9 @@ from lakeidx.landing.cdc.source_types import type_of_ddl
 from lakeidx.landing.cdc.target import ChangeTarget
 from lakeidx.landing.json_lines import filled_lines, json_type
 from lakeidx.landing.json_values import type_of_values
+from lakeidx.landing.new_columns import grows
 from lakeidx.landing.types import BadLine
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
+from lakeidx.types import TIMESTAMP_ROOTS, DataType, Root
 
 #: Text that Debezium writes for a value it could not read (TOAST), and its base64.
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -331,10 +331,6 @@ def extra_columns(found: Mapping[str, DataType], target: ChangeTarget, *, declar
         if name not in mine:
             if not target.ignore_extra and name not in target.order:
                 out[name] = t
-        elif declared and target.new_columns == "widen" and name not in target.keys:
-            have = mine[name].with_nullable(True)
-            # Sources do not declare how long a text may become.
-            longer = have.root in BYTES_ROOTS or have.root in STRING_ROOTS
-            if is_widening(have, t) and t.with_nullable(True) != have and not longer:
-                out[name] = t
+        elif declared and target.merge_schema == "widen" and name not in target.keys and grows(mine[name], t):
+            out[name] = t
     return out

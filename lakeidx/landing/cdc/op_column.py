@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cdc.encodings import order_values
-from lakeidx.landing.cdc.target import make_target
+from lakeidx.landing.cdc.target import ChangeTarget, make_target
 from lakeidx.landing.read import read_landing
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import LandingOptions, Piece
@@ -38,7 +38,12 @@ def read_with_op_column(store: ObjectStore, path: str, schema: TableSchema, opti
     helpers = [n for n in (column, *found_in) if n not in target.names]
     fields = (*target.fields, *(Field(-1, n, text) for n in dict.fromkeys(helpers)))
     plain = replace(options, format=None if dms else options.format, op_column=None, op_values=(), order=())
-    for piece in read_landing(store, path, fields, plain):
+    keys = (*schema.primary_keys, *schema.partition_keys)
+    for piece in read_landing(store, path, fields, plain, keys=keys):
+        if piece.extra:
+            _refuse_order_columns(piece, target, path)
+            yield piece
+            continue
         rows = piece.rows
         there = column in rows.column_names and (not dms or rows.column(column).null_count < rows.num_rows)
         if not there and not dms:
@@ -53,6 +58,16 @@ def read_with_op_column(store: ObjectStore, path: str, schema: TableSchema, opti
             rows = rows.append_column(name, ordered)
         gone = [n for n in (*helpers, KIND_COLUMN) if n in rows.column_names and n not in schema.fields_by_name]
         yield replace(piece, rows=rows.drop_columns(gone).append_column(KIND_COLUMN, kinds))
+
+
+def _refuse_order_columns(piece: Piece, target: ChangeTarget, path: str) -> None:
+    taken = sorted(set(piece.extra) & set(target.order))
+    if taken:
+        raise InvalidInputError(
+            f"the landing file has a column {taken[0]!r}, which gets the order of the changes: leave it out of the file, or name "
+            "it as the order",
+            path=path,
+        )
 
 
 def _kinds(ops: pa.ChunkedArray, values: dict[str, str]) -> pa.Array:

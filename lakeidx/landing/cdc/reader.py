@@ -31,7 +31,7 @@ def read_changes(
     """Read the pieces of a landing file of changes, in file order.
 
     errors   NotFoundError; InvalidInputError for an empty file, and for columns that the table does not have while
-             `new_columns` is ``refuse``
+             `merge_schema` is ``refuse``
     """
     if options.format not in ENVELOPES:
         yield from read_with_op_column(store, path, schema, options)
@@ -81,10 +81,10 @@ def _nothing(schema: TableSchema) -> Piece:
 
 
 def _refuse_extra(piece: Piece, options: LandingOptions, path: str) -> None:
-    if piece.extra and options.new_columns == "refuse":
+    if piece.extra and options.merge_schema == "refuse":
         shown = ", ".join(f"{name} {t}" for name, t in piece.extra.items())
         raise InvalidInputError(
             f"the messages have columns the table does not have: {shown}; add them to the table, let new columns be added "
-            "(schema_changes: add) or extra columns be ignored",
+            "(merge_schema: add) or extra columns be ignored",
             path=path,
         )

@@ -26,7 +26,7 @@ from lakeidx.landing.cdc.events import Events
 from lakeidx.landing.cdc.target import ChangeTarget
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import BeforeImages, Piece
-from lakeidx.types import Field, format_type
+from lakeidx.types import Field
 
 
 def make_piece(
@@ -60,10 +60,9 @@ def make_piece(
         np.where((events.codes == INSERT) | moved, "+I", "+U")[event],
     )
     columns[KIND_COLUMN] = pa.array(kinds, pa.string())
-    extra = {n: str(format_type(t)) for n, t in events.extra.items()}
     return Piece(
         pa.table(columns), first_line, events.lines[event], tuple(events.bad),
-        skipped=dict(events.skipped), newest_ms=events.newest, extra=extra,
+        skipped=dict(events.skipped), newest_ms=events.newest, extra=events.extra,
         images=_images(events, run, counts, envelope, target) if target.check_before else None,
     )  # fmt: skip
 

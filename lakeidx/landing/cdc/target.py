@@ -11,8 +11,6 @@ from lakeidx.landing.cdc.envelopes import Path
 from lakeidx.landing.types import LandingOptions
 from lakeidx.types import Field, Root
 
-_NEW_COLUMNS = ("refuse", "add", "widen")
-
 
 @dataclass(frozen=True, slots=True)
 class ChangeTarget:
@@ -23,7 +21,7 @@ class ChangeTarget:
     order          columns that get the source's order -> where messages have it
     before_images  rows before an update are wanted, too: the table keeps its input as changelog, or takes values back
     ignore_extra   columns that the table does not have are left out
-    new_columns    refuse, add or widen: what is reported of columns that the table does not have, or has narrower
+    merge_schema   refuse, add or widen: what is reported of columns that the table does not have, or has narrower
     check_before   what messages say of the row before a change is to be checked
     """
 
@@ -32,7 +30,7 @@ class ChangeTarget:
     order: Mapping[str, Path]
     before_images: bool = False
     ignore_extra: bool = False
-    new_columns: str = "refuse"
+    merge_schema: str = "refuse"
     check_before: bool = False
 
     @property
@@ -55,8 +53,6 @@ def make_target(schema: TableSchema, options: LandingOptions, path: str) -> Chan
         raise InvalidInputError(
             "changes need a table with a primary key: an append table keeps no row to change", path=path
         )
-    if options.new_columns not in _NEW_COLUMNS:
-        raise InvalidInputError(f"new columns are one of {', '.join(_NEW_COLUMNS)}, not {options.new_columns!r}")
     table_options = schema.table_options
     wanted = [tuple(text.split(".")) for text in options.order]
     sequence = tuple(table_options.sequence_field)
@@ -74,6 +70,6 @@ def make_target(schema: TableSchema, options: LandingOptions, path: str) -> Chan
         order,
         before_images=keeps_input,
         ignore_extra=options.ignore_extra,
-        new_columns=options.new_columns,
+        merge_schema=options.merge_schema,
         check_before=options.check_before > 0,
     )

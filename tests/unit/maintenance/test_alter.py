@@ -232,7 +232,7 @@ def test_a_staged_batch_that_cannot_be_cast_is_refused_at_commit(
 
 def test_two_alterations_at_once_both_count(table: lakeidx.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     other = lakeidx.Table.open(table.uri)
-    put = alter_module._put
+    put = alter_module.put_schema
     raced: list[int] = []
 
     def slow_put(handle: lakeidx.Table, new: Any) -> bool:
@@ -241,7 +241,7 @@ def test_two_alterations_at_once_both_count(table: lakeidx.Table, monkeypatch: p
             other.alter(add={"theirs": "INT"})
         return put(handle, new)
 
-    monkeypatch.setattr(alter_module, "_put", slow_put)
+    monkeypatch.setattr(alter_module, "put_schema", slow_put)
     result = table.alter(add={"ours": "INT"})
     assert (result.before, result.after) == (1, 2)
     assert table.schema.field_names[-2:] == ("theirs", "ours")

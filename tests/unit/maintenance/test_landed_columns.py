@@ -16,6 +16,7 @@ from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.handle import TableHandle
+from lakeidx.types import parse_type
 
 
 def pipeline(tmp_path: Path, policy: str) -> PipelineConfig:
@@ -31,7 +32,7 @@ def pipeline(tmp_path: Path, policy: str) -> PipelineConfig:
             ],
             "primaryKeys": ["k"],
             "options": {"bucket": -1, "sequence.field": "seq"},
-            "schema_changes": policy,
+            "merge_schema": policy,
         }
     )
 
@@ -67,9 +68,8 @@ WIDE = insert(3, {"k": "bigint", "n": "bigint"}, k="3", n=str(2**40))
 def test_refused(tmp_path: Path) -> None:
     config = pipeline(tmp_path, "refuse")
     run(tmp_path, config, "a", FIRST)
-    for policy in ("refuse", "all"):
-        with pytest.raises(InvalidInputError, match="columns the table does not have: city STRING"):
-            run(tmp_path, pipeline(tmp_path, policy), "b", CITY)
+    with pytest.raises(InvalidInputError, match="columns the table does not have: city STRING"):
+        run(tmp_path, config, "b", CITY)
 
 
 def test_added_and_kept_by_later_runs(tmp_path: Path) -> None:
@@ -95,5 +95,5 @@ def test_widened_and_kept_by_later_runs(tmp_path: Path) -> None:
 
 
 def test_the_error_crosses_processes() -> None:
-    error = pickle.loads(pickle.dumps(NewColumnsError({"a": "INT"}, path="/f")))
-    assert (error.columns, "a INT" in str(error)) == ({"a": "INT"}, True)
+    error = pickle.loads(pickle.dumps(NewColumnsError({"a": parse_type("INT")}, path="/f")))
+    assert (error.columns, "a INT" in str(error)) == ({"a": parse_type("INT")}, True)

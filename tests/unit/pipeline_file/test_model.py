@@ -161,11 +161,12 @@ def test_changes_of_a_database() -> None:
     """What a pipeline file says of changes reaches their reader; what makes no sense is named with its line."""
     keys = "  format: debezium\n  order: [source.lsn]\n"
     good = GOOD.replace("fields:", keys + "fields:", 1) + "  sequence.field: v\n"
-    config = parse_pipeline(good + "schema_changes: widen\n", path="p.yaml")
+    config = parse_pipeline(good + "merge_schema: widen\n", path="p.yaml")
     options = config.landing_options()
-    assert (options.format, options.order, options.new_columns) == ("debezium", ("source.lsn",), "widen")
+    assert (options.format, options.order, options.merge_schema) == ("debezium", ("source.lsn",), "widen")
     strict = parse_pipeline(good + "schema_changes: all\n", path="p.yaml")
-    assert strict.landing_options().new_columns == "refuse"
+    assert strict.landing_options().merge_schema == "refuse"
+    assert "all drops the columns" in problem(good + "schema_changes: all\nmerge_schema: add\n")
     letters = "  op_column: __op\n  op_values: {c: +I, d: -D}\n  columns: [__op, k, v]\n"
     options = parse_pipeline(GOOD.replace("fields:", letters + "fields:", 1), path="p.yaml").landing_options()
     assert (options.op_column, options.op_values) == ("__op", (("c", "+I"), ("d", "-D")))

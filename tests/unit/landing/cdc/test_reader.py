@@ -337,8 +337,8 @@ def test_columns_that_the_table_does_not_have(
     with pytest.raises(InvalidInputError, match="columns the table does not have: n BIGINT"):
         read(tmp_path, text, schema, LandingOptions(name))
     assert read(tmp_path, text, schema, LandingOptions(name, ignore_extra=True))[0] == [("+I", 1)]
-    found = pieces_of(tmp_path, text, schema, LandingOptions(name, new_columns="add"))
-    assert [dict(p.extra) for p in found] == [types]
+    found = pieces_of(tmp_path, text, schema, LandingOptions(name, merge_schema="add"))
+    assert [{n: str(t) for n, t in p.extra.items()} for p in found] == [types]
 
 
 def test_wider_types_are_told_where_the_source_declares_them(tmp_path: Path) -> None:
@@ -346,8 +346,8 @@ def test_wider_types_are_told_where_the_source_declares_them(tmp_path: Path) -> 
     types = {"id": "bigint", "n": "bigint(20)", "name": "varchar(255)"}
     text = json.dumps({"type": "INSERT", "data": [{"id": "1", "n": "3", "name": "x"}], "mysqlType": types})
     for policy, wider in (("add", {}), ("widen", {"n": "BIGINT"})):
-        found = pieces_of(tmp_path, text, schema, LandingOptions("canal", new_columns=policy))
-        assert [dict(p.extra) for p in found] == [wider]
+        found = pieces_of(tmp_path, text, schema, LandingOptions("canal", merge_schema=policy))
+        assert [{n: str(t) for n, t in p.extra.items()} for p in found] == [wider]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
