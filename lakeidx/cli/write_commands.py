@@ -32,7 +32,6 @@ from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.edits import schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.landing.new_columns import merge_policy
 from lakeidx.landing.read import ENDINGS, FORMATS, LandingOptions
 from lakeidx.storage.base import ObjectStore
 
@@ -106,8 +105,7 @@ def upsert(
     before = opened.schema
     options = LandingOptions(
         file_format, delimiter, ignore_extra=ignore_extra, missing=missing, order=tuple(order or ()),
-        op_column=op_column, op_values=_pairs(op_value or ()), merge_schema=merge_policy(merge_schema),
-        check_before=check_before,
+        op_column=op_column, op_values=_pairs(op_value or ()), merge_schema=merge_schema, check_before=check_before,
     )  # fmt: skip
     try:
         with stdin_as_file(files, file_format) as given, stages(no_progress) as on_stage:
@@ -126,8 +124,7 @@ def upsert(
         raise typer.Exit(EXIT_FINDINGS) from None
     _print_batch(result, as_json)
     _show_new_columns(opened, before, result)
-    if result.ingest.rows_rejected:
-        _show_rejects(opened.store, result)
+    _show_rejects(opened.store, result)
 
 
 @report_errors
@@ -204,7 +201,8 @@ def _show_new_columns(opened: Table, before: TableSchema, result: BatchResult) -
 def _show_rejects(store: ObjectStore, result: BatchResult) -> None:
     """Print the first rejected rows on stderr."""
     path = result.ingest.rejected_path
-    assert path is not None
+    if path is None:
+        return
     with store.open_input(path) as source:
         rows = pq.read_table(source).slice(0, 10).to_pylist()
     typer.echo(f"{result.ingest.rows_rejected} rows rejected, all in {path}; the first:", err=True)

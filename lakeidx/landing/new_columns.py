@@ -23,7 +23,7 @@ from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root, from_arrow
 
-MERGE_POLICIES = ("refuse", "add", "widen")
+_POLICIES = ("refuse", "add", "widen")
 
 
 class NewColumnsError(InvalidInputError):
@@ -44,8 +44,8 @@ def merge_policy(value: bool | str) -> str:
     errors   InvalidInputError for another word
     """
     policy = {"true": "widen", "false": "refuse"}.get(str(value).lower(), str(value))
-    if policy not in MERGE_POLICIES:
-        raise InvalidInputError(f"merge_schema is one of {', '.join(MERGE_POLICIES)}, not {value!r}")
+    if policy not in _POLICIES:
+        raise InvalidInputError(f"merge_schema is one of {', '.join(_POLICIES)}, not {value!r}")
     return policy
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -112,11 +112,7 @@ def run_ingest(
         check_landing(files.store, done, landing)
         return done
     started = time.monotonic()
-    check_missing_mode(options.missing)
-    merge_policy(options.merge_schema)
-    refuse_uncheckable(schema, options)
-    if not landing:
-        raise InvalidInputError("a batch needs at least one landing file")
+    options = _checked(schema, landing, options)
     store = files.store
     sources = describe_sources(store, landing)
     out_dir = files.new_dir("ingest")
@@ -125,7 +121,6 @@ def run_ingest(
     results = _ingest_all(tasks, runner)
     _refuse_new_columns(results, sources)
     rejected = pa.concat_tables([r.rejected for r in results])
-    reasons = Counter(reason.split(":")[0] for reason in rejected.column("reason").to_pylist())
     rows_in = sum(r.rows_in for r in results)
     why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.num_rows, rows_in)
     if why:
@@ -138,7 +133,7 @@ def run_ingest(
         rows_in=rows_in,
         rows_rejected=rejected.num_rows,
         rejected_path=_write_rejected(store, out_dir, rejected),
-        reject_reasons=dict(reasons.most_common(50)),
+        reject_reasons=_most_reasons(rejected),
         seconds=time.monotonic() - started,
         table_id=table_id,
         skipped=dict(sum((Counter(r.skipped) for r in results), Counter())),
@@ -147,6 +142,15 @@ def run_ingest(
     if publish is not None:
         publish()
     return files.close(report)
+
+
+def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOptions) -> LandingOptions:
+    """Return the options as tasks read them; InvalidInputError for those that mean nothing here, and for no file at all."""
+    check_missing_mode(options.missing)
+    refuse_uncheckable(schema, options)
+    if not landing:
+        raise InvalidInputError("a batch needs at least one landing file")
+    return replace(options, merge_schema=merge_policy(options.merge_schema))
 
 
 def _write_rejected(store: ObjectStore, out_dir: str, rejected: pa.Table) -> str | None:
@@ -165,6 +169,10 @@ def _refuse_new_columns(results: Sequence[IngestedFile], sources: Sequence[Sourc
         join_columns(merged, result.extra, path=source.path)
     if merged:
         raise NewColumnsError(merged)
+
+
+def _most_reasons(rejected: pa.Table) -> dict[str, int]:
+    return dict(Counter(reason.split(":")[0] for reason in rejected.column("reason").to_pylist()).most_common(50))
 
 
 def _too_many(rejected: pa.Table, why: str) -> RejectedRowsError:

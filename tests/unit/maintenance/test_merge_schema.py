@@ -253,7 +253,7 @@ def test_columns_that_are_left_out_are_not_added(table: lakeidx.Table, tmp_path:
 
 def test_the_command_says_what_it_added(table: lakeidx.Table, tmp_path: Path) -> None:
     file = write(tmp_path, "a.parquet", NEW)
-    done = CliRunner().invoke(app, ["upsert", table.uri, file, "--merge-schema", "add", "--batch-id", "b"])
+    done = CliRunner().invoke(app, ["upsert", table.uri, file, "--merge-schema", "true", "--batch-id", "b"])
     assert done.exit_code == 0, done.output
     assert "column city: added, STRING" in done.stderr
     again = CliRunner().invoke(app, ["upsert", table.uri, file, "--merge-schema", "add", "--batch-id", "b"])
