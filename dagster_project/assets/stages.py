@@ -21,7 +21,7 @@ from typing import Any, Literal
 import dagster as dg
 from pydantic import Field
 
-from dagster_project.assets.table import commit_spec, table_result, table_spec
+from dagster_project.assets.table import FOLLOWS, commit_spec, table_result, table_spec
 from dagster_project.expectations.set_aside import row_judge
 from dagster_project.failures import failures_explained, retry_policy
 from dagster_project.metadata.changes import changelog_metadata
@@ -113,7 +113,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
     }
     # With the automation sensor on, an ingest that was run by itself pulls the stages after it along; runs of the whole job
     # leave nothing to do. The sensor is off until someone turns it on.
-    follows: dict[str, Any] = {**common, "automation_condition": dg.AutomationCondition.eager()}
+    follows: dict[str, Any] = {**common, "automation_condition": FOLLOWS}
     return [
         _ingest_asset(pipeline, common),
         _bucket_assignment_asset(pipeline, follows),
@@ -129,9 +129,13 @@ def _stage_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsDe
 
 
 def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.AssetsDefinition:
+    before = pipeline.landing.asset
+    source = None if before is None else dg.AssetKey.from_user_string(before)
+
     @_stage_asset(
         name="ingest",
-        deps=[asset_key(pipeline, LANDING)],
+        deps=[asset_key(pipeline, LANDING), *([] if source is None else [source])],
+        automation_condition=None if source is None else FOLLOWS.allow(dg.AssetSelection.assets(source)),
         kinds={"python", "parquet"},
         description=pipeline.description + "\n\nLanding files, cast to the table's schema; rejected rows are "
         "written aside with their reasons.",

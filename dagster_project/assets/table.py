@@ -18,6 +18,9 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import load_view
 
+#: Stages run when what is before them was materialized, of any partition, not of the newest alone; with the automation sensor on.
+FOLLOWS = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window())
+
 
 def commit_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:
     """Describe the stage that publishes a batch; its step materializes the table, too."""
@@ -26,7 +29,7 @@ def commit_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.Asset
         deps=[asset_key(pipeline, "index_write")],
         kinds={"paimon"},
         description=f"A snapshot of {pipeline.table} that publishes the batch, once.",
-        automation_condition=dg.AutomationCondition.eager(),
+        automation_condition=FOLLOWS,
         skippable=True,
         **shared,
     )
@@ -40,7 +43,7 @@ def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetS
         kinds={"paimon", "table"},
         description=table_description(pipeline),
         metadata=table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
-        automation_condition=dg.AutomationCondition.eager(),
+        automation_condition=FOLLOWS,
         freshness_policy=_freshness_policy(pipeline),
         skippable=True,
         **shared,

@@ -229,7 +229,7 @@ def check_document(document: YamlDocument, path: str) -> PipelineConfig:
     if config is not None and not problems:
         schema = config.spec()
         problems += _expectation_problems(config, document)
-        problems += _event_problems(config, document)
+        problems += _landing_problems(config, document)
         problems += schema_problems(
             document,
             (
@@ -257,8 +257,11 @@ def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Ite
         names.add((expected.on, expected.check_name))
 
 
-def _event_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[tuple[int, str]]:
-    """List what is wrong with the queue that is told of landing files."""
+def _landing_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[tuple[int, str]]:
+    """List what is wrong with the queue that is told of landing files, and with the asset that writes them."""
+    if config.landing.asset is not None and config.partitions.by == "files":
+        text = "landing.asset needs partitions by time or static ones, which the asset has, too: set partitions.by"
+        yield document.line(("landing", "asset")), text
     events, path = config.landing.events, config.landing.path
     if events is not None and not _ON_S3.match(path):
         yield document.line(("landing", "events")), f"landing.events is for folders on S3; landing.path is {path}"

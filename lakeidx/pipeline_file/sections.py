@@ -98,6 +98,8 @@ class LandingConfig(Strict):
     settle_seconds        a file is taken when it has not changed for so long
     success_marker        take a file only when a file of its name plus this suffix is there
     events                queue that is told of new files; the landing sensor receives its messages then, and seldom lists
+    asset                 Dagster asset that writes the files, ``team/export``, of any code location: a partition of it that was
+                          materialized is a batch of the same partition, when automation is on; not with partitions by files
     """
 
     path: str
@@ -118,6 +120,7 @@ class LandingConfig(Strict):
     success_marker: str | None = None
     batching: BatchingConfig = BatchingConfig()
     events: EventsConfig | None = None
+    asset: str | None = Field(default=None, pattern=r"^[^/\s]+(/[^/\s]+)*$")
 
     @model_validator(mode="after")
     def _order_of_changes(self) -> LandingConfig:

@@ -207,3 +207,32 @@ def test_the_lookup_store_follows_a_commit_and_the_stages_an_ingest_that_was_run
     alone = dg.evaluate_automation_conditions(d.defs, d.instance, cursor=committed.cursor)
     assert alone.get_requested_partitions(assignment) == {"b.parquet"}
     assert alone.get_num_requested(lookup) == 0
+
+
+def test_a_batch_follows_the_asset_that_writes_its_files(tmp_path: Path) -> None:
+    """As the automation sensor asks the conditions, with the asset of another code location in the graph."""
+    export = dg.AssetSpec("export", partitions_def=dg.DailyPartitionsDefinition("2026-01-01"))
+    partitions = {"by": "daily", "start": "2026-01-01", "key": r"(\d{4}-\d{2}-\d{2})"}
+    d = Deployment(tmp_path, {"landing": {"asset": "export"}, "partitions": partitions})
+    both = dg.Definitions.merge(d.defs, dg.Definitions(assets=[export]))
+    day = "2026-01-02"
+
+    def exported() -> None:
+        d.instance.report_runless_asset_event(dg.AssetMaterialization("export", partition=day))
+
+    at_first = dg.evaluate_automation_conditions(both, d.instance)
+    assert at_first.total_requested == 0
+    d.land(f"{day}.parquet", rows(0, 5, "a"))
+    exported()
+    after = dg.evaluate_automation_conditions(both, d.instance, cursor=at_first.cursor)
+    stages = [dg.AssetKey(["d", "t", n]) for n in ("ingest", "bucket_assignment", "index_write", "commit")]
+    # One run takes the day through all stages, though it is not the newest one.
+    assert {tuple(after.get_requested_partitions(k)) for k in (*stages, dg.AssetKey(["d", "t"]))} == {(day,)}
+    assert after.total_requested == 5
+    assert d.run(day).success
+    assert d.content() == {(1, k): f"a{k}" for k in range(5)}
+    done = dg.evaluate_automation_conditions(both, d.instance, cursor=after.cursor)
+    assert done.total_requested == 0
+    exported()
+    again = dg.evaluate_automation_conditions(both, d.instance, cursor=done.cursor)
+    assert (again.total_requested, set(again.get_requested_partitions(stages[0]))) == (5, {day})

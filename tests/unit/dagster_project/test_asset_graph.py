@@ -20,7 +20,7 @@ EVERYTHING: dict[str, Any] = {
     "warehouse": "/lake",
     "owners": ["team:data", "ada@example.org"],
     "tags": {"domain": "tests"},
-    "landing": {"path": "/landing/all", "pattern": "*.parquet"},
+    "landing": {"path": "/landing/all", "pattern": "*.parquet", "asset": "team/export"},
     "partitions": {"by": "daily", "start": "2026-01-01", "key": r"(\d{4}-\d{2}-\d{2})", "per_run": 7},
     "fields": [{"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
     "primaryKeys": ["k"],
