@@ -46,6 +46,10 @@ class BatchContext:
         """Names of the table's files."""
         return self.metadata.paths
 
+    def label(self, stage: str) -> str:
+        """Return what a stage's tasks are called where they run."""
+        return f"{stage}: batch {self.files.batch_id} of {self.paths.root}"
+
     def is_of_table(self, error: NotFoundError) -> bool:
         """Return True when a file of the table is what is missing: another program expired it, or cleaned it away."""
         return error.path is not None and error.path.startswith(f"{self.paths.root}/")

@@ -108,7 +108,8 @@ def run_compaction(
     work = plan_buckets(metadata, schema, view, full=full, shrink=shrinks, now_ms=now_ms, gentle=gentle)
     if dry_run or not work:
         return _report((), work, [], 0, started, dry_run=dry_run)
-    tasks = GroupedWork(runner, compact_bucket, _directory, _rewrite_bytes, "compaction", ("buckets", "compacted"))
+    label = f"compaction: {metadata.paths.root}"
+    tasks = GroupedWork(runner, compact_bucket, _directory, _rewrite_bytes, label, ("buckets", "compacted"))
     run = _Run(metadata, tasks, full, shrink, gentle, now_ms, sleep, schema, view)
     groups = list(tasks.groups(work))
     for number, group in enumerate(groups, 1):

@@ -160,7 +160,8 @@ def run_file_index_rebuild(
     """
     started = time.monotonic()
     schema = metadata.latest_schema()
-    tasks = GroupedWork(runner, _rebuild_file, _data_file, _file_size, "index_rebuild", ("files", "indexed anew"))
+    label = f"index_rebuild: {metadata.paths.root}"
+    tasks = GroupedWork(runner, _rebuild_file, _data_file, _file_size, label, ("files", "indexed anew"))
     run = _Run(metadata, schema, spec, partitions, tasks, sleep)
     todo = run.new_work()
     files = len(todo)

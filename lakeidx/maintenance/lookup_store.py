@@ -92,7 +92,8 @@ def run_lookup_store(
         for e in live
         if e.file.file_name not in kept and (partitions is None or e.partition in partitions)
     ]
-    tasks = GroupedWork(runner, build_lookup_file, _data_file, _file_size, "lookup_store", ("data files", "made ready"))
+    label = f"lookup_store: {metadata.paths.root}"
+    tasks = GroupedWork(runner, build_lookup_file, _data_file, _file_size, label, ("data files", "made ready"))
     made: list[StoredLookup] = []
     names = {e.file.file_name for e in live}
     for group in tasks.groups(_by_bucket(todo)):

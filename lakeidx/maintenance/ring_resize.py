@@ -145,7 +145,7 @@ def run_ring_resize(
         _check_changelog_told(schema, work)
         if dry_run or not work:
             return _report((), work, (), attempt, started, dry_run=dry_run)
-        done = runner.map(_rewrite_buckets, work, label="ring_resize")
+        done = runner.map(_rewrite_buckets, work, label=f"ring_resize: {metadata.paths.root}")
         user = f"lakeidx-resize-{uuid.uuid4()}"
         commit = CommitInfo(instant=user, started_ms=int(time.time() * 1000))
         plans = [w.plan for w in work]

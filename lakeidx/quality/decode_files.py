@@ -51,7 +51,7 @@ def decode_files(
         )
         if path not in skip:
             work.append(_Decode(metadata, entry, path))
-    return runner.map(_decode, work, label="decode") if work else []
+    return runner.map(_decode, work, label=f"verify: {metadata.paths.root}") if work else []
 
 
 def _decode(work: _Decode) -> DecodedFile:

@@ -31,6 +31,7 @@ from pyspark.sql.types import StructType
 from lakeidx.errors import UnsupportedError
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
+from lakeidx.spark.worker_python import check_worker_python, python_errors
 
 FORMAT = "lakeidx"
 #: Found when a frame is written: Spark starts several processes to plan and read, and each would load the whole pipeline
@@ -81,7 +82,11 @@ class LakeIdxDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session, and let readers that ask for it take filters (Spark 4.1)."""
+    """Make the format known to a session, and let readers that ask for it take filters (Spark 4.1).
+
+    errors   InvalidInputError when the workers of a local session run another Python than this one
+    """
+    check_worker_python(spark)
     try:
         spark.dataSource.register(LakeIdxDataSource)
     except PySparkException as error:
@@ -106,7 +111,8 @@ def read_table(
         reader = reader.option("columns", ",".join(columns))
     if where is not None:
         reader = reader.option("where", where)
-    return reader.load(uri)
+    with python_errors():
+        return reader.load(uri)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

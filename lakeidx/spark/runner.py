@@ -7,7 +7,7 @@ exchange.
 Items and targets travel as rows when they are many, each to its own task: inside the function every task would read them all.
 
 Errors of lakeidx inside a task come back as values and are raised in the driver as they are; anything else fails the Spark
-task, so that Spark's own retries and messages apply.
+task, so that Spark's own retries and messages apply. Spark's pages name each job by its stage (`lakeidx.spark.jobs`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakeidx.errors import InternalError, LakeIdxError
+from lakeidx.spark.jobs import described
 from lakeidx.spark.slots import session_slots
+from lakeidx.spark.worker_python import python_errors
 from lakeidx.tasks.routed_rows import Block, GroupBlock, RoutedRows, TargetGroups, by_target, cut_rows, group_targets
 
 T = TypeVar("T")
@@ -63,7 +65,7 @@ _TARGETS, _LENGTHS, _ALONE = b"lakeidx.targets", b"lakeidx.lengths", b"lakeidx.a
 class SparkRunner:
     """A `lakeidx.tasks.runner.Runner` on a Spark session (classic or Connect).
 
-    session       the session; never its sparkContext
+    session       the session
     parallelism   slots of the cluster; None = what `session_slots` finds
     """
 
@@ -81,7 +83,9 @@ class SparkRunner:
         if not items:
             return []
         rows, carried = self._items(items)
-        return _collect(rows.mapInArrow(_settling(_map_function(task, carried)), _RESULT_SCHEMA), len(items))
+        frame = rows.mapInArrow(_settling(_map_function(task, carried)), _RESULT_SCHEMA)
+        with described(self.session, label), python_errors():
+            return _collect(frame, len(items))
 
     def shuffle(
         self,
@@ -97,7 +101,7 @@ class SparkRunner:
         if not weights:
             return []
         frame = self.shuffle_frame(split, items, combine, targets=targets, weights=weights)
-        with _small_batches(self.session):
+        with _small_batches(self.session), described(self.session, label), python_errors():
             return _collect(frame, len(weights))
 
     def shuffle_frame(

@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.spark.jobs import described
 from lakeidx.tasks.limits import available_cores
 
 _UNKNOWN = (
@@ -54,9 +55,9 @@ def _asked(session: SparkSession) -> int:
 
     The count before makes it start one.
     """
-    session.range(1).count()
-    parts = session.range(1 << 20).select(sf.spark_partition_id().alias("part")).distinct().count()
-    return int(parts)
+    with described(session, "slots: how many tasks run at a time"):
+        session.range(1).count()
+        return int(session.range(1 << 20).select(sf.spark_partition_id().alias("part")).distinct().count())
 
 
 def _setting(session: SparkSession, key: str) -> str | None:

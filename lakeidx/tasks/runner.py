@@ -28,7 +28,10 @@ class Runner(Protocol):
         """How many tasks run at a time."""
 
     def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
-        """Run `task(item)` for every item; return results in item order. A task's error is raised as it is."""
+        """Run `task(item)` for every item; return results in item order. A task's error is raised as it is.
+
+        label   what the work is called where it runs: a word, and behind a colon what it works on
+        """
 
     def shuffle(
         self,
@@ -74,7 +77,7 @@ class LocalRunner:
                 out.append(task(item))
                 self._report(i + 1, len(items))
             return out
-        with ThreadPoolExecutor(min(self._parallelism, len(items)), thread_name_prefix=label) as pool:
+        with ThreadPoolExecutor(min(self._parallelism, len(items)), thread_name_prefix=label.partition(":")[0]) as pool:
             results = []
             for i, result in enumerate(pool.map(task, items)):
                 results.append(result)

@@ -160,6 +160,15 @@ def test_overwrite_replaces_touched_partitions(spark: SparkSession, table: Table
     assert content(spark.read.format(FORMAT).load(table.uri)) == {100: "only"}
 
 
+def test_a_data_frame_brings_columns(spark: SparkSession, table: Table) -> None:
+    rows = spark.createDataFrame([(0, 1, "a", 7)], "p INT, k LONG, v STRING, extra INT")
+    with pytest.raises(Exception, match="columns the table does not have: extra"):
+        save(rows, table)
+    rows.write.format(FORMAT).mode("append").option("mergeSchema", "true").save(table.uri)
+    found = spark.read.format(FORMAT).load(table.uri).select("k", "extra").collect()
+    assert [tuple(r) for r in found] == [(1, 7)]
+
+
 def test_a_stream_follows_the_snapshots(spark: SparkSession, table: Table, tmp_path: Path) -> None:
     save(frame(spark, range(10), "a"), table)
     stream = spark.readStream.format(FORMAT).load(table.uri).select("k", "v")

@@ -233,3 +233,20 @@ def test_slots_and_tasks(spark: SparkSession) -> None:
         1,
         1,
     ]
+
+
+def test_the_pages_of_spark_name_stage_batch_and_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Each job of a batch has its stage for a description, and the thread has its own again when the stage is over."""
+    context = spark.sparkContext
+    context.setJobDescription("mine")
+    table = make_table(tmp_path)
+    batch = make_context(table.metadata, "b1", runner=SparkRunner(spark), parallel_rows=1)
+    try:
+        upsert_table(batch, rows([(1, k, "a") for k in range(9)]))
+        assert context.getLocalProperty("spark.job.description") == "mine"
+    finally:
+        context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+    jobs = spark._jsparkSession.sparkContext().statusStore().jobsList(None)
+    found = [jobs.apply(i).description() for i in range(jobs.size())]
+    texts = {text.get() for text in found if text.isDefined()}
+    assert {f"lakeidx {stage}: batch b1 of {table.uri}" for stage in ("bucket_assignment", "index_write")} <= texts

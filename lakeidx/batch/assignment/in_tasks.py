@@ -192,7 +192,7 @@ def place_in_tasks(
         tasks.combine,
         targets=range(plan.num_channels),
         weights=[1] * plan.num_channels,
-        label="bucket_assignment",
+        label=context.label("bucket_assignment"),
     )
     by_part: dict[int, list[PlacedRows]] = {}
     for rows in (rows for task in placed for rows in task):

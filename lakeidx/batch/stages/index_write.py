@@ -146,7 +146,7 @@ def run_index_write(
         tasks.combine,
         targets=assign.targets,
         weights=[t.rows for t in assign.targets],
-        label="index_write",
+        label=context.label("index_write"),
     )
     rows_in = sum(w.rows_in for w in written)
     expected = sum(t.rows for t in assign.targets)

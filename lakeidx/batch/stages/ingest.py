@@ -118,7 +118,8 @@ def run_ingest(
     out_dir = files.new_dir("ingest")
     looked_up = table if options.check_before else None
     tasks = [IngestTask(store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
-    results = _ingest_all(tasks, runner)
+    where = f" of {table.paths.root}" if table is not None else ""
+    results = _ingest_all(tasks, runner, label=f"ingest: batch {files.batch_id}{where}")
     _refuse_new_columns(results, sources)
     rejected = pa.concat_tables([r.rejected for r in results])
     rows_in = sum(r.rows_in for r in results)
@@ -183,13 +184,13 @@ def _too_many(rejected: pa.Table, why: str) -> RejectedRowsError:
     )
 
 
-def _ingest_all(tasks: Sequence[IngestTask], runner: Runner) -> list[IngestedFile]:
+def _ingest_all(tasks: Sequence[IngestTask], runner: Runner, *, label: str) -> list[IngestedFile]:
     """Ingest all files: those staged by reference here, from their footers; the others in tasks."""
     done = in_parallel(_by_reference, tasks, threads=_FOOTER_THREADS)
     rest = [t for t, found in zip(tasks, done, strict=True) if found is None]
     # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.
     shares = [rest] if rest and rest[0].table is not None else [[t] for t in rest]
-    mapped = runner.map(_ingest_files, shares, label="ingest") if rest else []
+    mapped = runner.map(_ingest_files, shares, label=label) if rest else []
     read = iter([file for share in mapped for file in share])
     return [next(read) if found is None else found for found in done]
 

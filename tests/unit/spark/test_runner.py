@@ -71,7 +71,13 @@ class Session:
 
     def __init__(self) -> None:
         self.sent: list[int] = []
-        self.conf = self
+        self.conf = self.sparkContext = self
+
+    def getLocalProperty(self, _: str) -> None:
+        pass
+
+    def setLocalProperty(self, *_: str) -> None:
+        pass
 
     def get(self, _: str, default: str) -> str:
         return default
@@ -164,7 +170,8 @@ class Weighing:
 
     def _weigh(self, label: str, *functions: Any) -> None:
         sizes = [len(cloudpickle.dumps(f)) for f in functions]  # type: ignore[no-untyped-call]
-        self.weights[label] = max(self.weights.get(label, 0), *sizes)
+        stage = label.partition(":")[0]
+        self.weights[stage] = max(self.weights.get(stage, 0), *sizes)
 
     def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
         self._weigh(label, task)

@@ -1,0 +1,84 @@
+"""The Python that Spark's workers run: another version than this one, or one without lakeidx, is said in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.spark.jobs import is_connect
+
+_SECONDS = 30
+_ASK = "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2], u.find_spec('lakeidx') is not None)"
+_VERSIONS = re.compile(r"different version: (\d+\.\d+) than that in driver: (\d+\.\d+)")
+
+
+def check_worker_python(session: SparkSession) -> None:
+    """Raise InvalidInputError when the workers of a local session run a Python that cannot run lakeidx' tasks.
+
+    The program is asked itself, once, and only when it is not the one of this process. What workers elsewhere run is known with
+    their first task: see `python_errors`.
+    """
+    if is_connect(session) or not str(session.sparkContext.master).startswith("local"):
+        return
+    program = session.sparkContext.pythonExec
+    found = shutil.which(program)
+    if found is None:
+        raise InvalidInputError(f"Spark's workers would run {program}, which is not there: {_way_out()}")
+    # Not the files behind links: those of an environment and of the Python it was made from are the same.
+    if os.path.abspath(found) == os.path.abspath(sys.executable):
+        return
+    version, has_lakeidx = _asked(found)
+    if version != _mine():
+        raise InvalidInputError(_mismatch(version, _mine(), f" ({found})"))
+    if not has_lakeidx and not session.conf.get("spark.submit.pyFiles", ""):
+        raise InvalidInputError(f"Spark's workers run {found}, which has no lakeidx: {_way_out()}")
+
+
+@contextmanager
+def python_errors() -> Iterator[None]:
+    """Turn Spark's error about the workers' Python version into the one line."""
+    try:
+        yield
+    except PySparkException as error:
+        found = _VERSIONS.search(str(error))
+        if found is None:
+            raise
+        raise InvalidInputError(_mismatch(found[1], found[2], "")) from error
+
+
+def _mine() -> str:
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@cache
+def _asked(program: str) -> tuple[str, bool]:
+    """Return the version of a Python program, and whether it has lakeidx."""
+    try:
+        done = subprocess.run([program, "-c", _ASK], capture_output=True, text=True, timeout=_SECONDS, check=True)  # noqa: S603 - what Spark is going to run
+        version, has_lakeidx = done.stdout.split()
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise InvalidInputError(
+            f"Spark's workers would run {program}, which is no Python that runs: {_way_out()}"
+        ) from error
+    return version, has_lakeidx == "True"
+
+
+def _mismatch(theirs: str, mine: str, place: str) -> str:
+    return f"Spark's workers run Python {theirs}{place} and this process {mine}: {_way_out()}"
+
+
+def _way_out() -> str:
+    return (
+        f"set PYSPARK_PYTHON to a Python {_mine()} with lakeidx, here {sys.executable}, before the session starts "
+        "(spark.pyspark.python of spark-submit)"
+    )
