@@ -81,10 +81,8 @@ def run_lookup_store(
             seconds=time.monotonic() - started,
         )  # fmt: skip
     hides_level_0 = skips_level_0(schema)
-    live = [
-        e for e in load_view(metadata, snapshot).entries
-        if e.bucket >= 0 and not (hides_level_0 and e.file.level == 0)
-    ]  # fmt: skip
+    entries = load_view(metadata, snapshot).entries
+    live = [e for e in entries if e.bucket >= 0 and not (hides_level_0 and e.file.level == 0)]
     stored = StoredFiles(metadata, schema)
     kept = stored.serving(live, lookup_processor(schema), store_type)
     todo = [

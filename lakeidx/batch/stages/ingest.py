@@ -118,8 +118,7 @@ def run_ingest(
     out_dir = files.new_dir("ingest")
     looked_up = table if options.check_before else None
     tasks = [IngestTask(store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
-    where = f" of {table.paths.root}" if table is not None else ""
-    results = _ingest_all(tasks, runner, label=f"ingest: batch {files.batch_id}{where}")
+    results = _ingest_all(tasks, runner, label=_label(files, table))
     _refuse_new_columns(results, sources)
     rejected = pa.concat_tables([r.rejected for r in results])
     rows_in = sum(r.rows_in for r in results)
@@ -143,6 +142,10 @@ def run_ingest(
     if publish is not None:
         publish()
     return files.close(report)
+
+
+def _label(files: BatchFiles, table: TableMetadata | None) -> str:
+    return f"ingest: batch {files.batch_id}" + ("" if table is None else f" of {table.paths.root}")
 
 
 def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOptions) -> LandingOptions:
