@@ -6,7 +6,7 @@ WORK   ?= .work
 
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run ui test test-fast bench bench-growth docs dist lint lock clean
+.PHONY: help install install-dev run ui test test-fast bench bench-growth demo docs dist lint lock clean
 
 help: ## list the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench: install-dev ## measure lakeidx beside its peers (each result is checked b
 
 bench-growth: install-dev ## what a batch of one size costs while its table grows, with slopes and pictures (hours; MOST=0.02: minutes)
 	@$(BIN)/python -m bench growth -- --most $(or $(MOST),1) --picture bench/results/growth.png
+
+demo: install ## run a tour on real flights and open it: loads, corrections, a bad file, time travel, repair
+	@$(BIN)/python -m docs.generate.tour --work $(WORK)
 
 docs: install-dev ## build the documentation site into .work/site (links are checked)
 	@$(BIN)/python -m docs.generate

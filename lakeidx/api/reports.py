@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.quality.result import RuleResult
-from lakeidx.results import Result
+from lakeidx.results import Listing, Result
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.expiration.apply import DeletedFile
 from lakeidx.table.expiration.rollback import RollbackReport
@@ -124,6 +125,10 @@ class RollbackResult(Result):
         return f"snapshot {self.snapshot} {verb} the newest; {len(self.snapshots_gone)} later ones go"
 
 
+def _offenders(rule: RuleResult) -> str:
+    return "; ".join(", ".join(f"{k} {v}" for k, v in offender.items()) for offender in rule.sample[:5])
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class VerifyResult(Result):
     """The verdict on a table: one result per rule."""
@@ -164,3 +169,15 @@ class VerifyResult(Result):
 
     def __repr__(self) -> str:
         return f"VerifyResult({self.note()})"
+
+    def _repr_html_(self) -> str:
+        rules = [
+            {
+                "rule": r.name,
+                "verdict": "holds" if r.passed else r.severity.value,
+                "what holds": r.description,
+                "found": "" if r.passed else _offenders(r),
+            }
+            for r in self.results
+        ]
+        return f"<p>{html.escape(self.note())}</p>{Listing(rules)._repr_html_()}"

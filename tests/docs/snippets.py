@@ -1,8 +1,7 @@
 """The code blocks of README and of the pages under docs/, and how they are run.
 
-A block is run unless the line before it is ``<!-- not run: <reason> -->``. What a page needs before its first block, but should
-not show, is in a comment ``<!-- setup`` (newline, Python) ``-->``. Blocks of one page run in their order, in one empty
-directory; its Python blocks share their names. ``text`` blocks show output or a drawing.
+Blocks of one page run in their order, in one empty directory; its Python blocks share their names. ``text`` blocks show output or a
+drawing.
 """
 
 from __future__ import annotations
@@ -13,56 +12,22 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from docs.generate.blocks import FENCE, ROOT, Block, blocks
 from lakeidx.cli.main import app
 
-ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("python", "sh", "yaml", "json", "text")
-_FENCE = re.compile(
-    r"^(?:<!-- not run: (?P<reason>.+?) -->\n)?```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```$|^<!-- setup\n(?P<setup>.*?)^-->$",
-    re.MULTILINE | re.DOTALL,
-)
-
-
-@dataclass(frozen=True)
-class Block:
-    """One fenced block, or the setup of a page (language `setup`)."""
-
-    page: str
-    line: int
-    language: str
-    code: str
-    reason: str | None = None
-
-    @property
-    def place(self) -> str:
-        """For messages."""
-        return f"{self.page}:{self.line}"
 
 
 def pages() -> list[str]:
     """README and every page that is written by hand, as paths from the root."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [str(f.relative_to(ROOT)) for f in found]
-
-
-def blocks(page: str) -> list[Block]:
-    """The blocks of a page."""
-    text = (ROOT / page).read_text(encoding="utf-8")
-    out = []
-    for m in _FENCE.finditer(text):
-        line = text.count("\n", 0, m.start()) + 1
-        if m["setup"] is not None:
-            out.append(Block(page, line, "setup", m["setup"]))
-        else:
-            out.append(Block(page, line, m["language"], m["code"], m["reason"]))
-    return out
 
 
 def run_page(page: str, directory: Path) -> int:
@@ -101,7 +66,7 @@ def command_lines(page: str) -> Iterator[tuple[str, list[str]]]:
             for i, line in enumerate(block.code.replace("\\\n", " ").splitlines(), block.line + 1):
                 yield from _calls(f"{page}:{i}", line)
     text = (ROOT / page).read_text(encoding="utf-8")
-    prose = _FENCE.sub(lambda m: "\n" * m[0].count("\n"), text)
+    prose = FENCE.sub(lambda m: "\n" * m[0].count("\n"), text)
     for m in re.finditer(r"`(lakeidx [^`]+)`", prose):
         yield from _calls(f"{page}:{prose.count(chr(10), 0, m.start()) + 1}", m[1].replace("\n", " "))
 
