@@ -12,7 +12,7 @@ import typer
 
 from lakeidx.cli.context import JsonOption, open_table, report_errors
 from lakeidx.cli.key_input import column_names, landing_types, read_key_rows
-from lakeidx.cli.output import ListFormat, print_json, print_list
+from lakeidx.cli.output import ListFormat, chosen_format, print_json, print_list
 from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.advice.advise import Advice
 from lakeidx.key_index.advice.measures import Needs
@@ -63,11 +63,12 @@ def advise(
     latency_ms: Annotated[
         float, typer.Option("--latency-ms", min=0, help="latency of the store: 0.1 disk, 30 S3")
     ] = 0.1,
-    advice_format: Annotated[AdviceFormat, typer.Option("--format", help="how to print")] = AdviceFormat.TABLE,
+    advice_format: Annotated[AdviceFormat | None, typer.Option("--format", help="how to print; default table")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Recommend an index type and its sizes; predict files touched, bytes, memory and seconds per batch for every type."""
     needs = Needs(moves=moves, other_writers=other_writers, stateless=stateless, hbase=hbase)
+    kind = chosen_format(advice_format, None, AdviceFormat, AdviceFormat.TABLE, as_json=as_json)
     machine = Machine(cores=cores, latency_ms=latency_ms)
     if _are_files(what):
         advice = advise_new_table(
@@ -79,7 +80,7 @@ def advise(
         if key or partition_by:
             raise InvalidInputError("--key and --partition-by are for files; a table has its own keys")
         advice = _of_table(what[0], keys or [], batch_rows, sample, needs, machine)
-    if as_json or advice_format is AdviceFormat.JSON:
+    if kind is AdviceFormat.JSON:
         print_json(json_values(advice))
     else:
         show(advice)

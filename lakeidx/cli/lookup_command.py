@@ -9,13 +9,15 @@ import pyarrow as pa
 import typer
 
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
-from lakeidx.cli.output import RowFormat, for_programs, json_lines, write_rows
+from lakeidx.cli.output import RowFormat, for_programs, json_lines, text_columns, write_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.read import LandingOptions, read_landing
 from lakeidx.lookup.point.answers import LookupResult
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage import open_store
+
+_SHOWN_KEYS = 10
 
 
 @report_errors
@@ -34,17 +36,26 @@ def lookup(
         if rejected.num_rows:
             first = rejected.slice(0, 1).to_pylist()[0]
             raise InvalidInputError(f"line {first['line']}: {first['reason']}", path=path)
-        _print(answers.lookup(kept.select([f.name for f in fields])), as_json=as_json)
+        asked = kept.select([f.name for f in fields])
+        _print(asked, answers.lookup(asked), as_json=as_json)
 
 
-def _print(answer: LookupResult, *, as_json: bool) -> None:
+def _print(asked: pa.Table, answer: LookupResult, *, as_json: bool) -> None:
     if not for_programs(as_json):
         rows = answer.rows.filter(pa.array(answer.found))
         write_rows([rows], rows.schema, RowFormat.TABLE, None)
-        if rows.num_rows < len(answer.found):
-            typer.echo(
-                f"{len(answer.found) - rows.num_rows} of {len(answer.found)} keys are not in the table", err=True
-            )
+        _name_missing(asked.filter(pa.array(~answer.found)), asked.num_rows)
         return
     for is_found, line in zip(answer.found.tolist(), json_lines(answer.rows), strict=True):
         typer.echo(line if is_found else "null")
+
+
+def _name_missing(missing: pa.Table, of: int) -> None:
+    """Print on stderr which keys have no row; of many the first ones."""
+    if not missing.num_rows:
+        return
+    shown = missing.slice(0, _SHOWN_KEYS)
+    keys = [", ".join(f"{n}={v}" for n, v in zip(shown.column_names, row, strict=True))
+            for row in zip(*text_columns(shown), strict=True)]  # fmt: skip
+    rest = f"; and {missing.num_rows - len(keys)} more" if missing.num_rows > len(keys) else ""
+    typer.echo(f"{missing.num_rows} of {of} keys are not in the table: {'; '.join(keys)}{rest}", err=True)

@@ -23,7 +23,7 @@ from lakeidx.cli.context import (
     report_errors,
     stages,
 )
-from lakeidx.cli.output import ListFormat, for_programs, print_json, print_list, print_result
+from lakeidx.cli.output import ListFormatOption, for_programs, print_json, print_list, print_result
 from lakeidx.maintenance import warm_up as kernels
 
 
@@ -87,7 +87,7 @@ def orphans(
     older_than: Annotated[str, typer.Option("--older-than", help="minimum age, e.g. '1 d' or '12 h'")] = "1 d",
     yes: Annotated[bool, typer.Option("--yes", help="delete them; without it they are only listed")] = False,
     dry_run: DryRun = False,
-    list_format: Annotated[ListFormat, typer.Option("--format", help="how to print")] = ListFormat.TABLE,
+    list_format: ListFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List files that nothing refers to; with --yes delete them."""
@@ -167,7 +167,7 @@ def tag_delete(
 @report_errors
 def tag_list(
     table: TableArgument,
-    list_format: Annotated[ListFormat, typer.Option("--format", help="how to print")] = ListFormat.TABLE,
+    list_format: ListFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the tags."""
@@ -177,7 +177,7 @@ def tag_list(
 @report_errors
 def consumer_list(
     table: TableArgument,
-    list_format: Annotated[ListFormat, typer.Option("--format", help="how to print")] = ListFormat.TABLE,
+    list_format: ListFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the consumers, with the oldest snapshot that expiry leaves for each, and the leases of running streams."""

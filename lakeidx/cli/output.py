@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Annotated, Any, TextIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -43,15 +44,20 @@ class ListFormat(StrEnum):
     JSONL = "jsonl"
 
 
+ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", help="how to print; default table")]
+
+
 def chosen_format(kind: F | None, output: Path | None, formats: type[F], usual: F, *, as_json: bool) -> F:
     """Return the format asked for, else the one that the name of the output file has, else the usual one.
 
-    as_json   ``--json`` was given: JSON lines
+    as_json   ``--json`` was given: JSON lines, or one document where those are none of the formats
+    errors    InvalidInputError for ``--json`` beside another format
     """
     if as_json:
-        if kind not in (None, RowFormat.JSONL):
+        lines = next(f for f in formats if str(f) in ("jsonl", "json"))
+        if kind not in (None, lines):
             raise InvalidInputError(f"give --json or --format {kind}, not both")
-        return formats(RowFormat.JSONL)
+        return lines
     if kind is not None:
         return kind
     ending = "" if output is None else output.suffix.removeprefix(".").lower()
@@ -206,9 +212,9 @@ def _write_table(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | N
     return len(rows)
 
 
-def print_list(rows: Sequence[Mapping[str, Any]], kind: ListFormat, as_json: bool = False) -> None:
-    """Print a short list to stdout: a table, or JSON lines."""
-    if kind is ListFormat.JSONL or as_json:
+def print_list(rows: Sequence[Mapping[str, Any]], kind: ListFormat | None, as_json: bool = False) -> None:
+    """Print a short list to stdout: a table, or JSON lines; errors as `chosen_format`."""
+    if chosen_format(kind, None, ListFormat, ListFormat.TABLE, as_json=as_json) is ListFormat.JSONL:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False, default=str))
         return

@@ -11,7 +11,16 @@ from rich.console import Console
 
 from lakeidx.api.system_table import SystemTable
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
-from lakeidx.cli.output import ListFormat, RowFormat, chosen_format, for_programs, print_json, print_list, write_rows
+from lakeidx.cli.output import (
+    ListFormat,
+    ListFormatOption,
+    RowFormat,
+    chosen_format,
+    for_programs,
+    print_json,
+    print_list,
+    write_rows,
+)
 from lakeidx.errors import InvalidInputError
 from lakeidx.inspect.files import inspect_file
 from lakeidx.landing.cast_rows import cast_piece
@@ -23,8 +32,6 @@ from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import split_system_name
 from lakeidx.table.scan.states import find_range
 from lakeidx.table.scan.table_scan import TableScan
-
-FormatOption = Annotated[ListFormat, typer.Option("--format", help="how to print")]
 
 
 @report_errors
@@ -119,25 +126,25 @@ def keys(
 
 
 @report_errors
-def snapshots(table: TableArgument, list_format: FormatOption = ListFormat.TABLE, as_json: JsonOption = False) -> None:
+def snapshots(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the snapshots; rows counts stored versions, not keys."""
     print_list(open_table(table).snapshots(), list_format, as_json)
 
 
 @report_errors
-def files(table: TableArgument, list_format: FormatOption = ListFormat.TABLE, as_json: JsonOption = False) -> None:
+def files(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the live data files of the newest snapshot."""
     print_list(open_table(table).files(), list_format, as_json)
 
 
 @report_errors
-def buckets(table: TableArgument, list_format: FormatOption = ListFormat.TABLE, as_json: JsonOption = False) -> None:
+def buckets(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the buckets: rows, bytes, files, sorted runs, hashes in the index."""
     print_list(open_table(table).buckets(), list_format, as_json)
 
 
 @report_errors
-def list_index(table: TableArgument, list_format: FormatOption = ListFormat.TABLE, as_json: JsonOption = False) -> None:
+def list_index(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the index files of the newest snapshot."""
     print_list(open_table(table).index_files(), list_format, as_json)
 

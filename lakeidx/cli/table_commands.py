@@ -12,7 +12,7 @@ import typer
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse, drop_table
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
-from lakeidx.cli.output import ListFormat, for_programs, print_json, print_list, print_result
+from lakeidx.cli.output import ListFormat, ListFormatOption, for_programs, print_json, print_list, print_result
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import TableSchema
@@ -158,7 +158,7 @@ def _pairs(option: str, texts: Sequence[str] | None, separator: str | None) -> d
 @report_errors
 def list_tables(
     warehouse: Annotated[str, typer.Argument(metavar="WAREHOUSE", help="the folder or s3:// prefix with databases")],
-    list_format: Annotated[ListFormat, typer.Option("--format", help="how to print")] = ListFormat.TABLE,
+    list_format: ListFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the tables of a warehouse."""

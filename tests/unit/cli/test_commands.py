@@ -237,11 +237,24 @@ def test_people_see_tables_where_programs_see_json(table: str, tmp_path: Path, m
     assert "snapshot 1 of 20" in shown.stdout
     assert "3 stored rows" in shown.stdout
     assert "2026-01-01" in found.stdout
-    assert found.stderr == "1 of 2 keys are not in the table\n"
+    assert found.stderr == "1 of 2 keys are not in the table: day=2026-01-01, id=9\n"
     assert "keyHash" in hashes.stdout
     assert [call(*command, "--json").stdout for command in commands] == for_programs
 
 
+def test_of_many_missing_keys_the_first_are_named(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakeidx.cli.lookup_command.for_programs", lambda as_json: as_json)
+    keys = write_lines(tmp_path / "keys.jsonl", [{"id": k, "day": "2026-01-01"} for k in (1, *range(10, 23))])
+    told = call("lookup", table, "--keys", keys).stderr
+    assert told.startswith("13 of 14 keys are not in the table: day=2026-01-01, id=10; day=2026-01-01, id=11; ")
+    assert told.endswith("; day=2026-01-01, id=19; and 3 more\n")
+
+
 def test_json_and_another_format_are_refused(table: str) -> None:
     assert "not both" in call("scan", table, "--json", "--format", "csv", code=2).stderr
+    lists = ("snapshots", "files", "buckets", "orphans", "index list", "tag list", "consumer list", "advise")
+    commands = [[*name.split(), table] for name in lists] + [["table", "list", Path(table).parent.parent]]
+    for command in commands:
+        refused = call(*command, "--json", "--format", "table", code=2).stderr
+        assert refused == "lakeidx: give --json or --format table, not both\n", command
     assert lines(call("scan", table, "--json", "--limit", 1)) == lines(call("scan", table, "--limit", 1))
