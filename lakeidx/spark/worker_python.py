@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakeidx.errors import InvalidInputError
@@ -20,6 +19,7 @@ from lakeidx.spark.jobs import is_connect
 _SECONDS = 30
 _ASK = "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2], u.find_spec('lakeidx') is not None)"
 _VERSIONS = re.compile(r"different version: (\d+\.\d+) than that in driver: (\d+\.\d+)")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(lakeidx|pyarrow)")
 
 
 def check_worker_python(session: SparkSession) -> None:
@@ -46,14 +46,17 @@ def check_worker_python(session: SparkSession) -> None:
 
 @contextmanager
 def python_errors() -> Iterator[None]:
-    """Turn Spark's error about the workers' Python version into the one line."""
+    """Turn what Spark says of workers with another Python version, or without lakeidx, into the one line."""
     try:
         yield
-    except PySparkException as error:
-        found = _VERSIONS.search(str(error))
-        if found is None:
-            raise
-        raise InvalidInputError(_mismatch(found[1], found[2], "")) from error
+    except Exception as error:
+        # Spark's own error, one of py4j around it, or one of Connect: what they have in common is the worker's text.
+        text = str(error)
+        if found := _VERSIONS.search(text):
+            raise InvalidInputError(_mismatch(found[1], found[2], "")) from error
+        if found := _NO_MODULE.search(text):
+            raise InvalidInputError(f"Spark's workers run a Python that has no {found[1]}: {_way_out()}") from error
+        raise
 
 
 def _mine() -> str:

@@ -74,5 +74,7 @@ def test_the_error_of_spark_itself() -> None:
         python_errors(),
     ):
         raise PySparkException(f"Job aborted\nTraceback\n{text}\n at org.apache.spark")
+    with pytest.raises(InvalidInputError, match="a Python that has no lakeidx: set PYSPARK_PYTHON"), python_errors():
+        raise RuntimeError("Traceback\n  x\nModuleNotFoundError: No module named 'lakeidx'\n")
     with pytest.raises(PySparkException, match="something else"), python_errors():
         raise PySparkException("something else")
