@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from bench.decisions.figure import Figure, cpu_seconds
 from lakeidx.codec.containers.avro import RecordSchema, decode_container, encode_container
 from lakeidx.data.parquet.chunks import open_footer
-from lakeidx.data.parquet.row_groups import damage_of
+from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError
 
 AVRO = {

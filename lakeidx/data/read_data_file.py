@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.data.evolution.evolve import ColumnPlan, evolve_column, plan_columns
-from lakeidx.data.parquet.row_groups import ParquetSource, ReadCounters, RowTest, damage_of
+from lakeidx.data.parquet.damage import damage_of
+from lakeidx.data.parquet.row_groups import ParquetSource, ReadCounters, RowTest
 from lakeidx.data.positions import Positions, RowFilter
 from lakeidx.data.read_avro import AvroSource
 from lakeidx.data.read_orc import OrcSource

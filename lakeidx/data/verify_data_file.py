@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.data.evolution.evolve import evolve_column, plan_columns
-from lakeidx.data.parquet.row_groups import ParquetSource, damage_of
+from lakeidx.data.parquet.damage import damage_of
+from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.data.read_data_file import open_data_file, read_data_file
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta

@@ -10,7 +10,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet.chunks import FooterChunks, open_footer
-from lakeidx.data.parquet.row_groups import damage_of
+from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError
 
 _FIELD_ID = b"PARQUET:field_id"

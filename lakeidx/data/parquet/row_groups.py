@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,18 +13,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet.chunks import open_footer
+from lakeidx.data.parquet.damage import damage_of
 from lakeidx.data.parquet.footer import flat_elements
 from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, page_file, pages_hold_their_rows
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.data.positions import RowFilter
 from lakeidx.data.stats import merge_chunk_stats
-from lakeidx.errors import CorruptFileError, InternalError, LakeIdxError, UnavailableError, UnsupportedError
+from lakeidx.errors import CorruptFileError, InternalError, UnsupportedError
 from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import STRING_ROOTS, Field
 
-# What Arrow raises on bytes that are no Parquet file, or a damaged one.
-_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
 # Rows of a page as both Arrow and parquet-mr write them by default.
 _PAGE_ROWS = 20_000
 # Local files up to this size are read in the caller's thread: to fetch ahead, Arrow wakes others, which takes longer.
@@ -80,21 +78,6 @@ class RowTest(NamedTuple):
 
     names: frozenset[str]
     selected: Callable[[int, pa.Table], npt.NDArray[np.bool_]]
-
-
-@contextlib.contextmanager
-def damage_of(path: str) -> Iterator[None]:
-    """Convert what Arrow raises on damaged bytes into CorruptFileError, and a failing disk into UnavailableError."""
-    try:
-        yield
-    except LakeIdxError as e:
-        e.path = e.path or path
-        raise
-    except _DAMAGE as e:
-        if isinstance(e, OSError) and e.errno is not None:
-            raise UnavailableError(f"the file could not be read: {e}", path=path) from e
-        text = str(e).strip().split("\n")[0]
-        raise CorruptFileError(f"not a readable data file: {text or type(e).__name__}", path=path) from e
 
 
 class ParquetSource:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.data.parquet.row_groups import ParquetSource, damage_of
-from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
+from lakeidx.data.parquet.row_groups import ParquetSource
+from lakeidx.errors import CorruptFileError
 from tests.unit.data.tables import STORE
 
 
@@ -45,19 +45,3 @@ def test_a_footer_larger_than_the_first_read(tmp_path: Path) -> None:
     pq.write_table(pa.table([pa.array([1])] * 2000, names=names), tmp_path / "wide.parquet")
     source = ParquetSource(STORE, str(tmp_path / "wide.parquet"))
     assert (source.rows, source.schema.names) == (1, names)
-
-
-@pytest.mark.parametrize(
-    ("raised", "becomes"),
-    [
-        (pa.ArrowInvalid("bad page"), CorruptFileError),
-        (OSError("Couldn't deserialize thrift"), CorruptFileError),
-        (OSError(5, "Input/output error"), UnavailableError),
-        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "x"), CorruptFileError),
-        (InvalidInputError("ours"), InvalidInputError),
-        (RuntimeError("a bug"), RuntimeError),
-    ],
-)
-def test_errors_of_damage_of_a_disk_and_of_others(raised: Exception, becomes: type[Exception]) -> None:
-    with pytest.raises(becomes), damage_of("f.parquet"):
-        raise raised
