@@ -1,16 +1,34 @@
-"""What Arrow raises on a file that is damaged, as an error of lakeidx."""
+"""What Arrow raises on a file that is damaged, as an error of lakeidx, and where a Parquet file is: Arrow does not say that.
+
+A walk over the page headers of the columns that were read, made only after decoding has failed.
+
+PageHeader, Thrift compact: 1 type i32, 2 i32 size before compression, 3 i32 size in the file, 4 i32 CRC-32 of the page as it lies
+there (optional), 5 to 8 structs of each type. The page follows.
+
+source   parquet-format 2.10 ``parquet.thrift``
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from lakeidx.codec.jit import frozen, kernel
+from lakeidx.data.parquet.thrift import I32, read_field, read_varint, skip, zigzag
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 
 # What Arrow raises on bytes that are no Parquet file, or a damaged one.
 _DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
+_BITS_32 = 0xFFFF_FFFF
+#: A header without statistics is some 20 bytes; bounds of long values make it longer, Arrow reads 16 MiB of it at the most.
+_HEADER_BYTES = 1 << 16
 
 
 @contextlib.contextmanager
@@ -26,3 +44,112 @@ def damage_of(path: str) -> Iterator[None]:
             raise UnavailableError(f"the file could not be read: {e}", path=path) from e
         text = str(e).strip().split("\n")[0]
         raise CorruptFileError(f"not a readable data file: {text or type(e).__name__}", path=path) from e
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is wrong with one page.
+
+    column   dotted path of the column
+    offset   of the page's header in the file, bytes
+    """
+
+    column: str
+    offset: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PageHeader:
+    """Size of the header and, as far as it says so, of the page; CRC-32 as an unsigned number."""
+
+    size: int
+    page_size: int
+    checksum: int | None
+
+
+def find_damage(stream: pa.NativeFile, metadata: pq.FileMetaData, group: int, columns: Sequence[int]) -> Damage | None:
+    """Find the first page of a row group whose header or checksum is wrong; None when all are right, or carry no checksum.
+
+    columns   numbers of the leaf columns to look at
+    memory    one column chunk, and never more than the file
+    """
+    row_group = metadata.row_group(group)
+    for i in columns:
+        chunk = row_group.column(i)
+        start = _start(chunk)
+        end = start + chunk.total_compressed_size
+        if not 0 <= start < end <= stream.size():
+            return Damage(chunk.path_in_schema, max(0, start), f"a column chunk cannot end at byte {end}")
+        data = stream.read_at(end - start, start)
+        for at, what in _wrong_pages(data):
+            return Damage(chunk.path_in_schema, start + at, what)
+    return None
+
+
+def find_undecodable(file: pq.ParquetFile, group: int, columns: Sequence[int]) -> Damage | None:
+    """Find the first column of a row group that cannot be decoded by itself: for files whose pages carry no checksum.
+
+    columns   numbers of the leaf columns to look at
+    """
+    row_group = file.metadata.row_group(group)
+    for i in columns:
+        chunk = row_group.column(i)
+        try:
+            file.reader.read_row_group(group, column_indices=[i], use_threads=False)
+        except _DAMAGE as error:
+            text = str(error).strip().split("\n")[0] or type(error).__name__
+            return Damage(chunk.path_in_schema, _start(chunk), f"its pages cannot be decoded: {text}")
+    return None
+
+
+def _start(chunk: pq.ColumnChunkMetaData) -> int:
+    first = int(chunk.data_page_offset)
+    # Some writers put 0 where there is no dictionary.
+    return min(first, chunk.dictionary_page_offset or first) if chunk.has_dictionary_page else first
+
+
+def _wrong_pages(chunk: bytes) -> Iterator[tuple[int, str]]:
+    at = 0
+    while at < len(chunk):
+        header = _page_header(chunk[at : at + _HEADER_BYTES])
+        if header is None:
+            yield at, "the page header cannot be read"
+            return
+        begin = at + header.size
+        page = chunk[begin : begin + header.page_size]
+        if len(page) < header.page_size:
+            yield at, f"a page of {header.page_size} bytes reaches beyond its column chunk"
+            return
+        found = zlib.crc32(page)
+        if header.checksum is not None and header.checksum != found:
+            yield at, f"the page's checksum is {header.checksum:#010x}, that of its bytes {found:#010x}"
+        at = begin + header.page_size
+
+
+def _page_header(data: bytes) -> _PageHeader | None:
+    found = np.full(5, -1, np.int64)
+    size = _walk_page_header(frozen(np.frombuffer(data, np.uint8)), found)
+    if size < 0 or found[3] < 0:
+        return None
+    # The checksum is a signed number in the header; -1 alone does not tell it from none.
+    return _PageHeader(int(size), int(found[3]), int(found[4]) & _BITS_32 if found[0] & 1 << 4 else None)
+
+
+@kernel
+def _walk_page_header(data: Any, out: Any) -> Any:
+    """Put the fields 1 to 4, and into place 0 a bit for each that is there; gives the bytes of the header, or -1."""
+    at, last = np.int64(0), np.int64(0)
+    out[0] = 0
+    while True:
+        last, kind, at = read_field(data, at, last)
+        if at < 0 or kind == 0:
+            return at
+        if kind == I32 and 1 <= last <= 4:
+            value, at = read_varint(data, at)
+            out[last] = zigzag(value)
+            out[0] |= 1 << last
+        else:
+            at = skip(data, at, kind)
+        if at < 0:
+            return at

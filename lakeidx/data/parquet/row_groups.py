@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet.chunks import open_footer
-from lakeidx.data.parquet.damage import damage_of
+from lakeidx.data.parquet.damage import damage_of, find_damage, find_undecodable
 from lakeidx.data.parquet.footer import flat_elements
 from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, page_file, pages_hold_their_rows
 from lakeidx.data.parquet.schema import leaf_paths
@@ -276,7 +277,7 @@ class ParquetSource:
             batches = self._file.iter_batches(batch_rows, row_groups=[g], columns=list(names), use_threads=False)
         left = self._group_rows[g]
         while True:
-            with damage_of(self.path):
+            with self._damage(g, names):
                 batch = next(batches, None)
                 if batch is None:
                     break
@@ -287,6 +288,23 @@ class ParquetSource:
             left -= table.num_rows
         if left:
             raise CorruptFileError(f"row group {g} has {left} rows fewer than the footer's count", path=self.path)
+
+    @contextlib.contextmanager
+    def _damage(self, g: int, names: Sequence[str]) -> Iterator[None]:
+        """As `damage_of`; names the column and the byte where its page, or at least its chunk, begins."""
+        try:
+            with damage_of(self.path):
+                yield
+        except CorruptFileError as error:
+            wanted = [i for i, leaf in enumerate(self._leaves) if leaf.column in names]
+            with damage_of(self.path):
+                metadata = self._file.metadata
+                found = find_damage(self._stream, metadata, g, wanted) or find_undecodable(self._file, g, wanted)
+            if error.offset is not None or found is None:
+                raise
+            raise CorruptFileError(
+                f"column {found.column!r}, row group {g}: {found.what}", path=self.path, offset=found.offset
+            ) from error
 
     def _may_match(self, g: int, predicate: Predicate | None, fields: Sequence[Field]) -> bool:
         if predicate is None:
