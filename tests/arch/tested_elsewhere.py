@@ -270,7 +270,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.results": ("unit/api/test_table.py",),
     "lakeidx.spark.datasource": ("spark/test_datasource.py",),
     "lakeidx.spark.filters": ("spark/test_datasource.py",),
-    "lakeidx.spark.jobs": ("spark/test_runner.py",),
     "lakeidx.spark.joins": ("regress/test_stream_over_a_rollback.py",),
     "lakeidx.spark.table_reader": ("regress/test_stream_over_a_rollback.py", "spark/test_datasource.py",),
     "lakeidx.spark.table_writer": ("spark/test_datasource.py",),
