@@ -30,7 +30,9 @@ def read_arrow_ipc(
     try:
         schema, batches = _open(source)
         check_columns(schema.names, fields, options, path)
-        extra = new_columns(schema, fields, options.merge_schema, keys=keys, ignore_extra=options.ignore_extra)
+        extra = new_columns(
+            schema, fields, options.merge_schema, keys=keys, ignore_extra=options.ignore_extra, path=path
+        )
         if extra:
             yield Piece(pa.table({}), 1, extra=extra)
             return

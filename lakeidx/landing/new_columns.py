@@ -24,6 +24,8 @@ from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root, from_arrow
 
 _POLICIES = ("refuse", "add", "widen")
+#: What stands in a path for what a column holds.
+_WORDS = {Root.ARRAY: "element", Root.MAP: "value"}
 
 
 class NewColumnsError(InvalidInputError):
@@ -50,19 +52,53 @@ def merge_policy(value: bool | str) -> str:
 
 
 def new_columns(
-    found: pa.Schema, fields: Sequence[Field], policy: str, *, keys: Collection[str] = (), ignore_extra: bool = False
+    found: pa.Schema,
+    fields: Sequence[Field],
+    policy: str,
+    *,
+    keys: Collection[str] = (),
+    ignore_extra: bool = False,
+    path: str | None = None,
 ) -> dict[str, DataType]:
     """Return the columns of Arrow data that the table has to get, or to widen; a column of type null says nothing.
 
     keys           columns that never change
-    ignore_extra   columns that the table does not have are left out
-    errors         InvalidInputError for a column of a type that no table holds
+    ignore_extra   columns, and fields inside of them, that the table does not have are left out
+    path           the landing file
+    errors         InvalidInputError for a column of a type that no table holds; with policy refuse for fields inside a column
+                   that the table does not have (`lakeidx.landing.types.check_columns` looks at whole columns)
     """
-    if policy == "refuse":
-        return {}
     unknown = {f.name for f in found} - {f.name for f in fields}
-    skipped = {*keys, KIND_COLUMN, *(unknown if ignore_extra else ())}
-    return _compared([f for f in found if f.name not in skipped], fields, policy, "")
+    skipped = {*keys, KIND_COLUMN, *(unknown if ignore_extra or policy == "refuse" else ())}
+    out = _compared([f for f in found if f.name not in skipped], fields, policy, "")
+    if ignore_extra:
+        # What is added is named after what the table does not have; what is widened is there.
+        return {n: t for n, t in out.items() if type_at(fields, n) is not None}
+    if policy == "refuse" and out:
+        raise InvalidInputError(
+            f"the rows have fields the table does not have: {', '.join(out)}; add them to the table, let them be added "
+            "(merge_schema) or extra columns be ignored",
+            path=path,
+        )
+    return out
+
+
+def type_at(fields: Sequence[Field], path: str) -> DataType | None:
+    """Return the type of a column, or of what is inside of one; None when there is none."""
+    mine = {f.name: f.type for f in fields}
+    if path in mine:
+        return mine[path]
+    name, dot, rest = path.partition(".")
+    return _type_inside(mine[name], rest) if dot and name in mine else None
+
+
+def _type_inside(t: DataType, path: str) -> DataType | None:
+    if t.root is Root.ROW:
+        return type_at(t.fields, path)
+    word, dot, rest = path.partition(".")
+    if t.element is None or word != _WORDS.get(t.root):
+        return None
+    return _type_inside(t.element, rest) if dot else t.element
 
 
 def says_nothing(found: pa.Schema, fields: Sequence[Field]) -> list[str]:
@@ -73,20 +109,36 @@ def says_nothing(found: pa.Schema, fields: Sequence[Field]) -> list[str]:
 
 def _compared(found: Iterable[pa.Field], fields: Sequence[Field], policy: str, path: str) -> dict[str, DataType]:
     mine = {f.name: f.type for f in fields}
-    out = {}
+    out: dict[str, DataType] = {}
     for theirs in found:
         name, have = path + theirs.name, mine.get(theirs.name)
         if pa.types.is_null(theirs.type):
             continue
         if have is None:
             out[name] = from_arrow(theirs.type, where=f"column {name!r}")
-        elif have.root is Root.ROW and pa.types.is_struct(theirs.type):
-            out |= _compared(theirs.type, have.fields, policy, f"{name}.")
-        elif policy == "widen" and not have.is_nested and not pa.types.is_nested(theirs.type):
-            wider = _declared(theirs.type)
-            if wider is not None and grows(have, wider) and (have.root not in INT_ROOTS or wider.root in INT_ROOTS):
-                out[name] = wider
+        else:
+            out |= _grown(theirs.type, have, policy, name)
     return out
+
+
+def _grown(theirs: pa.DataType, have: DataType, policy: str, name: str) -> dict[str, DataType]:
+    """Compare the types of a column that is on both sides."""
+    if have.root is Root.ROW and pa.types.is_struct(theirs):
+        return _compared(theirs, have.fields, policy, f"{name}.")
+    if have.root is Root.ARRAY and have.element is not None and _is_list(theirs):
+        return _grown(theirs.value_type, have.element, policy, f"{name}.element")
+    if have.root is Root.MAP and have.element is not None and pa.types.is_map(theirs):
+        return _grown(theirs.item_type, have.element, policy, f"{name}.value")
+    if policy != "widen" or have.is_nested or pa.types.is_nested(theirs):
+        return {}
+    wider = _declared(theirs)
+    if wider is None or not grows(have, wider) or (have.root in INT_ROOTS and wider.root not in INT_ROOTS):
+        return {}
+    return {name: wider}
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
 
 
 def _declared(t: pa.DataType) -> DataType | None:

@@ -126,7 +126,9 @@ def _read_parquet(
     file = open_parquet(store, path)
     names = file.schema_arrow.names
     check_columns(names, fields, options, path)
-    extra = new_columns(file.schema_arrow, fields, options.merge_schema, keys=keys, ignore_extra=options.ignore_extra)
+    extra = new_columns(
+        file.schema_arrow, fields, options.merge_schema, keys=keys, ignore_extra=options.ignore_extra, path=path
+    )
     if extra:
         yield Piece(pa.table({}), 1, extra=extra)
         return

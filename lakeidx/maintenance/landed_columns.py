@@ -23,12 +23,12 @@ from lakeidx.format.schema.edits import SchemaEdits, schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
-from lakeidx.landing.new_columns import NewColumnsError
+from lakeidx.landing.new_columns import NewColumnsError, type_at
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
 from lakeidx.maintenance.alter import plan_alteration, put_schema
 from lakeidx.table.handle import TableHandle
-from lakeidx.types import DataType, Field
+from lakeidx.types import DataType
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def plan_columns(table: TableHandle, base: TableSchema, columns: Mapping[str, Da
     errors   InvalidInputError for a column that differs from one of the table only by upper and lower case; and those of
              `lakeidx.maintenance.alter.plan_alteration`
     """
-    here = {n: _type_at(base.fields, n) for n in columns}
+    here = {n: type_at(base.fields, n) for n in columns}
     folded = {n.casefold(): n for n in base.field_names}
     for name in columns:
         like = folded.get(name.casefold(), name)
@@ -138,16 +138,13 @@ def plan_columns(table: TableHandle, base: TableSchema, columns: Mapping[str, Da
                 "rename the column of the rows",
                 path=table.uri,
             )
+        if here[name] is None and "." in name and type_at(base.fields, name.rpartition(".")[0]) is None:
+            raise InvalidInputError(
+                f"column {name!r}: the name of a new column has no dot, which would part a ROW from its field; rename it",
+                path=table.uri,
+            )
     edits = SchemaEdits(
         add={n: t.with_nullable(True) for n, t in columns.items() if here[n] is None},
         types={n: t for n, t in columns.items() if here[n] is not None},
     )
     return plan_alteration(table, base, edits)
-
-
-def _type_at(fields: Sequence[Field], path: str) -> DataType | None:
-    mine = {f.name: f.type for f in fields}
-    if path in mine:
-        return mine[path]
-    parent, dot, rest = path.partition(".")
-    return _type_at(mine[parent].fields, rest) if dot and parent in mine else None

@@ -277,7 +277,7 @@ def _by_reference(task: IngestTask) -> IngestedFile | None:
     found = {f.name: f.type for f in file.schema_arrow}
     check_columns(list(found), task.schema.fields, task.options, path)
     if new_columns(file.schema_arrow, task.schema.fields, task.options.merge_schema, keys=_key_names(task.schema),
-                   ignore_extra=task.options.ignore_extra):  # fmt: skip
+                   ignore_extra=task.options.ignore_extra, path=path):  # fmt: skip
         return None
     if KIND_COLUMN in found or VALUE_KIND in found or any(f.name not in found for f in task.schema.fields):
         return None

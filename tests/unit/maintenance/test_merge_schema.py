@@ -122,16 +122,44 @@ def test_types_grow_where_the_policy_says_so_and_keys_never(table: lakeidx.Table
         table.upsert(pa.table({"id": pa.array([2**40], pa.int64()), "n": [1]}), merge_schema=True)
 
 
-def test_fields_of_a_row(tmp_path: Path) -> None:
-    spec = {"fields": [*FIELDS, {"name": "r", "type": ROW}], "primaryKeys": ["id"], "options": {"bucket": "1"}}
-    table = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", spec)
+def test_fields_inside_of_columns(tmp_path: Path) -> None:
+    nested = {"r": ROW, "a": {"type": "ARRAY", "element": ROW}, "m": {"type": "MAP", "key": "STRING", "value": ROW}}
+    spec = {"fields": [*FIELDS, *({"name": n, "type": t} for n, t in nested.items())], "primaryKeys": ["id"]}
+    table = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", {**spec, "options": {"bucket": "1"}})
     deep = pa.struct([("x", pa.int64()), ("y", pa.struct([("z", pa.string())]))])
-    types = pa.schema([("id", pa.int32()), ("n", pa.int32()), ("r", deep)])
-    table.upsert(pa.table([[1], [1], [{"x": 2**40, "y": {"z": "deep"}}]], types), merge_schema=True)
-    assert columns(table)["r"] == "ROW<x BIGINT, y ROW<z STRING>>"
-    ids = [f.id for f in table.schema.field("r").type.fields]
-    assert len({*ids, *(f.id for f in table.schema.fields)}) == 5
-    assert values(table) == [{"id": 1, "n": 1, "r": {"x": 2**40, "y": {"z": "deep"}}}]
+    types = {"r": deep, "a": pa.list_(deep), "m": pa.map_(pa.string(), deep)}
+    value = {"x": 2**40, "y": {"z": "deep"}}
+    row = {"id": 1, "n": 1, "r": value, "a": [value], "m": [("k", value)]}
+    rows = pa.Table.from_pylist([row], pa.schema([("id", pa.int32()), ("n", pa.int32()), *types.items()]))
+    file = write(tmp_path, "a.parquet", rows)
+    missing = r"fields the table does not have: r\.y, a\.element\.y, m\.value\.y"
+    with pytest.raises(InvalidInputError, match=missing):
+        table.upsert(rows)
+    with pytest.raises(InvalidInputError, match=missing):
+        table.upsert_files([file])
+    small = json.loads(json.dumps(row).replace(str(2**40), "7"))
+    left_out = pa.Table.from_pylist([{**small, "m": [("k", small["r"])]}], rows.schema)
+    kept = write(tmp_path, "b.parquet", left_out)
+    table.upsert_files([kept], LandingOptions(ignore_extra=True))
+    assert values(table) == [{"id": 1, "n": 1, "r": {"x": 7}, "a": [{"x": 7}], "m": [("k", {"x": 7})]}]
+    table.upsert_files([file], MERGE)
+    grown = "ROW<x BIGINT, y ROW<z STRING>>"
+    assert {n: columns(table)[n] for n in "ra"} == {"r": grown, "a": f"ARRAY<{grown}>"}
+    assert values(table) == [row]
+
+
+def test_a_process_that_dies_once_its_columns_are_there(
+    table: lakeidx.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "a.parquet", NEW)
+    with monkeypatch.context() as patched:
+        patched.setattr("lakeidx.batch.artifacts.BatchFiles.close", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            table.upsert_files([file], MERGE, batch_id="b")
+    assert table.metadata.schema_ids() == [0, 1]
+    assert not table.upsert_files([file], MERGE, batch_id="b").already
+    assert table.metadata.schema_ids() == [0, 1]
+    assert [r["city"] for r in values(table)] == [None, "Bern", None]
 
 
 def refuse_rows(table: lakeidx.Table, folder: Path) -> None:
@@ -207,6 +235,7 @@ def test_a_lost_race_is_planned_again(table: lakeidx.Table, tmp_path: Path, monk
         ([{"id": [2], "n": [1], "wait": pa.array([1], pa.duration("s"))}], "column 'wait': a table cannot hold values of duration"),
         ([{"id": [2], "n": [1], "N": [1]}], "a column 'N' and the table 'n': Spark and others"),
         ([{"id": [2], "n": [1], "_KEY_x": [1]}], "_KEY_x"),
+        ([{"id": [2], "n": [1], "a.b": [1]}], "'a.b': the name of a new column has no dot"),
     ],
 )  # fmt: skip
 def test_columns_that_cannot_be_added_are_refused_in_one_line(
