@@ -101,14 +101,20 @@ class FooterChunks:
             return False
         return bool((used & _DICTIONARY).all()) and not bool((used & ~(_DICTIONARY | _LEVELS)).any())
 
-    def place(self, group: int, column: int, element: bytes, name: str) -> ChunkPlace | None:
-        """Return the byte ranges of a chunk and its offset index; None when the footer does not say."""
-        row = self._table[group, column].tolist()
-        if min(row[i] for i in (_TYPE, _CODEC, _DATA_AT, _INDEX_AT, _INDEX_SIZE, _BYTES)) < 0:
+    def extent(self, group: int, column: int) -> tuple[int, int] | None:
+        """Return (first byte, bytes) of a chunk, dictionary page included; None when the footer does not say."""
+        data, dictionary, size = self._table[group, column, [_DATA_AT, _DICTIONARY_AT, _BYTES]].tolist()
+        if min(data, size) < 0:
             return None
         # Some writers put 0 where there is no dictionary.
-        start = row[_DICTIONARY_AT] if 0 < row[_DICTIONARY_AT] < row[_DATA_AT] else row[_DATA_AT]
-        return ChunkPlace(element, name, row[_TYPE], row[_CODEC], start, row[_BYTES], row[_INDEX_AT], row[_INDEX_SIZE])
+        return (dictionary if 0 < dictionary < data else data), size
+
+    def place(self, group: int, column: int, element: bytes, name: str) -> ChunkPlace | None:
+        """Return the byte ranges of a chunk and its offset index; None when the footer does not say."""
+        row, extent = self._table[group, column].tolist(), self.extent(group, column)
+        if extent is None or min(row[i] for i in (_TYPE, _CODEC, _INDEX_AT, _INDEX_SIZE)) < 0:
+            return None
+        return ChunkPlace(element, name, row[_TYPE], row[_CODEC], *extent, row[_INDEX_AT], row[_INDEX_SIZE])
 
     def stats(self, group: int, column: int, physical_type: str) -> ChunkStats:
         """Return the statistics of a chunk; bounds whose length is not that of the type are left out."""

@@ -47,6 +47,21 @@ def damage_of(path: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnChunk:
+    """Where a column chunk lies. Arrow's own footer is not asked: it ends the process over one that is damaged.
+
+    column        dotted path of the leaf column
+    leaf          its number in the file
+    start, size   bytes, dictionary page included
+    """
+
+    column: str
+    leaf: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Damage:
     """What is wrong with one page.
 
@@ -68,45 +83,29 @@ class _PageHeader:
     checksum: int | None
 
 
-def find_damage(stream: pa.NativeFile, metadata: pq.FileMetaData, group: int, columns: Sequence[int]) -> Damage | None:
-    """Find the first page of a row group whose header or checksum is wrong; None when all are right, or carry no checksum.
+def find_damage(stream: pa.NativeFile, chunks: Sequence[ColumnChunk]) -> Damage | None:
+    """Find the first page of some column chunks whose header or checksum is wrong; None when all are right, or carry none.
 
-    columns   numbers of the leaf columns to look at
     memory    one column chunk, and never more than the file
     """
-    row_group = metadata.row_group(group)
-    for i in columns:
-        chunk = row_group.column(i)
-        start = _start(chunk)
-        end = start + chunk.total_compressed_size
-        if not 0 <= start < end <= stream.size():
-            return Damage(chunk.path_in_schema, max(0, start), f"a column chunk cannot end at byte {end}")
-        data = stream.read_at(end - start, start)
-        for at, what in _wrong_pages(data):
-            return Damage(chunk.path_in_schema, start + at, what)
+    for chunk in chunks:
+        end = chunk.start + chunk.size
+        if end > stream.size():
+            return Damage(chunk.column, chunk.start, f"a column chunk of {chunk.size} bytes reaches beyond the file")
+        for at, what in _wrong_pages(stream.read_at(chunk.size, chunk.start)):
+            return Damage(chunk.column, chunk.start + at, what)
     return None
 
 
-def find_undecodable(file: pq.ParquetFile, group: int, columns: Sequence[int]) -> Damage | None:
-    """Find the first column of a row group that cannot be decoded by itself: for files whose pages carry no checksum.
-
-    columns   numbers of the leaf columns to look at
-    """
-    row_group = file.metadata.row_group(group)
-    for i in columns:
-        chunk = row_group.column(i)
+def find_undecodable(file: pq.ParquetFile, group: int, chunks: Sequence[ColumnChunk]) -> Damage | None:
+    """Find the first column of a row group that cannot be decoded by itself: for files whose pages carry no checksum."""
+    for chunk in chunks:
         try:
-            file.reader.read_row_group(group, column_indices=[i], use_threads=False)
+            file.reader.read_row_group(group, column_indices=[chunk.leaf], use_threads=False)
         except _DAMAGE as error:
             text = str(error).strip().split("\n")[0] or type(error).__name__
-            return Damage(chunk.path_in_schema, _start(chunk), f"its pages cannot be decoded: {text}")
+            return Damage(chunk.column, chunk.start, f"its pages cannot be decoded: {text}")
     return None
-
-
-def _start(chunk: pq.ColumnChunkMetaData) -> int:
-    first = int(chunk.data_page_offset)
-    # Some writers put 0 where there is no dictionary.
-    return min(first, chunk.dictionary_page_offset or first) if chunk.has_dictionary_page else first
 
 
 def _wrong_pages(chunk: bytes) -> Iterator[tuple[int, str]]:

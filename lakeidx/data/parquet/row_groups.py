@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet.chunks import open_footer
-from lakeidx.data.parquet.damage import damage_of, find_damage, find_undecodable
+from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage, find_undecodable
 from lakeidx.data.parquet.footer import flat_elements
 from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, page_file, pages_hold_their_rows
 from lakeidx.data.parquet.schema import leaf_paths
@@ -296,10 +296,10 @@ class ParquetSource:
             with damage_of(self.path):
                 yield
         except CorruptFileError as error:
-            wanted = [i for i, leaf in enumerate(self._leaves) if leaf.column in names]
+            extents = {i: self._chunks.extent(g, i) for i, leaf in enumerate(self._leaves) if leaf.column in names}
+            chunks = [ColumnChunk(self._leaves[i].path, i, *e) for i, e in extents.items() if e is not None]
             with damage_of(self.path):
-                metadata = self._file.metadata
-                found = find_damage(self._stream, metadata, g, wanted) or find_undecodable(self._file, g, wanted)
+                found = find_damage(self._stream, chunks) or find_undecodable(self._file, g, chunks)
             if error.offset is not None or found is None:
                 raise
             raise CorruptFileError(

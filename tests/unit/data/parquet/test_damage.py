@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.data.parquet.damage import damage_of, find_damage
+from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage
 from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
 from tests.unit.data.tables import STORE
@@ -33,6 +33,15 @@ def _write(path: Path, *, checksums: bool = True, version: str = "1.0") -> None:
         write_batch_size=10,
         write_page_checksum=checksums,
     )
+
+
+def _chunks(metadata: pq.FileMetaData, group: int) -> list[ColumnChunk]:
+    chunks = [metadata.row_group(group).column(i) for i in range(metadata.num_columns)]
+    starts = [c.dictionary_page_offset or c.data_page_offset for c in chunks]
+    return [
+        ColumnChunk(c.path_in_schema, i, start, c.total_compressed_size)
+        for i, (c, start) in enumerate(zip(chunks, starts, strict=True))
+    ]
 
 
 def _read(path: Path) -> None:
@@ -89,7 +98,7 @@ def test_a_page_that_is_longer_than_its_chunk(tmp_path: Path) -> None:
     struct.pack_into("<H", data, at + 6, size | 0x7F00)
     with path.open("wb") as out:
         out.write(data)
-    found = find_damage(pa.OSFile(str(path)), metadata, 0, [0])
+    found = find_damage(pa.OSFile(str(path)), _chunks(metadata, 0))
     assert found is not None
     assert (found.column, found.offset) == ("k", at)
     assert found.what.endswith("reaches beyond its column chunk")
@@ -102,7 +111,7 @@ def test_a_file_that_is_right_has_none(tmp_path: Path) -> None:
         metadata = pq.read_metadata(path)
         with pa.OSFile(str(path)) as stream:
             for g in range(metadata.num_row_groups):
-                assert find_damage(stream, metadata, g, range(metadata.num_columns)) is None
+                assert find_damage(stream, _chunks(metadata, g)) is None
 
 
 def test_a_column_without_checksums_is_named_when_it_cannot_be_decoded(tmp_path: Path) -> None:
