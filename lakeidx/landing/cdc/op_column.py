@@ -49,15 +49,19 @@ def read_with_op_column(store: ObjectStore, path: str, schema: TableSchema, opti
         if not there and not dms:
             raise InvalidInputError(f"the landing file has no column {column!r} with the operations", path=path)
         kinds = _kinds(rows.column(column), values) if there else pa.array(["+I"] * rows.num_rows, pa.string())
+        ordered = {}
         for source, name in found_in.items():
             if source not in rows.column_names:
                 raise InvalidInputError(
                     f"the landing file has no column {source!r}, the order of its changes", path=path
                 )
-            ordered = order_values(rows.column(source).combine_chunks(), source, "ms", schema.field(name).type)
-            rows = rows.append_column(name, ordered)
-        gone = [n for n in (*helpers, KIND_COLUMN) if n in rows.column_names and n not in schema.fields_by_name]
-        yield replace(piece, rows=rows.drop_columns(gone).append_column(KIND_COLUMN, kinds))
+            ordered[name] = order_values(rows.column(source).combine_chunks(), source, "ms", schema.field(name).type)
+        # A source may have the name of the column that its values go into.
+        taken = {*helpers, KIND_COLUMN} - set(target.names)
+        rows = rows.drop_columns([n for n in rows.column_names if n in taken])
+        for name, values_of in (ordered | {KIND_COLUMN: kinds}).items():
+            rows = rows.append_column(name, values_of)
+        yield replace(piece, rows=rows)
 
 
 def _refuse_order_columns(piece: Piece, target: ChangeTarget, path: str) -> None:
