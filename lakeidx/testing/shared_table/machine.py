@@ -20,9 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.ingest import stage_table
-from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
 from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
@@ -103,15 +101,10 @@ class Machine(Programs):
         effect = self._effect(staged.batch, staged.content)
         context = staged.context
         runs: list[Callable[[], Any]] = [
-            lambda: stage_table(
-                context.files,
-                context.metadata.latest_schema(),
-                self._rows(effect),
-                table_id=context.metadata.table_id,
-                missing="null",
-            ),
-            lambda: run_bucket_assignment(context, 1),
-            lambda: run_index_write(context, 1),
+            # What jobs and Dagster run for each stage.
+            lambda: ingest_rows(context, self._rows(effect), missing="null"),
+            lambda: run_bucket_assignment(context, context.files.latest_attempt()),
+            lambda: write_attempt(context, context.files.latest_attempt()),
             lambda: commit_batch(context, sleep=lambda _: None),
         ]
         table = TableHandle(context.metadata.store, context.paths)
