@@ -2,6 +2,8 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -141,9 +143,14 @@ public class ChangesMicro {
                 try (BatchTableWrite w =
                         (BatchTableWrite) t.newWrite(user).withIgnorePreviousFiles(false).withIOManager(disk())) {
                     for (int i = 0; i < buckets.length; i++) if (buckets[i] % threads == mine) w.write(rows.get(i), buckets[i]);
-                    if (full)
-                        for (BucketEntry e : t.newSnapshotReader().bucketEntries())
-                            if (e.bucket() % threads == mine) w.compact(e.partition(), e.bucket(), true);
+                    if (full) {
+                        // Those that are there, and those that only this batch has.
+                        Set<Integer> all = new TreeSet<>();
+                        for (BucketEntry e : t.newSnapshotReader().bucketEntries()) all.add(e.bucket());
+                        for (int bucket : buckets) all.add(bucket);
+                        for (int bucket : all)
+                            if (bucket % threads == mine) w.compact(BinaryRow.EMPTY_ROW, bucket, true);
+                    }
                     return w.prepareCommit();
                 }
             }));
