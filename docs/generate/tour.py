@@ -34,7 +34,7 @@ from lakeidx.results import Listing
 
 PAGE = "docs/tour.md"
 _ROWS = 12
-_STYLE = HtmlFormatter(style="friendly", nowrap=False)
+_STYLE = HtmlFormatter(style="friendly")
 
 
 class BlockFailedError(Exception):
@@ -68,15 +68,15 @@ def shown(value: Any) -> str:
     if hasattr(value, "savefig"):
         picture = io.BytesIO()
         value.savefig(picture, format="png", dpi=110)
-        return _image(picture.getvalue(), "image/png", "")
+        return _image(picture.getvalue(), "")
     if hasattr(value, "_repr_html_"):
         return str(value._repr_html_())
     return f"<pre>{html.escape(repr(value))}</pre>"
 
 
-def _image(data: bytes, kind: str, title: str) -> str:
+def _image(data: bytes, title: str) -> str:
     text = base64.b64encode(data).decode("ascii")
-    return f'<img alt="{html.escape(title)}" title="{html.escape(title)}" src="data:{kind};base64,{text}">'
+    return f'<img alt="{html.escape(title)}" title="{html.escape(title)}" src="data:image/png;base64,{text}">'
 
 
 @contextlib.contextmanager
@@ -97,7 +97,7 @@ def make_tour(work: Path, *, quiet: bool = False) -> Path:
     """
     folder = (work / "tour").resolve()
     shutil.rmtree(folder, ignore_errors=True)
-    code = [b for b in blocks(PAGE) if b.language == "python" and b.reason is None]
+    code = [b for b in blocks(PAGE) if b.language == "python"]
     names: dict[str, Any] = {"__name__": "__tour__"}
     with _within(folder):
         outputs = [
@@ -114,11 +114,13 @@ def _html(outputs: Sequence[str]) -> str:
     markdown = MarkdownIt("commonmark").enable("table")
 
     def fence(tokens: Any, index: int, options: Any, environment: Any) -> str:
+        if tokens[index].info != "python":
+            return f"<pre>{html.escape(tokens[index].content)}</pre>"
         return str(highlight(tokens[index].content, PythonLexer(), _STYLE)) + f'<div class="output">{next(left)}</div>'
 
     def image(tokens: Any, index: int, options: Any, environment: Any) -> str:
         source = ROOT / "docs" / str(tokens[index].attrs["src"])
-        return _image(source.read_bytes(), "image/png", tokens[index].content)
+        return _image(source.read_bytes(), tokens[index].content)
 
     markdown.renderer.rules.update(fence=fence, image=image)  # type: ignore[attr-defined]
     body = markdown.render((ROOT / PAGE).read_text(encoding="utf-8"))

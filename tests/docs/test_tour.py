@@ -27,7 +27,7 @@ def test_a_block_that_fails_is_named_with_its_error() -> None:
 def test_the_tour_shows_a_whole_history(tmp_path: Path) -> None:
     page = tour.make_tour(tmp_path, quiet=True)
     text = page.read_text(encoding="utf-8")
-    # The facts are the data's: of 80,789 flights of three months 27,004 left in January, 521 of them never.
+    # The facts are the data's: 80,789 flights of three months, 27,004 of them in January.
     outputs = re.findall(r'<div class="output">(.*?)</div>', text, re.DOTALL)
     assert len(outputs) == len([b for b in blocks(tour.PAGE) if b.language == "python"])
     assert "80,789" in outputs[2]

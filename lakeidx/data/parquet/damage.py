@@ -27,8 +27,6 @@ from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 # What Arrow raises on bytes that are no Parquet file, or a damaged one.
 _DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
 _BITS_32 = 0xFFFF_FFFF
-#: A header without statistics is some 20 bytes; bounds of long values make it longer, Arrow reads 16 MiB of it at the most.
-_HEADER_BYTES = 1 << 16
 
 
 @contextlib.contextmanager
@@ -42,8 +40,11 @@ def damage_of(path: str) -> Iterator[None]:
     except _DAMAGE as e:
         if isinstance(e, OSError) and e.errno is not None:
             raise UnavailableError(f"the file could not be read: {e}", path=path) from e
-        text = str(e).strip().split("\n")[0]
-        raise CorruptFileError(f"not a readable data file: {text or type(e).__name__}", path=path) from e
+        raise CorruptFileError(f"not a readable data file: {_said(e)}", path=path) from e
+
+
+def _said(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,9 @@ def find_damage(stream: pa.NativeFile, chunks: Sequence[ColumnChunk]) -> Damage 
         end = chunk.start + chunk.size
         if end > stream.size():
             return Damage(chunk.column, chunk.start, f"a column chunk of {chunk.size} bytes reaches beyond the file")
-        for at, what in _wrong_pages(stream.read_at(chunk.size, chunk.start)):
-            return Damage(chunk.column, chunk.start + at, what)
+        wrong = _first_wrong_page(stream.read_at(chunk.size, chunk.start))
+        if wrong is not None:
+            return Damage(chunk.column, chunk.start + wrong[0], wrong[1])
     return None
 
 
@@ -103,32 +105,30 @@ def find_undecodable(file: pq.ParquetFile, group: int, chunks: Sequence[ColumnCh
         try:
             file.reader.read_row_group(group, column_indices=[chunk.leaf], use_threads=False)
         except _DAMAGE as error:
-            text = str(error).strip().split("\n")[0] or type(error).__name__
-            return Damage(chunk.column, chunk.start, f"its pages cannot be decoded: {text}")
+            return Damage(chunk.column, chunk.start, f"its pages cannot be decoded: {_said(error)}")
     return None
 
 
-def _wrong_pages(chunk: bytes) -> Iterator[tuple[int, str]]:
+def _first_wrong_page(chunk: bytes) -> tuple[int, str] | None:
     at = 0
     while at < len(chunk):
-        header = _page_header(chunk[at : at + _HEADER_BYTES])
+        header = _page_header(chunk, at)
         if header is None:
-            yield at, "the page header cannot be read"
-            return
+            return at, "the page header cannot be read"
         begin = at + header.size
         page = chunk[begin : begin + header.page_size]
         if len(page) < header.page_size:
-            yield at, f"a page of {header.page_size} bytes reaches beyond its column chunk"
-            return
+            return at, f"a page of {header.page_size} bytes reaches beyond its column chunk"
         found = zlib.crc32(page)
         if header.checksum is not None and header.checksum != found:
-            yield at, f"the page's checksum is {header.checksum:#010x}, that of its bytes {found:#010x}"
+            return at, f"the page's checksum is {header.checksum:#010x}, that of its bytes {found:#010x}"
         at = begin + header.page_size
+    return None
 
 
-def _page_header(data: bytes) -> _PageHeader | None:
+def _page_header(chunk: bytes, at: int) -> _PageHeader | None:
     found = np.full(5, -1, np.int64)
-    size = _walk_page_header(frozen(np.frombuffer(data, np.uint8)), found)
+    size = _walk_page_header(frozen(np.frombuffer(chunk, np.uint8, offset=at)), found)
     if size < 0 or found[3] < 0:
         return None
     # The checksum is a signed number in the header; -1 alone does not tell it from none.

@@ -296,11 +296,13 @@ class ParquetSource:
             with damage_of(self.path):
                 yield
         except CorruptFileError as error:
+            if error.offset is not None:
+                raise
             extents = {i: self._chunks.extent(g, i) for i, leaf in enumerate(self._leaves) if leaf.column in names}
             chunks = [ColumnChunk(self._leaves[i].path, i, *e) for i, e in extents.items() if e is not None]
             with damage_of(self.path):
                 found = find_damage(self._stream, chunks) or find_undecodable(self._file, g, chunks)
-            if error.offset is not None or found is None:
+            if found is None:
                 raise
             raise CorruptFileError(
                 f"column {found.column!r}, row group {g}: {found.what}", path=self.path, offset=found.offset
