@@ -48,6 +48,8 @@ def still_counts(metadata: TableMetadata, batch_id: str) -> bool:
 def why_superseded(metadata: TableMetadata, files: BatchFiles, ingest: IngestReport | None) -> str | None:
     """Return why the rows of a batch's run are not in this table; None when they are, or may still come."""
     if ingest is not None and ingest.table_id and ingest.table_id != metadata.table_id:
+        # A handle of the table that is gone must not begin a batch anew that is in the one that is here now: this raises.
+        metadata.latest_schema()
         return "the table was dropped and created again"
     commit = files.read(CommitReport)
     if commit is None or not commit.snapshot_ids:
