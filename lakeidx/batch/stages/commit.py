@@ -11,11 +11,12 @@ import time
 import uuid
 from collections.abc import Callable
 
-from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_hooks import IndexHooks
 from lakeidx.batch.schema_drift import drift_reason
+from lakeidx.batch.stages.rerun import why_superseded
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.paths import TablePaths
 from lakeidx.predicate import Compare, IsNull, Op, and_, format_predicate
@@ -110,9 +111,10 @@ def run_commit(
     batch that dies in between makes them when it comes again.
     plan_again   assigns and writes the batch again: called with the number of the attempt, gives the one it ended with
     returns      the report; `already` when the batch had been committed before
-    errors   CommitConflictError after MAX_REPLANS, CommitUnknownError, UnavailableError
+    errors   CommitConflictError after MAX_REPLANS, or when the run does not count any more; CommitUnknownError, UnavailableError
     """
     done = context.files.read(CommitReport)
+    _check_run(context, done)
     if done is not None:
         return done.model_copy(update={"already": True})
     turn = CommitPriority(context.store, context.paths, context.files.batch_id, sleep=sleep)
@@ -124,6 +126,21 @@ def run_commit(
         return context.files.close(report)
     finally:
         turn.done()
+
+
+def _check_run(context: BatchContext, done: CommitReport | None) -> None:
+    """Refuse a run that stopped counting while this program was between two of its stages.
+
+    Another program may have committed it, and a rollback taken that away, or begun the batch anew.
+    """
+    files = context.files
+    reason = None if done is None else why_superseded(context.metadata, files, None)
+    if reason is None and BatchFiles(files.store, context.paths, files.batch_id).run != files.run:
+        reason = "the batch was begun anew"
+    if reason is not None:
+        raise CommitConflictError(
+            f"batch {files.batch_id!r} does not count as it was staged, since {reason}: run it again", path=files.root
+        )
 
 
 def _commit_or_replan(
