@@ -20,6 +20,7 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.data import write_data_file
 from lakeidx.errors import CommitConflictError, LakeIdxError
 from lakeidx.format.paths import TablePaths
+from lakeidx.key_index import table_view
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage import LocalStore
 from lakeidx.table import manifest_files
@@ -239,6 +240,7 @@ class Programs:
 
         patches: list[AbstractContextManager[Any]] = [
             mock.patch.object(in_parallel_module, "LocalRunner", runner),
+            mock.patch.object(table_view, "LocalRunner", runner),
             mock.patch.object(by_hash, "run_ordered", ordered),
             mock.patch.object(write_data_file, "_MIN_GROUP_ROWS", 2),
             *(mock.patch.object(manifest_files, n, _remembering(getattr(manifest_files, n))) for n in _DECODERS),
