@@ -19,10 +19,10 @@ from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError, Unavai
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.quality.decode_files import decode_files
 from lakeidx.quality.index_file_rules import IndexFile
 from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
+from lakeidx.quality.tasks.decode_files import decode_files
 from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import BucketFiles, plan_scan

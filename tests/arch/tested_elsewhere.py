@@ -259,7 +259,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.polars": ("unit/api/test_engines.py",),
     "lakeidx.predicate.like": ("unit/predicate/test_parse.py",),
     "lakeidx.quality.batch_rules": ("unit/batch/test_index_types.py",),
-    "lakeidx.quality.decode_files": ("unit/api/test_table.py",),
+    "lakeidx.quality.tasks.decode_files": ("unit/api/test_table.py",),
     "lakeidx.quality.file_rules": ("unit/key_index/test_registry.py",),
     "lakeidx.quality.hash_rules": ("unit/inspect/test_journey.py",),
     "lakeidx.quality.index_file_rules": ("unit/key_index/test_registry.py",),
