@@ -29,6 +29,7 @@ from lakeidx.pipeline_file.sections import ChecksConfig
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
 
 SAMPLE, DRAWS = 1_000, 2_000
 
@@ -57,10 +58,10 @@ def measure(rows: int, rounds: int, folder: Path) -> list[Figure]:
     broken = scope[0]
 
     def of_bucket() -> list[Any]:
-        return verify(load_evidence(metadata, buckets=[broken], threads=1))
+        return verify(load_evidence(metadata, buckets=[broken], runner=LocalRunner(1)))
 
     def of_table() -> list[Any]:
-        return verify(load_evidence(metadata, threads=1))
+        return verify(load_evidence(metadata, runner=LocalRunner(1)))
 
     out = []
     for way, chosen, work in (

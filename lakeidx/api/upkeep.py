@@ -228,15 +228,29 @@ class UpkeepMixin(TableHandle):
         max_stale_share: float = 0.1,
         sample_rows: int = 1000,
         lookup_store: bool | None = None,
+        runner: RunnerLike = None,
+        checkpoint: str | None = None,
+        progress: Progress | None = None,
     ) -> VerifyResult:
         """Judge the whole table by every rule: all pages of all files, keys, index, file indexes, lookup store.
 
         max_skew, max_stale_share   from when on balance and leftovers of the index are findings
         lookup_store                compare answers of the lookup store, too; None = when there is one
+        runner                      where data files are read; None = all processors of this machine
+        checkpoint                  path or URI of a folder for what is done: a run that was interrupted goes on there
+        progress                    called with (done, total) after every group of partitions
         returns                     one result per rule; nothing is raised because of what is found
         """
         limits = Limits(max_skew=max_skew, max_stale_share=max_stale_share)
-        results = run_verification(self, limits, sample_rows=sample_rows, lookup_store=lookup_store)
+        results = run_verification(
+            self,
+            limits,
+            sample_rows=sample_rows,
+            lookup_store=lookup_store,
+            runner=None if runner is None else make_runner(runner),
+            checkpoint=checkpoint,
+            progress=progress,
+        )
         return self._said(VerifyResult(table=self.uri, results=tuple(results)))
 
     def _said(self, result: R) -> R:

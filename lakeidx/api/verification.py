@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from lakeidx.file_index.options import indexed_columns
 from lakeidx.maintenance.lookup_store import lookup_coverage
-from lakeidx.quality.file_index_answers import check_file_indexes
-from lakeidx.quality.load import load_evidence
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.quality.result import RuleResult
-from lakeidx.quality.verify import Limits, verify
+from lakeidx.quality.verify import Limits
+from lakeidx.quality.whole_table import Checkpoint, verify_table
+from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import Progress, Runner
 
 
 def run_verification(
-    table: TableHandle, limits: Limits, *, sample_rows: int, lookup_store: bool | None
+    table: TableHandle,
+    limits: Limits,
+    *,
+    sample_rows: int,
+    lookup_store: bool | None,
+    runner: Runner | None = None,
+    checkpoint: str | None = None,
+    progress: Progress | None = None,
 ) -> list[RuleResult]:
     """Apply all rules that suit the table; see `lakeidx.api.Table.verify`."""
-    evidence = load_evidence(table.metadata)
-    results = verify(evidence, limits)
-    if indexed_columns(evidence.schema.options):
-        name, entries = evidence.partition_name, evidence.view.entries
-        results.append(check_file_indexes(table.metadata, entries, sample_rows=sample_rows, partition_name=name))
+    place = None if checkpoint is None else Checkpoint(open_store(checkpoint), checkpoint)
+    results = verify_table(
+        table.metadata, limits, sample_rows=sample_rows, runner=runner, checkpoint=place, progress=progress
+    )
     if lookup_store is None:
-        lookup_store = bool(evidence.schema.primary_keys) and lookup_coverage(table.metadata)[0] > 0
+        keyed = bool(table.metadata.latest_schema().primary_keys)
+        lookup_store = keyed and lookup_coverage(table.metadata)[0] > 0
     if lookup_store:
         results.append(check_lookup_agrees(table, sample_rows=sample_rows))
     return results

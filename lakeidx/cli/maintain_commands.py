@@ -106,6 +106,15 @@ def verify(
     sample_rows: Annotated[
         int, typer.Option("--sample-rows", min=1, help="keys looked up in lookup stores, values tried on file indexes")
     ] = 1000,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint", help="folder for what is done: an interrupted run goes on there", metavar="FOLDER"
+        ),
+    ] = None,
+    spark: SparkOption = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -113,7 +122,14 @@ def verify(
     opened = open_table(table)
     with stages(no_progress) as on_stage:
         on_stage("verification")
-        verdict = opened.verify(max_skew=max_skew, max_stale_share=max_stale_share, sample_rows=sample_rows)
+        verdict = opened.verify(
+            max_skew=max_skew,
+            max_stale_share=max_stale_share,
+            sample_rows=sample_rows,
+            runner=chosen_runner(spark, master, remote) if spark else None,
+            checkpoint=checkpoint,
+            progress=lambda done, total: on_stage(f"verification: {done} of {total} groups of partitions"),
+        )
     print_result(verdict, as_json=as_json)
     if not verdict.passed:
         typer.echo(f"lakeidx: {verdict.note()}", err=True)

@@ -6,30 +6,28 @@ buckets take no part in the rules over keys, so that one fault does not show as 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
-from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError, UnavailableError
+from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.quality.index_file_rules import IndexFile
 from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
+from lakeidx.quality.tasks.bucket_keys import read_live_keys
 from lakeidx.quality.tasks.decode_files import decode_files
 from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import BucketFiles, plan_scan
-from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
 from lakeidx.tasks.limits import available_cores
-from lakeidx.tasks.runner import LocalRunner
+from lakeidx.tasks.runner import LocalRunner, Runner
 
 Hashes = NDArray[np.int32]
 
@@ -78,36 +76,44 @@ def load_evidence(
     metadata: TableMetadata,
     *,
     buckets: Collection[BucketId] | None = None,
+    partitions: Collection[bytes] | None = None,
     decode: Collection[str] | None = None,
-    threads: int | None = None,
+    runner: Runner | None = None,
+    history: int | None = None,
 ) -> TableEvidence:
     """Read what the rules need of the newest state.
 
-    buckets   only these, and the hash indexes of their partitions; None = the whole table
-    decode    names of the data files to decode to the last page; None = all of the scope
-    errors    CorruptFileError when the newest snapshot or its manifests cannot be read, UnavailableError
-    memory    hashes of the partitions in scope, 4 bytes each, and the key columns of one bucket per thread; a row group of
-              a data file per thread
+    buckets      only these, and the hash indexes of their partitions; None = the whole table
+    partitions   only these; not with `buckets`
+    decode       names of the data files to decode to the last page; None = all of the scope
+    runner       where data files are read, a bucket or a file to a task; None = threads of this process
+    history      how many snapshots are looked at, with the metadata files of the newest; None = all, but only the last ones for
+                 `buckets`; 0 = neither
+    errors       CorruptFileError when the newest snapshot or its manifests cannot be read, UnavailableError
+    memory       hashes of the partitions in scope, 8 bytes for each key; of a task the key columns of a bucket, or a row group
     """
     snapshot = metadata.latest_snapshot()
-    partitions = None if buckets is None else {p for p, _ in buckets}
-    view = load_view(metadata, snapshot, partitions=partitions)
+    of_buckets = None if buckets is None else {p for p, _ in buckets}
+    view = load_view(metadata, snapshot, partitions=of_buckets if partitions is None else set(partitions))
     schema = metadata.latest_schema()
     present = sorted({(e.partition, e.bucket) for e in view.entries})
     scope = tuple(present if buckets is None else [b for b in present if b in set(buckets)])
     evidence = TableEvidence(schema, snapshot, view, scope)
-    pool = LocalRunner(threads or available_cores())
-    _load_sizes(metadata, evidence, pool)
+    pool = LocalRunner(available_cores())
+    if history is None and buckets is not None:
+        history = _RECENT_SNAPSHOTS
+    _load_sizes(metadata, evidence, pool, of_metadata=history != 0)
     _load_index(metadata, evidence, pool)
-    _decode_data_files(metadata, evidence, pool, decode)
+    _decode_data_files(metadata, evidence, runner or pool, decode)
     if schema.primary_keys:
-        _load_keys(metadata, evidence, pool)
-    _load_snapshots(metadata, evidence, pool, last=None if buckets is None else _RECENT_SNAPSHOTS)
+        _load_keys(metadata, evidence, runner or pool)
+    if history != 0:
+        _load_snapshots(metadata, evidence, pool, last=history)
     return evidence
 
 
-def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner) -> None:
-    """Load expected and found sizes of data files in scope, of the hash index files, and of the snapshot's metadata files."""
+def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner, *, of_metadata: bool) -> None:
+    """Load expected and found sizes of data files in scope, and of the snapshot's metadata files."""
     paths, snapshot = metadata.paths, evidence.snapshot
     if snapshot is None:
         return
@@ -122,18 +128,25 @@ def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRun
         for name in entry.file.extra_files:
             evidence.expected[f"{path.rpartition('/')[0]}/{name}"] = None
         folders.add(path.rpartition("/")[0])
-    metas = metadata.data_manifests(snapshot)
-    evidence.expected |= {paths.manifest(m.file_name): m.file_size for m in metas}
-    evidence.expected[paths.manifest(snapshot.base_manifest_list)] = snapshot.base_manifest_list_size
-    evidence.expected[paths.manifest(snapshot.delta_manifest_list)] = snapshot.delta_manifest_list_size
-    if snapshot.index_manifest is not None:
-        evidence.expected[paths.manifest(snapshot.index_manifest)] = None
+    if of_metadata:
+        evidence.expected |= _metadata_files(metadata, snapshot)
     alone = [p for p in evidence.expected if p.rpartition("/")[0] not in folders]
     for listed in pool.map(metadata.store.list, sorted(folders)):
         evidence.found |= {f.path: f.size for f in listed if f.path in evidence.expected}
     for path, info in zip(alone, pool.map(metadata.store.info, alone), strict=True):
         if info is not None:
             evidence.found[path] = info.size
+
+
+def _metadata_files(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, int | None]:
+    """Return the files that say what a snapshot has, with the sizes that are written down."""
+    path = metadata.paths.manifest
+    found: dict[str, int | None] = {path(m.file_name): m.file_size for m in metadata.data_manifests(snapshot)}
+    found[path(snapshot.base_manifest_list)] = snapshot.base_manifest_list_size
+    found[path(snapshot.delta_manifest_list)] = snapshot.delta_manifest_list_size
+    if snapshot.index_manifest is not None:
+        found[path(snapshot.index_manifest)] = None
+    return found
 
 
 def _load_index(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner) -> None:
@@ -165,7 +178,7 @@ def _broken(evidence: TableEvidence) -> set[str]:
 
 
 def _decode_data_files(
-    metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner, names: Collection[str] | None
+    metadata: TableMetadata, evidence: TableEvidence, runner: Runner, names: Collection[str] | None
 ) -> None:
     scope, broken = set(evidence.scope), _broken(evidence)
     chosen = [
@@ -173,88 +186,36 @@ def _decode_data_files(
         for e in evidence.view.entries
         if (e.partition, e.bucket) in scope and (names is None or e.file.file_name in names)
     ]
-    results = decode_files(metadata, chosen, pool, skip=broken)
+    results = decode_files(metadata, chosen, runner, skip=broken)
     evidence.decoded = (len(results), sum(d.bytes for d in results))
     evidence.unreadable += [d.fault for d in results if d.fault is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """Keys of one bucket and their hashes (in row order, and sorted), or why they could not be read."""
-
-    place: BucketId
-    keys: pa.Table | None
-    hashes: Hashes | None
-    ordered: Hashes | None = None
-    fault: dict[str, Any] | None = None
-
-
-def _load_keys(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner) -> None:
-    schema = evidence.schema
-    names = list(schema.identity_columns)
-    types = list(schema.types_of(names))
-    wanted = set(evidence.scope)
+def _load_keys(metadata: TableMetadata, evidence: TableEvidence, runner: Runner) -> None:
+    schema, wanted = evidence.schema, set(evidence.scope)
     broken = _broken(evidence) | {fault["file"] for fault in evidence.unreadable}
     try:
-        plan = plan_scan(metadata, evidence.snapshot, schema)
+        plan = plan_scan(metadata, evidence.snapshot, schema, view=evidence.view)
     except LakeIdxError as error:
         evidence.unreadable.append({"file": error.path, "fault": error.message})
         return
-    scan = TableScan(metadata, plan, columns=names)
-
-    def read(bucket: BucketFiles) -> _Read:
-        place = (bucket.partition, bucket.bucket)
-        try:
-            tables = list(scan.read_bucket(bucket))
-            keys = pa.concat_tables(tables) if tables else scan.arrow_schema.empty_table()
-            hashes = hash_columns([keys.column(n) for n in names], types)
-            return _Read(place, keys, hashes, np.sort(hashes))
-        except UnavailableError:
-            raise
-        except LakeIdxError as error:
-            fault = {"bucket": bucket.bucket, "file": error.path, "offset": error.offset, "fault": error.message}
-            return _Read(place, None, None, fault=fault)
 
     def whole(bucket: BucketFiles) -> bool:
         folder = metadata.paths.bucket_dir(decode_partition_dict(bucket.partition, schema), bucket.bucket)
         return not any((f.external_path or f"{folder}/{f.file_name}") in broken for f in bucket.files())
 
-    chosen = [b for b in plan.buckets if (b.partition, b.bucket) in wanted and whole(b)]
-    kept: dict[bytes, list[_Read]] = {}
-    for found in pool.map(read, chosen):
-        partition = found.place[0]
-        if found.fault is not None:
-            evidence.unreadable.append({"partition": evidence.partition_name(partition), **found.fault})
+    chosen = [
+        replace(plan, buckets=(b,), trace=()) for b in plan.buckets if (b.partition, b.bucket) in wanted and whole(b)
+    ]
+    across = schema.bucket_mode is BucketMode.KEY_DYNAMIC
+    for found in read_live_keys(metadata, chosen, runner, across_partitions=across):
+        if found.hashes is None:
+            name = evidence.partition_name(found.place[0])
+            evidence.unreadable.append({"partition": name, **(found.fault or {})})
             continue
-        assert found.ordered is not None
-        evidence.live[found.place] = found.ordered
-        kept.setdefault(partition, []).append(found)
-    groups = list(kept.values())
-    if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
-        # A key lives in one partition at a time.
-        groups = [[r for reads in groups for r in reads]]
-    for reads in groups:
-        evidence.suspects.extend(_suspects(reads, names, schema))
-
-
-def _suspects(reads: list[_Read], names: list[str], schema: TableSchema) -> Iterator[BucketKeys]:
-    """Return the keys whose hash comes more than once in the partition; nothing else can be a key that is there twice."""
-    columns = [r.ordered for r in reads if r.ordered is not None]
-    ordered = np.sort(np.concatenate(columns)) if columns else np.empty(0, np.int32)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if not len(repeated):
-        return
-    for found in reads:
-        assert found.hashes is not None
-        assert found.keys is not None
-        at = np.searchsorted(repeated, found.hashes)
-        at[at == len(repeated)] = 0
-        rows = np.flatnonzero(repeated[at] == found.hashes)
-        if len(rows):
-            keys = found.keys.take(pa.array(rows))
-            encoded = encode_rows([keys.column(n) for n in names], list(schema.types_of(names)))
-            partition, bucket = found.place
-            yield BucketKeys(partition=partition, bucket=bucket, keys=encoded, hashes=found.hashes[rows])
+        evidence.live[found.place] = found.hashes
+        if found.suspects is not None:
+            evidence.suspects.append(found.suspects)
 
 
 def _load_snapshots(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner, *, last: int | None) -> None:

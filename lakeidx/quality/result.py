@@ -64,6 +64,11 @@ class RuleResult:
             "description": self.description,
         }
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RuleResult:
+        """Make a result of what `to_json` gave."""
+        return cls(**{**data, "severity": Severity(data["severity"]), "sample": tuple(data["sample"])})
+
 
 def bounded(offenders: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     """Return the first offenders, as many as a result may show."""

@@ -16,6 +16,7 @@ import lakeidx
 from lakeidx.errors import LakeIdxError
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import check_files_readable
+from lakeidx.tasks.runner import LocalRunner
 
 _ROWS = 40
 
@@ -46,7 +47,7 @@ def _data_file(folder: Path) -> Path:
 
 
 def _verdict(table: lakeidx.Table) -> bool:
-    return check_files_readable(load_evidence(table.metadata, threads=1)).passed
+    return check_files_readable(load_evidence(table.metadata, runner=LocalRunner(1))).passed
 
 
 def _read(table: lakeidx.Table) -> Any:
@@ -97,7 +98,7 @@ def test_a_flip_in_a_page_of_any_column_fails(tmp_path: Path) -> None:
         data = bytearray(good)
         data[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
         file.write_bytes(data)
-        result = check_files_readable(load_evidence(table.metadata, threads=1))
+        result = check_files_readable(load_evidence(table.metadata, runner=LocalRunner(1)))
         assert not result.passed, chunk.path_in_schema
         assert str(result.sample[0]["file"]).endswith(file.name)
 

@@ -33,6 +33,7 @@ from lakeidx.table.scan.prune import (
     partition_matcher,
     prune_bucket_by_values,
 )
+from lakeidx.table.view import SnapshotView
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,13 @@ def plan_scan(
     embedded_test: EmbeddedTest | None = None,
     layers: PlanOptions | None = None,
     least_level: int | None = None,
+    view: SnapshotView | None = None,
 ) -> ScanPlan:
     """Plan the scan of one snapshot.
 
     predicate     bound to `schema`
     least_level   files of lower levels are left out; None: what batch readers see
+    view          what was read of the snapshot already: the scan is of these files; only for a predicate of all rows
     errors      UnsupportedError when an option of the table makes reading go wrong
     """
     check_use(schema, Use.READ, metadata.paths.root)
@@ -120,13 +123,11 @@ def plan_scan(
     if snapshot is None:
         return ScanPlan(None, schema, predicate, (), (), layers)
     partition_predicate = project(predicate, schema.partition_keys) if layers.partitions else TRUE
-    found = _read_manifests(metadata, snapshot, schema, partition_predicate, trace)
-    if layers.partitions:
-        size, (files, left_out) = int(found.column("file_size").sum()), found.left_out
-        # Done while the manifests were read: the time is theirs.
-        trace.append(LayerTrace("partition", "files", len(found) + files, len(found), size + left_out, size))
+    found = view.entries if view else _read_manifests(metadata, snapshot, schema, partition_predicate, trace)
+    if view is None and layers.partitions:
+        _trace_partitions(found, trace)
     left = None if partition_predicate == TRUE else set(found.partition_counts())
-    index = metadata.index_manifest(snapshot.index_manifest, partitions=left)
+    index = metadata.index_manifest(snapshot.index_manifest, partitions=left) if view is None else view.index
     options = schema.table_options
     if schema.bucket_mode is BucketMode.POSTPONE:
         # Rows that wait for a bucket are not part of the table yet.
@@ -205,6 +206,12 @@ def _read_manifests(
         )
     )
     return entries
+
+
+def _trace_partitions(found: Entries, trace: list[LayerTrace]) -> None:
+    """Account for what was left out while the manifests were read: the time is theirs."""
+    size, (files, left_out) = int(found.column("file_size").sum()), found.left_out
+    trace.append(LayerTrace("partition", "files", len(found) + files, len(found), size + left_out, size))
 
 
 def _column_layer(trace: list[LayerTrace], name: str, entries: Entries, prune: Callable[[Entries], Entries]) -> Entries:

@@ -1,0 +1,118 @@
+"""A verification group by group: the same verdict, less memory, and what was done is not done again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeidx.errors import CorruptFileError
+from lakeidx.quality.load import load_evidence
+from lakeidx.quality.result import RuleResult
+from lakeidx.quality.verify import Limits, verify
+from lakeidx.quality.whole_table import Checkpoint, verify_table
+from lakeidx.storage import open_store
+from lakeidx.table.handle import TableHandle
+from lakeidx.testing.small_tables import make_table, upsert
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableHandle:
+    """Three partitions with 15, 4 and 3 keys; one of the 15 is deleted, one of the 4 has two versions."""
+    made = make_table(tmp_path)
+    upsert(made, [(1, k, "a") for k in range(15)] + [(2, k, "b") for k in range(4)] + [(3, k, "c") for k in range(3)])
+    upsert(made, [(1, 0, None), (2, 1, "again")], ["-D", "+I"])
+    return TableHandle.open(made.uri)
+
+
+def _verified(table: TableHandle, **more: object) -> dict[str, RuleResult]:
+    found = verify_table(TableHandle.open(table.uri).metadata, Limits(), sample_rows=10, **more)  # type: ignore[arg-type]
+    return {r.name: r for r in found}
+
+
+def test_groups_say_what_the_whole_table_says(table: TableHandle) -> None:
+    seen: list[tuple[int, int]] = []
+    found = _verified(table, rows_at_once=5, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    whole = verify(load_evidence(table.metadata), Limits())
+    assert list(found) == [r.name for r in whole]
+    assert {n: (r.passed, dict(r.metrics)) for n, r in found.items()} == {
+        r.name: (r.passed, dict(r.metrics)) for r in whole
+    }
+    assert found["primary_key_once"].metrics["keys"] == 14 + 4 + 3
+    assert found["files_readable"].metrics["files_decoded"] == 2 + 1 + 1 + 2
+    assert found["snapshot_chain"].metrics["snapshots"] == 2
+
+
+def test_small_partitions_share_a_group(table: TableHandle) -> None:
+    seen: list[int] = []
+    _verified(table, rows_at_once=12, progress=lambda done, total: seen.append(total))
+    assert seen == [2, 2]
+
+
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    found = _verified(make_table(tmp_path))
+    assert found["files_readable"].metrics["files_decoded"] == 0
+    assert all(r.passed for r in found.values())
+
+
+def test_what_one_group_finds_is_found(table: TableHandle) -> None:
+    (file,) = _data_files(table, "p=3")
+    file.unlink()
+    found = _verified(table, rows_at_once=5)
+    assert [n for n, r in found.items() if not r.passed] == ["referenced_files_exist"]
+    assert file.name in str(found["referenced_files_exist"].sample)
+
+
+class _Killed(Exception):
+    pass
+
+
+def _interrupted(table: TableHandle, checkpoint: Checkpoint) -> None:
+    """Run until the first of three groups is done."""
+
+    def stop(done: int, total: int) -> None:
+        raise _Killed
+
+    with pytest.raises(_Killed):
+        _verified(table, rows_at_once=5, checkpoint=checkpoint, progress=stop)
+
+
+def test_a_run_that_was_interrupted_goes_on_where_it_was(table: TableHandle, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
+    _interrupted(table, checkpoint)
+    # What is done is not read again: damage that came after it is found by the run after this one.
+    _flip(_data_files(table, "p=1")[0])
+    found = _verified(table, rows_at_once=5, checkpoint=checkpoint)
+    assert all(r.passed for r in found.values())
+    assert found["primary_key_once"].metrics["keys"] == 14 + 4 + 3
+    assert list((tmp_path / "run").glob("*.json")) == []
+    assert not _verified(table, rows_at_once=5, checkpoint=checkpoint)["files_readable"].passed
+
+
+def test_a_group_that_has_changed_since_is_read_again(table: TableHandle, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
+    _interrupted(table, checkpoint)
+    _flip(_data_files(table, "p=1")[0])
+    upsert(TableHandle.open(table.uri), [(1, 99, "new")])
+    assert not _verified(table, rows_at_once=5, checkpoint=checkpoint)["files_readable"].passed
+
+
+def test_a_checkpoint_that_is_none_is_named(table: TableHandle, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
+    _interrupted(table, checkpoint)
+    (file,) = (tmp_path / "run").glob("*.json")
+    file.write_text('[{"name": "files_readable"}]')
+    with pytest.raises(CorruptFileError, match=r"no results of a verification .* remove the file") as caught:
+        _verified(table, rows_at_once=5, checkpoint=checkpoint)
+    assert caught.value.path == str(file)
+
+
+def _data_files(table: TableHandle, partition: str) -> list[Path]:
+    return sorted((Path(table.uri) / partition).rglob("data-*.parquet"))
+
+
+def _flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[20] ^= 0xFF
+    file.write_bytes(data)
