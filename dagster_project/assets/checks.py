@@ -87,14 +87,17 @@ def table_results(
     buckets: Collection[BucketId] | None = None,
     written: Collection[str] | None = None,
     commits: tuple[int, int] | None = None,
+    seed: str = "",
 ) -> tuple[TableEvidence, list[RuleResult]]:
     """Read a table, and return what was read with the results of `table_rules`.
 
     buckets   what a run has touched; None = the whole table
+    seed      which of them are drawn for a look at their keys, where they have many (`checks.bucket_rows`)
     commits   the snapshots before and after it, for the changelog between; None = all that there are
     written   names of the data files it has written: they are decoded and their file indexes asked; None = all in scope
     """
-    evidence = load_evidence(table.metadata, buckets=buckets, decode=written)
+    key_rows = None if buckets is None else config.checks.bucket_rows
+    evidence = load_evidence(table.metadata, buckets=buckets, decode=written, key_rows=key_rows, seed=seed)
     results = verify(evidence, limits_of(config))
     wanted = table_rules(config)
     if "file_indexes_answer" in wanted:
@@ -226,6 +229,8 @@ def batch_results(config: PipelineConfig, context: BatchContext, *, gone: bool =
     entries = committed_entries(table.metadata, reports)
     written = None if entries is None else {e.file.file_name for e in entries}
     commits = batch_commits(table.metadata, reports.commit.snapshot_ids)
-    _, results = table_results(config, table, buckets=reports.buckets, written=written, commits=commits)
+    _, results = table_results(
+        config, table, buckets=reports.buckets, written=written, commits=commits, seed=context.files.batch_id
+    )
     staged = [r for r in check_batch(table.metadata, reports) if r.name == "staged_rows_committed"]
     return [*results, *staged]

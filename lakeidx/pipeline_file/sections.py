@@ -235,6 +235,7 @@ class ChecksConfig(Strict):
     stale_share    share of index hashes whose key was deleted
     orphan_files   files that nothing refers to
     sample_rows    keys that are looked up in the lookup store, values that are tried on file indexes
+    bucket_rows    rows of buckets whose keys are read after a batch: all that it touched, or some of them drawn at random
     blocking       failed checks of severity ERROR keep the stages after them from running
     """
 
@@ -242,6 +243,7 @@ class ChecksConfig(Strict):
     stale_share: float = Field(default=0.1, ge=0, le=1)
     orphan_files: int = Field(default=1000, ge=0)
     sample_rows: int = Field(default=1000, ge=1)
+    bucket_rows: int = Field(default=2_000_000, ge=1)
     blocking: bool = True
 
 

@@ -6,6 +6,7 @@ buckets take no part in the rules over keys, so that one fault does not show as 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -80,6 +81,8 @@ def load_evidence(
     decode: Collection[str] | None = None,
     runner: Runner | None = None,
     history: int | None = None,
+    key_rows: int | None = None,
+    seed: str = "",
 ) -> TableEvidence:
     """Read what the rules need of the newest state.
 
@@ -89,6 +92,7 @@ def load_evidence(
     runner       where data files are read, a bucket or a file to a task; None = threads of this process
     history      how many snapshots are looked at, with the metadata files of the newest; None = all, but only the last ones for
                  `buckets`; 0 = neither
+    key_rows     rows of the buckets whose keys are read: some of the scope, drawn by `seed`, one at least; None = all of it
     errors       CorruptFileError when the newest snapshot or its manifests cannot be read, UnavailableError
     memory       hashes of the partitions in scope, 8 bytes for each key; of a task the key columns of a bucket, or a row group
     """
@@ -96,8 +100,8 @@ def load_evidence(
     of_buckets = None if buckets is None else {p for p, _ in buckets}
     view = load_view(metadata, snapshot, partitions=of_buckets if partitions is None else set(partitions))
     schema = metadata.latest_schema()
-    present = sorted({(e.partition, e.bucket) for e in view.entries})
-    scope = tuple(present if buckets is None else [b for b in present if b in set(buckets)])
+    wanted = None if buckets is None else set(buckets)
+    scope = tuple(place for place in sorted(view.entries.places()[1]) if wanted is None or place in wanted)
     evidence = TableEvidence(schema, snapshot, view, scope)
     pool = LocalRunner(available_cores())
     if history is None and buckets is not None:
@@ -106,7 +110,7 @@ def load_evidence(
     _load_index(metadata, evidence, pool)
     _decode_data_files(metadata, evidence, runner or pool, decode)
     if schema.primary_keys:
-        _load_keys(metadata, evidence, runner or pool)
+        _load_keys(metadata, evidence, runner or pool, key_rows, seed)
     if history != 0:
         _load_snapshots(metadata, evidence, pool, last=history)
     return evidence
@@ -191,7 +195,9 @@ def _decode_data_files(
     evidence.unreadable += [d.fault for d in results if d.fault is not None]
 
 
-def _load_keys(metadata: TableMetadata, evidence: TableEvidence, runner: Runner) -> None:
+def _load_keys(
+    metadata: TableMetadata, evidence: TableEvidence, runner: Runner, key_rows: int | None, seed: str
+) -> None:
     schema, wanted = evidence.schema, set(evidence.scope)
     broken = _broken(evidence) | {fault["file"] for fault in evidence.unreadable}
     try:
@@ -204,11 +210,11 @@ def _load_keys(metadata: TableMetadata, evidence: TableEvidence, runner: Runner)
         folder = metadata.paths.bucket_dir(decode_partition_dict(bucket.partition, schema), bucket.bucket)
         return not any((f.external_path or f"{folder}/{f.file_name}") in broken for f in bucket.files())
 
-    chosen = [
-        replace(plan, buckets=(b,), trace=()) for b in plan.buckets if (b.partition, b.bucket) in wanted and whole(b)
-    ]
+    readable = [b for b in plan.buckets if (b.partition, b.bucket) in wanted and whole(b)]
+    chosen = readable if key_rows is None else _drawn(readable, key_rows, seed)
+    plans = [replace(plan, buckets=(b,), trace=()) for b in chosen]
     across = schema.bucket_mode is BucketMode.KEY_DYNAMIC
-    for found in read_live_keys(metadata, chosen, runner, across_partitions=across):
+    for found in read_live_keys(metadata, plans, runner, across_partitions=across):
         if found.hashes is None:
             name = evidence.partition_name(found.place[0])
             evidence.unreadable.append({"partition": name, **(found.fault or {})})
@@ -216,6 +222,14 @@ def _load_keys(metadata: TableMetadata, evidence: TableEvidence, runner: Runner)
         evidence.live[found.place] = found.hashes
         if found.suspects is not None:
             evidence.suspects.append(found.suspects)
+
+
+def _drawn(buckets: list[BucketFiles], most: int, seed: str) -> list[BucketFiles]:
+    """Draw buckets that have up to so many rows together, one at least, in their order."""
+    rows = np.array([sum(f.row_count for f in b.files()) for b in buckets], np.int64)
+    order = np.random.default_rng(zlib.crc32(seed.encode())).permutation(len(buckets))
+    count = int(np.searchsorted(np.cumsum(rows[order]), most, side="right"))
+    return [buckets[n] for n in sorted(order[: max(1, count)].tolist())]
 
 
 def _load_snapshots(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner, *, last: int | None) -> None:

@@ -31,3 +31,24 @@ def test_a_snapshot_that_is_committed_meanwhile_is_not_behind_the_hint(
     assert table.metadata.latest_snapshot_id() == 2
     assert (sorted(evidence.snapshots), evidence.latest_hint) == ([1], 1)
     assert [r.name for r in verify(evidence) if not r.passed] == []
+
+
+def test_keys_of_so_many_rows_are_read_of_buckets_that_are_drawn(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, k, "a") for k in range(40)])
+    opened = TableHandle.open(table.uri)
+    places = list(load_evidence(opened.metadata).scope)
+    assert len(places) == 4
+
+    def read(rows: int, seed: str) -> list[int]:
+        evidence = load_evidence(opened.metadata, buckets=places, key_rows=rows, seed=seed)
+        assert all(r.passed for r in verify(evidence))
+        assert (len(evidence.scope), len(evidence.index), evidence.decoded[0]) == (4, 4, 4)
+        return sorted(bucket for _, bucket in evidence.live)
+
+    assert read(40, "b1") == [0, 1, 2, 3]
+    assert len(read(29, "b1")) == 2
+    assert len(read(1, "b1")) == 1
+    assert read(20, "b1") == read(20, "b1")
+    # Over some batches every bucket has its turn.
+    assert {b for n in range(20) for b in read(1, f"b{n}")} == {0, 1, 2, 3}
