@@ -8,22 +8,25 @@ from collections.abc import Collection
 from functools import cache
 
 from dagster_project.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, COMMIT_STEP, LANDED_CHECKS
+from lakeidx.pipeline_file.model import PipelineConfig
 
-#: The last part of a step's name, and what it needs.
-_NEEDED = {
-    LANDED_CHECKS: "dagster_project.expectations.verdicts",
-    ASSIGNMENT_CHECKS: "dagster_project.expectations.verdicts",
-    COMMIT_CHECKS: "dagster_project.expectations.verdicts",
-    COMMIT_STEP: "dagster_project.metadata.table_plots",
-}
+_LIBRARY = "dagster_project.expectations.of_rows"
 
 
-def preload_imports(steps: Collection[str]) -> None:
+def preload_imports(config: PipelineConfig, steps: Collection[str]) -> None:
     """Start the imports of some steps in the background; an import error shows where the module is used.
 
-    steps   those of the run: one that judges nothing imports nothing
+    steps   those of the run: one that judges nothing imports nothing, and rules alone need no Great Expectations
     """
-    modules = dict.fromkeys(m for name, m in _NEEDED.items() if any(s.endswith(f"__{name}") for s in steps))
+    found = {s.rsplit("__", 1)[-1] for s in steps}
+    judging = {LANDED_CHECKS} if any(e.on == "landed" for e in config.expectations) else set()
+    if config.data_docs is not None:
+        judging |= {ASSIGNMENT_CHECKS, COMMIT_CHECKS}
+    if any(e.on == "batches" for e in config.expectations):
+        judging.add(COMMIT_CHECKS)
+    modules = [_LIBRARY] if judging & found else []
+    if COMMIT_STEP in found:
+        modules.append("dagster_project.metadata.table_plots")
     if modules:
         start_imports(tuple(modules))
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 from great_expectations.data_context.types.base import ProgressBarsConfig
 
 from bench.decisions.figure import Figure, cpu_seconds
+from dagster_project.expectations.of_rules import judge_rules
 from dagster_project.expectations.verdicts import judge
 from lakeidx import Table
 from lakeidx.pipeline_file.sections import ChecksConfig
@@ -121,6 +122,7 @@ def restore(metadata: Any, bucket: tuple[bytes, int]) -> None:
 def expectations(results: list[Any], rows: int, rounds: int) -> list[Figure]:
     """Great Expectations over metrics and over rows, and its import."""
     limits = ChecksConfig()
+    index = {(bytes([p]), 0): np.arange(p, rows, 4, dtype=np.int32) for p in range(4)}
     frame = pd.DataFrame({"p": np.arange(rows) % 4, "k": np.arange(rows)})
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
@@ -137,18 +139,22 @@ def expectations(results: list[Any], rows: int, rounds: int) -> list[Figure]:
     )
 
     def over_figures() -> bool:
+        return all(r.success for r in judge_rules(results, limits, {}))
+
+    def over_hashes() -> bool:
+        return all(r.success for r in judge_rules(results, limits, index))
+
+    def by_limits() -> bool:
         return all(v.passed for v in judge(results, limits).values())
 
     def over_rows() -> bool:
         return bool(batch.get_batch(batch_parameters={"dataframe": frame}).validate(suite).success)
 
-    def rules_only() -> bool:
-        return all(r.passed for r in results)
-
     out = []
     for way, chosen, work, what in (
-        ("Great Expectations over the figures of the rules", True, over_figures, f"verdicts on {len(results)} rules"),
-        ("rules alone, without the library", False, rules_only, f"verdicts on {len(results)} rules"),
+        ("figures against their limits, without the library", True, by_limits, f"verdicts on {len(results)} rules"),
+        ("Great Expectations over the figures, for its page", True, over_figures, f"verdicts on {len(results)} rules"),
+        ("the same, and over the hash index as rows", True, over_hashes, f"{rows:,} hashes are each in one bucket"),
         (
             "Great Expectations over rows in pandas",
             False,

@@ -1,4 +1,4 @@
-"""Asset checks: rules of `lakeidx.quality` over what a run touched, judged by Great Expectations.
+"""Asset checks: rules of `lakeidx.quality` over what a run touched.
 
 ==================  ===========================  =====================================================================
 on                  checks                       looks at
@@ -14,16 +14,19 @@ verification        all, and orphans             the whole table
 A failed check of severity ERROR blocks what follows; WARN is for what costs space or speed, not answers.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
+from dagster_project.assets.docs_page import DocsPage
+from dagster_project.assets.expectations import batches_expectation_results, expectation_specs
 from dagster_project.assets.stages import open_batch
+from dagster_project.expectations.verdicts import judge
 from dagster_project.failures import failures_explained
 from dagster_project.metadata.reports import records_table
 from dagster_project.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
-from dagster_project.resources import TableResource
+from dagster_project.resources import StoreResource, TableResource
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.evidence import batch_commits, batch_counts, check_batch, committed_entries, read_reports
@@ -146,14 +149,18 @@ def limits_of(config: PipelineConfig) -> Limits:
     return Limits(max_skew=config.checks.skew_ratio, max_stale_share=config.checks.stale_share)
 
 
-def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResult]) -> Iterator[dg.AssetCheckResult]:
-    """Convert rule results to Dagster's check results."""
-    from dagster_project.expectations.verdicts import judge
+def check_results(
+    config: PipelineConfig, asset: str, results: Sequence[RuleResult], docs: Mapping[str, Any] | None = None
+) -> Iterator[dg.AssetCheckResult]:
+    """Convert rule results to Dagster's check results.
 
+    docs   metadata of each: the link to Great Expectations' page
+    """
     verdicts = judge(results, config.checks)
     for result in results:
         verdict = verdicts[result.name]
         metadata: dict[str, Any] = {f"lakeidx/{name}": value for name, value in result.metrics.items()}
+        metadata |= docs or {}
         metadata["lakeidx/expectations"] = records_table(verdict.expectations)
         if result.sample and not verdict.passed:
             metadata["lakeidx/sample"] = records_table(result.sample)
@@ -195,7 +202,7 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
         pool=pool_name(config),
     )
     def assignment_checks(
-        context: dg.AssetCheckExecutionContext, tables: TableResource
+        context: dg.AssetCheckExecutionContext, store: StoreResource, tables: TableResource
     ) -> Iterator[dg.AssetCheckResult]:
         with failures_explained():
             batch = open_batch(config, list(context.partition_keys), tables)
@@ -204,18 +211,31 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
             if not batch.reports_gone:
                 assign = files.require(BucketAssignmentReport, attempt=files.latest_attempt())
                 counts.append(batch_counts(files.require(IngestReport), assign))
-            yield from check_results(config, "bucket_assignment", [check_rows_accounted(counts)])
+            rules = [check_rows_accounted(counts)]
+            docs = DocsPage(store, f"assignment-{batch.context.files.batch_id}").write_rules(config, rules)
+            yield from check_results(config, "bucket_assignment", rules, docs)
 
     @dg.multi_asset_check(
         name=f"{prefix}__{COMMIT_CHECKS}",
-        specs=build_specs(config, TABLE, _commit_rules(config), partitioned=True),
+        specs=[
+            *build_specs(config, TABLE, _commit_rules(config), partitioned=True),
+            *expectation_specs(config, TABLE, "batches"),
+        ],
         description="Index and data agree in every bucket the batch has touched.",
         pool=pool_name(config),
     )
-    def commit_checks(context: dg.AssetCheckExecutionContext, tables: TableResource) -> Iterator[dg.AssetCheckResult]:
+    def commit_checks(
+        context: dg.AssetCheckExecutionContext, store: StoreResource, tables: TableResource
+    ) -> Iterator[dg.AssetCheckResult]:
         with failures_explained():
             batch = open_batch(config, list(context.partition_keys), tables)
-            yield from check_results(config, TABLE, batch_results(config, batch.context, gone=batch.reports_gone))
+            results, batch_id = (
+                batch_results(config, batch.context, gone=batch.reports_gone),
+                batch.context.files.batch_id,
+            )
+            docs = DocsPage(store, f"commit-{batch_id}").write_rules(config, results)
+            yield from check_results(config, TABLE, results, docs)
+            yield from batches_expectation_results(config, context.instance, DocsPage(store, f"batches-{batch_id}"))
 
     return [assignment_checks, commit_checks]
 

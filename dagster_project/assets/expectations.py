@@ -1,7 +1,8 @@
-"""Asset checks of the expectations in a pipeline file: of landed rows after ingest, of the table's rows in a verification."""
+"""Asset checks of the expectations in a pipeline file: of landed rows after ingest, of the last batches' figures after a commit, of
+the table's rows in a verification.
+"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
@@ -9,11 +10,13 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dagster_project.assets.batch_figures import batch_figures
+from dagster_project.assets.docs_page import DocsPage
 from dagster_project.assets.stages import open_batch
 from dagster_project.expectations.set_aside import reason_of
 from dagster_project.failures import failures_explained
-from dagster_project.metadata.reports import link, records_table
-from dagster_project.names import LANDED_CHECKS, asset_key, partitions_of, pool_name, table_id
+from dagster_project.metadata.reports import records_table
+from dagster_project.names import LANDED_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
 from dagster_project.resources import StoreResource, TableResource
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
@@ -23,16 +26,17 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import ExpectationConfig
 from lakeidx.table.handle import TableHandle
 
+Where = Literal["landed", "table", "batches"]
 #: Row kinds of rows that stay: +I and +U.
-_STAYING = pa.array([0, 2], pa.int8())
+_STAYING = (0, 2)
 
 
-def expectations_on(config: PipelineConfig, where: Literal["landed", "table"]) -> list[ExpectationConfig]:
-    """Return the expectations of landed rows, or of the table's."""
+def expectations_on(config: PipelineConfig, where: Where) -> list[ExpectationConfig]:
+    """Return the expectations of landed rows, of the table's, or of the figures of the last batches."""
     return [e for e in config.expectations if e.on == where]
 
 
-def expectation_specs(config: PipelineConfig, asset: str, where: Literal["landed", "table"]) -> list[dg.AssetCheckSpec]:
+def expectation_specs(config: PipelineConfig, asset: str, where: Where) -> list[dg.AssetCheckSpec]:
     """Build the specs of the checks on an asset."""
     return [
         dg.AssetCheckSpec(
@@ -41,7 +45,7 @@ def expectation_specs(config: PipelineConfig, asset: str, where: Literal["landed
             description=f"{e.type} {', '.join(f'{k} = {v}' for k, v in e.args.items())}",
             blocking=e.blocks,
             metadata={"lakeidx/severity": e.severity.upper()},
-            partitions_def=partitions_of(config) if where == "landed" else None,
+            partitions_def=partitions_of(config) if where != "table" else None,
         )
         for e in expectations_on(config, where)
     ]
@@ -86,25 +90,6 @@ def _passed(config: PipelineConfig, expected: ExpectationConfig, metadata: dict[
     return dg.AssetCheckResult(passed=True, asset_key=key, check_name=expected.check_name, metadata=metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class DocsPage:
-    """Where a page of Great Expectations goes: its name in the folder that the pipeline file names."""
-
-    store: StoreResource
-    name: str
-
-    def write(self, config: PipelineConfig, outcomes: Sequence[Any]) -> dict[str, Any]:
-        """Write the page and return the link to it; nothing for a pipeline without that folder."""
-        from dagster_project.expectations.data_docs import data_docs_page
-
-        if config.data_docs is None:
-            return {}
-        path = f"{config.data_docs.rstrip('/')}/{config.table}/{self.name}.html"
-        page = data_docs_page(f"{config.table} {self.name}", outcomes)
-        self.store.open(path).put(path, page.encode())
-        return {"lakeidx/data_docs": link(path)}
-
-
 def table_expectation_results(
     config: PipelineConfig, asset: str, table: TableHandle, store: StoreResource
 ) -> Iterator[dg.AssetCheckResult]:
@@ -118,6 +103,15 @@ def table_expectation_results(
         yield from _expectation_results(config, asset, expected, pieces, DocsPage(store, name))
 
 
+def batches_expectation_results(
+    config: PipelineConfig, instance: dg.DagsterInstance, page: DocsPage
+) -> Iterator[dg.AssetCheckResult]:
+    """Judge the figures of the last batches."""
+    expected = expectations_on(config, "batches")
+    if expected:
+        yield from _expectation_results(config, TABLE, expected, iter([batch_figures(config, instance)]), page)
+
+
 def _expectation_results(
     config: PipelineConfig,
     asset: str,
@@ -126,10 +120,10 @@ def _expectation_results(
     page: DocsPage,
 ) -> Iterator[dg.AssetCheckResult]:
     """Judge rows; each expectation is a check result."""
-    from dagster_project.expectations.of_rows import judge_rows
+    from dagster_project.expectations.of_rows import judge_rows, whole_result
 
     outcomes = judge_rows(expected, pieces)
-    docs = page.write(config, outcomes)
+    docs = page.write(config, [r for o in outcomes if (r := whole_result(o)) is not None])
     for outcome in outcomes:
         wish = outcome.expected
         metadata: dict[str, Any] = {"lakeidx/rows": outcome.rows, "lakeidx/all_rows": outcome.complete, **docs}
@@ -162,5 +156,7 @@ def _staged(batch: BatchContext, report: IngestReport, columns: list[str]) -> It
     for part in report.parts:
         rows = read_part(batch.store, report.source_of(part), part, schema, columns)
         if part.has_kinds:
-            rows = rows.filter(pc.is_in(rows.column(VALUE_KIND), _STAYING)).drop_columns(VALUE_KIND)
+            rows = rows.filter(pc.is_in(rows.column(VALUE_KIND), pa.array(_STAYING, pa.int8()))).drop_columns(
+                VALUE_KIND
+            )
         yield rows

@@ -5,10 +5,11 @@ from typing import Any
 import dagster as dg
 
 from dagster_project.assets.checks import build_specs, check_results
+from dagster_project.assets.docs_page import DocsPage
 from dagster_project.assets.maintenance import common
 from dagster_project.failures import failures_explained
 from dagster_project.names import LOOKUP_STORE
-from dagster_project.resources import SparkResource, TableResource
+from dagster_project.resources import SparkResource, StoreResource, TableResource
 from lakeidx.maintenance.lookup_store import LookupStoreReport, run_lookup_store
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
@@ -28,13 +29,15 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         **common(pipeline),
     )
     def lookup_store(
-        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
+        context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
             table = tables.open(pipeline)
             report = run_lookup_store(table.metadata, spark.runner())
             rule = check_lookup_agrees(table, sample_rows=pipeline.checks.sample_rows)
-            checks = list(check_results(pipeline, LOOKUP_STORE, [rule]))
+            page = DocsPage(store, f"lookup-store-snapshot-{table.snapshot.id if table.snapshot else 0}")
+            docs = page.write_rules(pipeline, [rule])
+            checks = list(check_results(pipeline, LOOKUP_STORE, [rule], docs))
             return dg.MaterializeResult(check_results=checks, metadata=_lookup_metadata(report))
 
     found: dg.AssetsDefinition = lookup_store

@@ -17,6 +17,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_project.assets.checks import build_specs, check_results, table_results, table_rules
+from dagster_project.assets.docs_page import DocsPage
 from dagster_project.assets.expectations import expectation_specs, table_expectation_results
 from dagster_project.assets.table import table_observation
 from dagster_project.failures import failures_explained, retry_policy
@@ -81,15 +82,21 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         **common(pipeline),
     )
     def compaction(
-        context: dg.AssetExecutionContext, config: CompactionConfig, spark: SparkResource, tables: TableResource
+        context: dg.AssetExecutionContext,
+        config: CompactionConfig,
+        store: StoreResource,
+        spark: SparkResource,
+        tables: TableResource,
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
             table = tables.open(pipeline)
             report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
             context.log_event(table_observation(pipeline, table.metadata))
             buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
-            _, results = table_results(pipeline, table, buckets=buckets)
-            checks = list(check_results(pipeline, COMPACTION, results))
+            evidence, results = table_results(pipeline, table, buckets=buckets)
+            page = DocsPage(store, f"compaction-snapshot-{evidence.snapshot.id if evidence.snapshot else 0}")
+            docs = page.write_rules(pipeline, results, evidence.index)
+            checks = list(check_results(pipeline, COMPACTION, results, docs))
             return dg.MaterializeResult(check_results=checks, metadata=_compaction_metadata(report))
 
     found: dg.AssetsDefinition = compaction
@@ -192,7 +199,9 @@ def build_verification_asset(
             table = tables.open(pipeline)
             evidence, rules = table_results(pipeline, table)
             rules.append(count_orphans(pipeline, table, int(clock() * 1000)))
-            results = list(check_results(pipeline, VERIFICATION, rules))
+            page = DocsPage(store, f"verification-snapshot-{evidence.snapshot.id if evidence.snapshot else 0}")
+            docs = page.write_rules(pipeline, rules, evidence.index)
+            results = list(check_results(pipeline, VERIFICATION, rules, docs))
             results += table_expectation_results(pipeline, VERIFICATION, table, store)
             seconds = time.monotonic() - started
             return dg.MaterializeResult(

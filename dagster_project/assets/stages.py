@@ -149,7 +149,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         spark: SparkResource,
         tables: TableResource,
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
-        preload_imports([node.name for node in context.job_def.nodes])
+        preload_imports(pipeline, [node.name for node in context.job_def.nodes])
         with failures_explained():
             table = tables.ensure(pipeline)
             keys = list(context.partition_keys)

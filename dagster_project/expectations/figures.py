@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,6 +20,13 @@ class Figure(NamedTuple):
     value: float
     least: float | None
     most: float | None
+
+    @property
+    def holds(self) -> bool:
+        """True when the value is within its limits; what is no number is not."""
+        if math.isnan(self.value):
+            return False
+        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
 
 
 #: Metrics that count faults.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from great_expectations.exceptions import ExpectationNotFoundError
@@ -21,7 +22,7 @@ from great_expectations.expectations.expectation import (
 )
 from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
 
-from dagster_project.expectations.verdicts import row_batch
+from dagster_project.expectations.library import row_batch
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.pipeline_file.sections import ExpectationConfig
 
@@ -165,3 +166,28 @@ def _refuse_unjudged(expected: ExpectationConfig, result: Any) -> None:
     raised = next((i for i in each if i.get("raised_exception")), None)
     if raised is not None:
         raise InvalidInputError(f"{expected.type}: {raised.get('exception_message')}")
+
+
+def whole_result(outcome: Outcome) -> Any:
+    """Return the library's result of the last piece with the counts of all; None when nothing was judged."""
+    result = outcome.result
+    if result is None:
+        return None
+    result.success = outcome.passed
+    found = {k: v.item() if isinstance(v, np.generic) else v for k, v in result.result.items()}
+    if outcome.unexpected is not None:
+        judged, rows = outcome.judged, outcome.rows
+        found |= {
+            "element_count": rows,
+            "unexpected_count": outcome.unexpected,
+            "missing_count": rows - judged,
+            "missing_percent": 100 * (rows - judged) / rows if rows else 0.0,
+            "unexpected_percent": 100 * outcome.unexpected / judged if judged else 0.0,
+            "unexpected_percent_total": 100 * outcome.unexpected / rows if rows else 0.0,
+            "unexpected_percent_nonmissing": 100 * outcome.unexpected / judged if judged else 0.0,
+            "partial_unexpected_list": list(outcome.sample),
+        }
+        # Counts of single values are those of the last piece only.
+        found.pop("partial_unexpected_counts", None)
+    result.result = found
+    return result

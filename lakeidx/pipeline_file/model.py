@@ -21,6 +21,7 @@ from lakeidx.landing.types import LandingOptions
 from lakeidx.pipeline_file.globs import globs_overlap
 from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
 from lakeidx.pipeline_file.sections import (
+    BATCH_FIGURES,
     ChangesConfig,
     ChecksConfig,
     ColumnConfig,
@@ -64,8 +65,9 @@ class PipelineConfig(Strict):
     lookup_store    build lookup files after each commit
     freshness       how old the newest batch may be
     changes         write what each commit changed to files
-    expectations    what is expected of landed rows and of the table
-    data_docs       folder, local or ``s3://``, that gets Great Expectations' page of each time they were judged; checks link to it
+    expectations    what is expected of landed rows, of the table, and of figures over the last batches
+    data_docs       folder, local or ``s3://``, that gets Great Expectations' page of each time expectations and rules were judged;
+                    checks link to it
     """
 
     table: str
@@ -246,9 +248,10 @@ def check_document(document: YamlDocument, path: str) -> PipelineConfig:
 
 def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[tuple[int, str]]:
     """List expectations of columns that the table does not have, and names that come twice."""
-    columns, names = [c.name for c in config.fields], set[tuple[str, str]]()
+    names = set[tuple[str, str]]()
     for i, expected in enumerate(config.expectations):
         line = document.line(("expectations", i))
+        columns = BATCH_FIGURES if expected.on == "batches" else [c.name for c in config.fields]
         for name in expected.columns:
             if name not in columns:
                 yield line, f"{expected.type}: there is no column {name!r}; {did_you_mean(name, columns)}"

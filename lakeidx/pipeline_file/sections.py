@@ -264,12 +264,20 @@ class FreshnessConfig(Strict):
         return self
 
 
+#: Columns that expectations ``on: batches`` may name: what a batch did, and the table after it; `batches_ago` is 0 for the newest.
+BATCH_FIGURES = (
+    "batches_ago", "rows_in", "rows_rejected", "rejected_share", "inserts", "updates", "deletes", "buckets", "new_buckets",
+    "data_bytes", "index_bytes", "table_rows", "table_buckets", "bucket_fill",
+)  # fmt: skip
+
+
 class ExpectationConfig(Strict):
     """What is expected of rows, in the words of Great Expectations; each is an asset check of its own.
 
     type       name of an expectation: ``expect_column_values_to_be_between``
     args       its arguments: ``{column: delay, min_value: -60, mostly: 0.99}``
-    on         ``landed``: the rows of each batch, before a bucket is assigned; ``table``: all rows, at each verification
+    on         ``landed``: the rows of each batch, before a bucket is assigned; ``table``: all rows, at each verification;
+               ``batches``: a row of figures (`BATCH_FIGURES`) for each of the last 30 batches, after each commit
     name       of the check; default the type and its columns
     severity   ``error`` or ``warn``
     blocking   when it is not met, the stages after it do not run; default: as `severity` says
@@ -279,7 +287,7 @@ class ExpectationConfig(Strict):
 
     type: str = Field(pattern=r"^expect_[a-z_]+$")
     args: dict[str, Any] = Field(default_factory=dict)
-    on: Literal["landed", "table"] = "landed"
+    on: Literal["landed", "table", "batches"] = "landed"
     name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_]+$")
     severity: Literal["error", "warn"] = "error"
     blocking: bool | None = None
@@ -288,7 +296,7 @@ class ExpectationConfig(Strict):
     @model_validator(mode="after")
     def _of_landed_rows(self) -> ExpectationConfig:
         if self.set_aside and self.on != "landed":
-            raise ValueError("set_aside is for landed rows: leave on: table out")
+            raise ValueError(f"set_aside is for landed rows: leave on: {self.on} out")
         if self.set_aside and "mostly" in self.args:
             raise ValueError(
                 "set_aside rejects every row that fails: limit these by max_rejected, and leave mostly out"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -129,8 +131,8 @@ def test_rows_that_fail_are_set_aside_and_the_others_go_on(tmp_path: Path, monke
         ["+I", "+I", "+U", "+I", "-D"],
     )
     ingested = d.run("a.parquet", selection=["ingest"])
-    preload_imports(["d__t__ingest", "d__t__bucket_assignment"])
-    assert asked == [("dagster_project.expectations.verdicts",)], "steps that judge nothing import nothing"
+    preload_imports(d.config, ["d__t__ingest", "d__t__bucket_assignment"])
+    assert asked == [("dagster_project.expectations.of_rows",)], "steps that judge nothing import nothing"
     asked.clear()
     assert metrics(ingested, "ingest")["rows_rejected"] == 2
     report = BatchFiles(d.table.store, d.table.paths, str(metrics(ingested, "ingest")["batch_id"])).require(
@@ -143,7 +145,7 @@ def test_rows_that_fail_are_set_aside_and_the_others_go_on(tmp_path: Path, monke
     result = d.run("a.parquet")
     assert d.content() == {(1, 1): "v1", (1, 3): "v3"}
     assert [set(modules) for modules in asked] == [
-        {"dagster_project.expectations.verdicts", "dagster_project.metadata.table_plots"}
+        {"dagster_project.expectations.of_rows", "dagster_project.metadata.table_plots"}
     ]
     assert red_checks(result) == {"expect_column_values_to_not_be_in_set__v", "stale_hashes"}
     checks = {c.check_name: c.metadata for c in result.get_asset_check_evaluations()}
@@ -153,6 +155,56 @@ def test_rows_that_fail_are_set_aside_and_the_others_go_on(tmp_path: Path, monke
     text = page.read_text(encoding="utf-8")
     assert "values must not belong to this set" in text
     assert "1 unexpected values found. 50% of 2 total rows." in re.sub(r"<[^>]*>|\\*\\*", "", text).replace("≈", "")
+
+
+def test_figures_of_the_last_batches_are_judged_and_rules_have_a_page(tmp_path: Path) -> None:
+    wanted = [
+        {"type": "expect_column_max_to_be_between", "args": {"column": "rejected_share", "max_value": 0.3}, "on": "batches"},
+        {
+            "type": "expect_column_values_to_be_between",
+            "args": {"column": "rows_in", "min_value": 4, "row_condition": "batches_ago == 0", "condition_parser": "pandas"},
+            "on": "batches", "name": "large_enough", "severity": "warn",
+        },
+    ]  # fmt: skip
+    docs = tmp_path / "docs" / "d.t"
+    d = Deployment(tmp_path, {"expectations": wanted, "data_docs": str(docs.parent)})
+    d.land("a.parquet", [(1, k, "v") for k in range(5)])
+    d.land("b.parquet", [(1, 5, "v"), (1, None, "v")])  # type: ignore[list-item]
+    assert not red_checks(d.run("a.parquet"))
+    second = d.run("b.parquet", raise_on_error=False)
+    assert red_checks(second) == {"expect_column_max_to_be_between__rejected_share", "large_enough"}
+    checks = {c.check_name: c.metadata for c in second.get_asset_check_evaluations()}
+    assert checks["expect_column_max_to_be_between__rejected_share"]["lakeidx/observed"].value == "0.5"
+    assert checks["expect_column_max_to_be_between__rejected_share"]["lakeidx/rows"].value == 2
+    # A batch that comes again is the same row.
+    again = d.run("b.parquet", raise_on_error=False)
+    again_checks = {c.check_name: c.metadata for c in again.get_asset_check_evaluations()}
+    assert again_checks["expect_column_max_to_be_between__rejected_share"]["lakeidx/rows"].value == 2
+    pages = {Path(str(m["lakeidx/data_docs"].value)) for m in checks.values()}
+    assert [p.name.split("-")[0] for p in sorted(pages)] == ["assignment", "batches", "commit"]
+    assert {p.parent for p in pages} == {docs}
+    verified = d.run_asset("verification")
+    pages = {Path(str(c.metadata["lakeidx/data_docs"].value)) for c in verified.get_asset_check_evaluations()}
+    assert [p.name for p in pages] == ["verification-snapshot-2.html"]
+    text = re.sub(r"<[^>]*>", "", (docs / "verification-snapshot-2.html").read_text(encoding="utf-8"))
+    assert "partition, hash" in text.replace("$", "")
+
+
+_BATCH = """
+import sys
+from pathlib import Path
+from tests.dagster.pipelines import Deployment
+d = Deployment(Path(sys.argv[1]))
+d.land("a.parquet", [(1, 1, "v")])
+assert d.run("a.parquet").success
+print(sorted({"great_expectations", "dagster"} & set(sys.modules)))
+"""
+
+
+def test_rules_alone_import_no_great_expectations(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", _BATCH, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['dagster']\n"
 
 
 def test_files_that_are_read_side_by_side_do_not_mix() -> None:

@@ -61,7 +61,7 @@ def run_and_die(folder: str, name: str, when: str) -> None:
 def forks() -> Any:
     """Processes made by a server that has imported everything once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.dagster.test_failures", "dagster_project.expectations.verdicts"])
+    context.set_forkserver_preload(["tests.dagster.test_failures", "dagster_project.expectations.of_rows"])
     return context
 
 
