@@ -29,6 +29,8 @@ from lakeidx.storage.private_dir import private_cache
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 8 << 20
 DEFAULT_DISK_BYTES = 10 << 30
+#: Holds the bytes that are there or being copied, at most: copies are added, what is removed shows at the next count.
+_TALLY = ".tally"
 #: A copy that was not written to for so long was left by a process that died.
 _UNFINISHED_SECONDS = 3600
 
@@ -110,7 +112,8 @@ class LookupFileCache:
         with os_errors(target):
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._alone():
-            self._make_room(needed, mine)
+            with os_errors(self.directory):
+                self._make_room(needed, mine)
             scratch = ScratchFile(target, reserve=size)
         try:
             with store.open_input(remote) as source:
@@ -135,8 +138,20 @@ class LookupFileCache:
     def _make_room(self, needed: int, mine: Collection[str]) -> None:
         """Remove the files used longest ago, but none of `mine`, until `needed` more bytes fit.
 
-        Unfinished ones count, too, and go when no one can be at them.
+        Unfinished ones count, too, and go when no one can be at them. Files are counted when the bytes that were reserved since the
+        last count are too many; so a copy costs the same in a large cache.
         """
+        tally = self.directory / _TALLY
+        reserved = _read_tally(tally)
+        if reserved is not None and reserved + needed <= self.max_bytes:
+            tally.write_text(str(reserved + needed), encoding="ascii")
+            return
+        tally.unlink(missing_ok=True)
+        used = self._evict(needed, mine)
+        tally.write_text(str(used + needed), encoding="ascii")
+
+    def _evict(self, needed: int, mine: Collection[str]) -> int:
+        """Count the files, and remove some when they are too many; returns the bytes that are left."""
         found, used = [], 0
         oldest = time.time() - _UNFINISHED_SECONDS
         for entry in os.scandir(self.directory):
@@ -149,10 +164,19 @@ class LookupFileCache:
                 found.append((status.st_mtime, status.st_size, entry.path))
         for _, size, path in sorted(found):
             if used + needed <= self.max_bytes:
-                return
+                break
             Path(path).unlink(missing_ok=True)
             used -= size
             self.evictions += 1
+        return used
+
+
+def _read_tally(tally: Path) -> int | None:
+    """Return the bytes that are there and reserved, at most; None when nobody has counted, or died while writing it down."""
+    try:
+        return int(tally.read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def _touch(path: Path, now: float) -> None:

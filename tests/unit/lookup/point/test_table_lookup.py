@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -136,6 +137,43 @@ def test_the_cache_of_remote_files_keeps_its_bound(tmp_path: Path, store_type: s
     assert cache.downloads == sum(p.suffix == ".lookup" for p in lookup_files(table)) > 2
     assert cache.evictions > 0
     assert sum(p.stat().st_size for p in (tmp_path / "cache").iterdir()) <= bound
+
+
+def test_the_cache_is_counted_when_it_may_be_full_not_for_each_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(tmp_path)
+    build(table)
+    table.metadata.store = RemoteStore(table.metadata.store)  # type: ignore[assignment]
+    folder, keys = tmp_path / "cache", rows(range(300)).select(["d", "id"])
+    counts: list[Path] = []
+    real = os.scandir
+
+    def counting(path: Any) -> Any:
+        counts.extend([folder] if Path(path) == folder else [])
+        return real(path)
+
+    monkeypatch.setattr(file_cache_module.os, "scandir", counting)
+
+    def copy_all(max_bytes: int) -> LookupFileCache:
+        """Copy what is not there, as a process does that has not counted anything."""
+        counts.clear()
+        cache = LookupFileCache(str(folder), max_bytes=max_bytes)
+        assert TableLookup(table.metadata, files=cache).lookup(keys).found.all()
+        return cache
+
+    total = sum(p.stat().st_size for p in lookup_files(table))
+    assert (copy_all(2 * total).downloads > 2, len(counts)) == (True, 1)
+    for copied in folder.glob("*.lookup"):
+        copied.unlink()
+    # What was removed still counts, and fills the bound.
+    assert (copy_all(2 * total).evictions, len(counts)) == (0, 0)
+    for copied in folder.glob("*.lookup"):
+        copied.unlink()
+    assert (copy_all(2 * total).evictions, len(counts)) == (0, 1)
+    (folder / ".tally").write_text("12a")
+    next(folder.glob("*.lookup")).unlink()
+    assert (copy_all(2 * total).evictions, len(counts)) == (0, 1)
 
 
 @pytest.mark.parametrize("store_type", ["sort", "hash"])
