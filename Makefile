@@ -6,7 +6,7 @@ WORK   ?= .work
 
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run ui test test-fast bench bench-growth demo docs dist lint lock clean
+.PHONY: help install install-dev run ui ui-demo test test-fast bench bench-growth demo docs dist lint lock clean
 
 help: ## list the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ run: install ## run the main job on the real flights of 2013, and show what it d
 ui: install ## open the Dagster UI on http://127.0.0.1:3000
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
 	@$(BIN)/python -m dagster_project.ui --work $(WORK)
+
+ui-demo: install ## the same with jobs that land a new month, a bad file, its repair (in a folder of its own)
+	@sh deploy/check-prerequisites.sh "$(PYTHON)"
+	@$(BIN)/python -m dagster_project.ui --work $(WORK)/demo --demo
 
 test: install-dev ## run every lane of tests
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"

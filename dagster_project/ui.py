@@ -16,13 +16,16 @@ from dagster_project.home import prepare_home
 _GRACE_SECONDS = 20
 
 
-def _local_environment(work: Path) -> dict[str, str]:
+def _local_environment(work: Path, *, demo: bool) -> dict[str, str]:
     """Return the environment of a local deployment whose landing files, warehouse and Dagster home are below one folder."""
     work = work.resolve()
     environment = dict(os.environ)
     environment.setdefault("LAKEIDX_LANDING", str(work / "landing"))
     environment.setdefault("LAKEIDX_WAREHOUSE", str(work / "warehouse"))
     environment["DAGSTER_HOME"] = str(prepare_home(work))
+    if demo:
+        environment["LAKEIDX_DEMO"] = "1"
+        environment.setdefault("LAKEIDX_ENGINE", "local")
     # `dagster dev` recommends another command line tool at every start; that tool needs another package.
     environment.setdefault("PYTHONWARNINGS", "ignore:Function ")
     return environment
@@ -36,11 +39,12 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=3000)
+    parser.add_argument("--demo", action="store_true", help="add jobs that land a new month, a bad file, its repair")
     arguments = parser.parse_args(argv)
     if _port_is_taken(arguments.host, arguments.port):
         print(f"port {arguments.port} of {arguments.host} is in use; give another one with --port", file=sys.stderr)
         return 2
-    environment = _local_environment(arguments.work)
+    environment = _local_environment(arguments.work, demo=arguments.demo)
     for name in ("LAKEIDX_LANDING", "LAKEIDX_WAREHOUSE", "DAGSTER_HOME"):
         print(f"  {name}={environment[name]}", file=sys.stderr)
     print(f"Dagster UI: http://{arguments.host}:{arguments.port}  (Ctrl-C ends it)", file=sys.stderr, flush=True)

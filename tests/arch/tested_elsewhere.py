@@ -28,6 +28,8 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     ),
     "dagster_project.definitions": ("browser/test_ui.py",),
     "dagster_project.defs.pipelines": ("browser/test_ui.py",),
+    "dagster_project.defs.demo": ("browser/test_visitor.py",),
+    "dagster_project.flights.demo": ("unit/dagster_project/test_demo.py",),
     "dagster_project.expectations.data_docs": ("dagster/test_expectations.py",),
     "dagster_project.assets.batch_figures": ("dagster/test_expectations.py",),
     "dagster_project.assets.docs_page": ("dagster/test_expectations.py",),

@@ -84,7 +84,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
     pictures = Path(os.environ.get("LAKEIDX_SCREENSHOTS", work / "pictures"))
     pictures.mkdir(parents=True, exist_ok=True)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEIDX_LAND", "LAKEIDX_WARE", "DAGSTER"))}
-    command = [sys.executable, "-m", "dagster_project.ui", "--work", str(work), "--port", str(port)]
+    command = [sys.executable, "-m", "dagster_project.ui", "--work", str(work), "--port", str(port), "--demo"]
     with (work / "ui.log").open("wb") as log:
         process = subprocess.Popen(
             command, stdout=log, stderr=subprocess.STDOUT, env={**environment, "LAKEIDX_ENGINE": "local"}

@@ -18,10 +18,10 @@ COMMIT = "assets/nycflights/flights/commit"
 TABLE = "assets/nycflights/flights"
 
 
-def picture(ui: DagsterUI, page: Any, name: str, *, settle_ms: int = 1500) -> None:
-    """Keep a picture; pages of the UI draw for a moment after their data has come."""
+def picture(ui: DagsterUI, page: Any, name: str, *, settle_ms: int = 1500, height: int = 950) -> None:
+    """Keep a picture of the page's top; pages of the UI draw for a moment after their data has come."""
     page.wait_for_timeout(settle_ms)
-    page.screenshot(path=str(ui.pictures / f"{name}.png"))
+    page.screenshot(path=str(ui.pictures / f"{name}.png"), clip={"x": 0, "y": 0, "width": 1500, "height": height})
 
 
 def choose_partitions(page: Any, *names: str) -> None:
