@@ -44,6 +44,11 @@ class RowFilter:
         """Nothing is filtered."""
         return self._deleted is None and self._selected is None
 
+    @property
+    def selects(self) -> bool:
+        """Positions to keep are given, perhaps few of them."""
+        return self._selected is not None
+
     def keeps_any(self, first: int, rows: int) -> bool:
         """Return False when surely no row of a stretch is wanted."""
         if self._selected is not None and len(_between(self._selected, first, rows)) == 0:

@@ -119,7 +119,8 @@ class _FileScan:
     def tables(self) -> Iterator[pa.Table]:
         """Read the file, what rows are filtered by first where the format allows it."""
         names = self._present(self.tests)
-        if isinstance(self.source, ParquetSource) and names:
+        # Rows that are chosen by position need no column to be found, but the same care for the pages of the others.
+        if isinstance(self.source, ParquetSource) and (names or (self.row_filter.selects and not self.tests)):
             return self._tested_first(self.source, names)
         return self._tested_after()
 
@@ -133,12 +134,14 @@ class _FileScan:
 
     def _selected(self, first: int, raw: pa.Table) -> npt.NDArray[np.bool_]:
         """bool[n], which rows of a batch of the tested columns are wanted; `first` is the position of its first row."""
-        assert self.predicate is not None
         wanted = None if self.row_filter.keeps_all else self.row_filter.mask(first, raw.num_rows)
         given = raw.num_rows if wanted is None else int(np.count_nonzero(wanted))
         self.counters.rows_given += given
         if not given:
             return np.zeros(raw.num_rows, np.bool_)
+        if not self.tests:
+            return np.ones(raw.num_rows, np.bool_) if wanted is None else wanted
+        assert self.predicate is not None
         coded = [f.name for f in raw.schema if pa.types.is_dictionary(f.type)]
         as_read = [p.field.name for p in self.tests if p.source is not None and p.source.name in coded]
         rows = _evolved(raw, self.tests, keyed=False, path=self.path, encoded=as_read)

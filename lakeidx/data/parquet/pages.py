@@ -21,7 +21,7 @@ source   parquet-format 2.10 ``parquet.thrift``
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ from lakeidx.data.parquet.thrift import (
     text,
     zigzag,
 )
+from lakeidx.errors import CorruptFileError
 
 _MAGIC = b"PAR1"
 _LENGTH = struct.Struct("<I")
@@ -130,7 +131,7 @@ def _walk_offset_index(data: Any, out: Any) -> Any:
     return count
 
 
-def page_file(
+def _page_file(
     stream: pa.NativeFile, chunks: Sequence[ChunkPlace], tables: Sequence[PageTable], pages: npt.NDArray[np.int64]
 ) -> tuple[bytes, int]:
     """Build a Parquet file of some pages of some columns: (its bytes, bytes that were read for it).
@@ -153,6 +154,48 @@ def page_file(
         at += len(data)
     footer = _footer(chunks, columns, rows, at)
     return b"".join((*parts, footer, _LENGTH.pack(len(footer)), _MAGIC)), at - len(_MAGIC)
+
+
+def read_masked(
+    stream: pa.NativeFile,
+    alike: Sequence[Sequence[tuple[ChunkPlace, PageTable]]],
+    mask: npt.NDArray[np.bool_],
+    dictionaries: Collection[str] | None,
+    *,
+    where: tuple[str, int],
+) -> tuple[pa.Table, int] | None:
+    """Read the masked rows of columns by the pages they are in: (the rows, bytes that were read).
+
+    alike         the columns, those together whose pages begin at the same rows
+    mask          bool[n] of the row group's rows
+    dictionaries  columns that stay as dictionaries
+    where         path and row group, for errors
+    returns       None when more than half of a column's pages hold such a row
+    errors        CorruptFileError when a page holds another number of rows than its index says
+    """
+    chosen = []
+    for columns in alike:
+        rows = columns[0][1].rows
+        chosen.append(np.flatnonzero(np.add.reduceat(mask, rows[:-1], dtype=np.int64)))
+        if 2 * len(chosen[-1]) > len(rows):
+            return None
+    found: dict[str, pa.ChunkedArray] = {}
+    size = 0
+    for columns, pages in zip(alike, chosen, strict=True):
+        places, tables = zip(*columns, strict=True)
+        raw, cost = _page_file(stream, places, tables, pages)
+        encoded = [p.name for p in places if p.name in (dictionaries or ())] or None
+        file = pq.ParquetFile(pa.BufferReader(raw), read_dictionary=encoded, page_checksum_verification=True)
+        read, rows = file.read(use_threads=False), tables[0].rows
+        wanted = np.concatenate([mask[rows[p] : rows[p + 1]] for p in pages])
+        if read.num_rows != len(wanted):
+            raise CorruptFileError(
+                f"row group {where[1]} has pages whose sizes differ from its page index", path=where[0]
+            )
+        picked = read.filter(pa.array(wanted))
+        found |= zip(picked.column_names, picked.columns, strict=True)
+        size += cost
+    return pa.table(found), size
 
 
 def _footer(chunks: Sequence[ChunkPlace], columns: Sequence[bytes], rows: int, size: int) -> bytes:
@@ -183,7 +226,7 @@ def pages_hold_their_rows(stream: pa.NativeFile, chunk: ChunkPlace, table: PageT
     for start in (0, 1):
         pages = np.arange(start, len(table.rows) - 1, 2)
         if len(pages):
-            raw, _ = page_file(stream, [chunk], [table], pages)
+            raw, _ = _page_file(stream, [chunk], [table], pages)
             file = pq.ParquetFile(pa.BufferReader(raw), page_checksum_verification=True)
             if file.read(use_threads=False).num_rows != int((table.rows[pages + 1] - table.rows[pages]).sum()):
                 return False

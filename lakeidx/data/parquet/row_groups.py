@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from lakeidx.data.parquet.chunks import open_footer
 from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage, find_undecodable
 from lakeidx.data.parquet.footer import flat_elements
-from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, page_file, pages_hold_their_rows
+from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, pages_hold_their_rows, read_masked
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.data.positions import RowFilter
 from lakeidx.data.stats import merge_chunk_stats
@@ -25,8 +25,7 @@ from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, m
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import STRING_ROOTS, Field
 
-# Rows of a page as both Arrow and parquet-mr write them by default.
-_PAGE_ROWS = 20_000
+_PAGE_ROWS = 20_000  # of a page, as both Arrow and parquet-mr write them by default
 # Local files up to this size are read in the caller's thread: to fetch ahead, Arrow wakes others, which takes longer.
 _SMALL_BYTES = 1 << 17
 # One row in so many is few.
@@ -171,7 +170,9 @@ class ParquetSource:
         """Read the rows of a row group that a test selects: its columns first, the others only when there are such rows."""
         tested = [n for n in self.schema.names if n in test.names]
         kept, masks = [], []
-        for at, table in self._group(g, first, tested, batch_rows):
+        # Without columns there is nothing to read, but as many rows to ask about.
+        batches = self._group(g, first, tested, batch_rows) if tested else [(first, _bare(self._group_rows[g]))]
+        for at, table in batches:
             mask = test.selected(at, table)
             masks.append(mask)
             if mask.any():
@@ -181,7 +182,8 @@ class ParquetSource:
         if not kept:
             counters.bytes_spared += self._group_bytes(g, rest)
             return
-        mask, found, taken = np.concatenate(masks), pa.concat_tables(kept), 0
+        mask, taken = np.concatenate(masks), 0
+        found = pa.concat_tables(kept) if tested else _bare(int(mask.sum()))
         few = len(found) * _FEW < len(mask)
         picked = self._picked(g, rest, mask, counters) if few and rest else None
         if picked is not None or not rest:
@@ -212,10 +214,10 @@ class ParquetSource:
         # Every run of pages is a request of its own, which pays on a disk only.
         if not isinstance(self._stream, pa.OSFile) or self._int96.intersection(names):
             return None
-        places: list[ChunkPlace] = []
-        tables: list[PageTable] = []
         at = {leaf.column: i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column}
-        with damage_of(self.path):
+        # Columns whose pages begin at the same rows make one file in memory.
+        alike: dict[bytes, list[tuple[ChunkPlace, PageTable]]] = {}
+        with self._damage(g, names):
             for name in names:
                 element = self._schema_elements().get(name)
                 place = None if element is None else self._chunks.place(g, at[name], element, name)
@@ -223,26 +225,16 @@ class ParquetSource:
                     return None
                 index = self._stream.read_at(place.index_size, place.index_at)
                 table = decode_page_table(index, place, len(mask))
-                if table is None or (tables and not np.array_equal(table.rows, tables[0].rows)):
+                if table is None:
                     return None
-                places.append(place)
-                tables.append(table)
-            rows = tables[0].rows
-            pages = np.flatnonzero(np.add.reduceat(mask, rows[:-1], dtype=np.int64))
-            if 2 * len(pages) > len(rows):
-                return None
-            raw, size = page_file(self._stream, places, tables, pages)
-            encoded = [n for n in names if n in (self._dictionaries or ())] or None
-            file = pq.ParquetFile(pa.BufferReader(raw), read_dictionary=encoded, page_checksum_verification=True)
-            found = file.read(use_threads=False).select(list(names))
-            wanted = np.concatenate([mask[rows[p] : rows[p + 1]] for p in pages])
-            if found.num_rows != len(wanted):
-                raise CorruptFileError(
-                    f"row group {g} has pages whose sizes differ from its page index", path=self.path
-                )
+                alike.setdefault(table.rows.tobytes(), []).append((place, table))
+            picked = read_masked(self._stream, list(alike.values()), mask, self._dictionaries, where=(self.path, g))
+        if picked is None:
+            return None
+        found, size = picked
         counters.bytes_read += size
         counters.bytes_spared += self._group_bytes(g, names) - size
-        return found.filter(pa.array(wanted))
+        return found.select(list(names))
 
     def check_pages(self, g: int, name: str) -> None:
         """Check that the pages of a flat column lie, and hold as many rows, as its offset index says; no index is fine.
@@ -359,6 +351,11 @@ class ParquetSource:
                         " a precision above 6; leave the column out to read the others",
                         path=self.path,
                     )
+
+
+def _bare(rows: int) -> pa.Table:
+    """Return a table of so many rows without columns."""
+    return pa.table({"": pa.nulls(rows)}).select([])
 
 
 class _Leaf(NamedTuple):

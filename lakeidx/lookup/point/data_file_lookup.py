@@ -24,6 +24,7 @@ from lakeidx.predicate import bind, col
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.prune import keys_may_match
 from lakeidx.table.view import decode_partition_dict
+from lakeidx.types import Root
 
 Int64s = npt.NDArray[np.int64]
 
@@ -65,7 +66,9 @@ class DataFileLookup:
             return None
         asked = take_row_bytes(encoded, rows).to_arrow()
         found = []
-        for batch in self._read(predicate=predicate, deletion_vector=self._deleted):
+        # The first key column is read first; of floats, a predicate and the keys' bytes may differ on -0.0 and NaN.
+        exact = schema.field(first).type.root not in (Root.FLOAT, Root.DOUBLE)
+        for batch in self._read(predicate=predicate, deletion_vector=self._deleted, filter_rows=exact):
             at = pc.index_in(asked, value_set=lookup_keys(batch, schema).to_arrow())
             mine = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
             if len(mine):

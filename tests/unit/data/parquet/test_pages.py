@@ -180,3 +180,107 @@ def test_flat_elements_are_the_columns_that_are_not_nested() -> None:
     found = flat_elements(footer)
     assert list(found) == ["a", "größe", "z"]
     assert all(footer.count(element) == 1 for element in found.values())
+
+
+LAYOUTS: list[dict[str, str]] = [
+    PAGE,
+    {"parquet.page.row.count.limit": "70", "file.compression": "none", "parquet.writer.version": "PARQUET_1_0"},
+]
+NESTED = table_schema(
+    {"k": "INT NOT NULL", "s": "STRING", "many": {"type": "ARRAY", "element": "INT"}, "t": "TIMESTAMP(9)"}
+)
+NESTED_TABLE = kv_table(NESTED, [(i, f"text {i}", [i, None] if i % 3 else None, (i, 7)) for i in range(ROWS)])
+
+
+def by_position(
+    path: str,
+    file: DataFileMeta | None,
+    whole: pa.Table,
+    at: list[int],
+    names: Sequence[str],
+    deleted: list[int],
+) -> ReadCounters:
+    """Check the rows at some positions against the table that was written; what reading them cost."""
+    schema, counters = (SCHEMA if whole is TABLE else NESTED), ReadCounters()
+    found = read_data_file(
+        STORE, path, file, schema, schema, names, selection=np.array(sorted(set(at))),
+        deletion_vector=np.array(deleted, np.int64), batch_rows=37, counters=counters,
+    )  # fmt: skip
+    whole = whole.select([*whole.column_names[:2], *names])
+    got = pa.concat_tables([whole.slice(0, 0), *found])
+    assert got.equals(whole.take(pa.array(sorted(set(at) - set(deleted)), pa.int64())))
+    return counters
+
+
+@pytest.mark.parametrize("whole", [TABLE, NESTED_TABLE], ids=["flat", "nested"])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=["small", "plain"])
+def test_rows_at_positions_are_those_written(layout: dict[str, str], whole: pa.Table, tmp_path: Path) -> None:
+    schema = SCHEMA if whole is TABLE else NESTED
+    schema = replace(schema, options={**schema.options, **layout})
+    (file,) = write_data_files([whole], schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames())
+    path = f"{tmp_path}/{file.file_name}"
+    some = random.Random(11)
+    for few in (1, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(read_parquet, "_FEW", few)
+            for _ in range(12):
+                at = some.sample(range(ROWS), some.choice((1, 3, 9, 500)))
+                names = some.sample(schema.field_names, some.randrange(1, len(schema.field_names)))
+                names = [n for n in schema.field_names if n in names]
+                by_position(path, file, whole, at, names, some.sample(at, some.randrange(len(at))))
+            for at in ([0], [ROWS - 1], [0, ROWS - 1]):
+                by_position(path, file, whole, at, schema.field_names, [])
+
+
+def test_rows_at_few_positions_cost_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_parquet, "_FEW", 1)
+    for layout in LAYOUTS:
+        schema = replace(SCHEMA, options={**SCHEMA.options, **layout})
+        (file,) = write_data_files([TABLE], schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames())
+        cost = by_position(f"{tmp_path}/{file.file_name}", file, TABLE, [700], ["many", "n", "t"], [])
+        # One page of ten to thirty; the system columns of a few bytes do not count.
+        assert 0 < cost.bytes_read < (cost.bytes_read + cost.bytes_spared) / 4, layout
+
+
+def test_a_damaged_page_is_named_with_its_offset(
+    written: tuple[str, DataFileMeta], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_parquet, "_FEW", 1)
+    path, file = written
+    place = pq.read_metadata(path).row_group(0).column(pq.read_schema(path).get_field_index("n"))
+    raw = bytearray(Path(path).read_bytes())
+    # The last byte of the chunk is in its last data page.
+    end = (place.dictionary_page_offset or place.data_page_offset) + place.total_compressed_size
+    raw[end - 1] ^= 0xFF
+    bad = f"{tmp_path}/{file.file_name}"
+    Path(bad).write_bytes(raw)
+    last = pq.read_metadata(path).row_group(0).num_rows - 1
+    by_position(bad, file, TABLE, [0], ["n"], [])
+    with pytest.raises(CorruptFileError, match="column 'n', row group 0") as error:
+        by_position(bad, file, TABLE, [last], ["n"], [])
+    assert place.data_page_offset <= (error.value.offset or 0) < end
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_pages_that_begin_at_other_rows_in_every_column(
+    dictionary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_parquet, "_FEW", 1)
+    path = f"{tmp_path}/data-bytes.parquet"
+    pq.write_table(
+        TABLE, path, write_page_index=True, data_page_size=400, write_batch_size=10, use_dictionary=dictionary,
+        store_schema=False,
+    )  # fmt: skip
+    some = random.Random(3)
+    for _ in range(20):
+        at = some.sample(range(ROWS), some.choice((1, 2, 5)))
+        by_position(path, None, TABLE, at, SCHEMA.field_names, some.sample(at, some.randrange(len(at))))
+    cost = by_position(path, None, TABLE, [700], ["many", "n", "t"], [])
+    group = pq.read_metadata(path).row_group(0)
+    read = {"_SEQUENCE_NUMBER", "_VALUE_KIND", "many", "n", "t"}
+    chunks = [c for c in map(group.column, range(group.num_columns)) if c.path_in_schema in read]
+    assert len(chunks) == len(read)
+    dictionaries = sum(c.data_page_offset - c.dictionary_page_offset for c in chunks if c.has_dictionary_page)
+    values = sum(c.total_compressed_size for c in chunks) - dictionaries
+    # One page of at least ten of each column, and the dictionary that it needs.
+    assert 0 < cost.bytes_read < dictionaries + values / 4

@@ -153,7 +153,7 @@ def test_the_cache_is_counted_when_it_may_be_full_not_for_each_copy(
         counts.extend([folder] if Path(path) == folder else [])
         return real(path)
 
-    monkeypatch.setattr(file_cache_module.os, "scandir", counting)
+    monkeypatch.setattr(os, "scandir", counting)
 
     def copy_all(max_bytes: int) -> LookupFileCache:
         """Copy what is not there, as a process does that has not counted anything."""
