@@ -21,20 +21,19 @@ source   org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2 (protoco
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, NotFoundError, UnavailableError
+from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
+from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.options.features import Use
 from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite
@@ -51,20 +50,17 @@ from lakeidx.table.commit.conflicts import (
     vector_conflicts,
     writer_conflicts,
 )
-from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed, missing_files
+from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed
 from lakeidx.table.commit.hash_conflicts import AddedHashes
 from lakeidx.table.commit.manifest_merge import merge_manifests
 from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
 from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
+from lakeidx.table.commit.publish import publish
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.entry_kernels import found_in
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, SnapshotView, load_view
-
-log = logging.getLogger(__name__)
-
-_PUT_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +198,7 @@ class _Attempt:
         data, index = self._resolve(latest)
         self._check(latest, data)
         snapshot = self._write_metadata(latest, data, index)
-        if self._publish(snapshot, latest):
+        if publish(self.metadata, snapshot, latest, self.request.changes):
             self.metadata.store.put(self.metadata.paths.latest, str(snapshot.id).encode())
             return snapshot.id
         self.writer.forget()
@@ -319,81 +315,3 @@ class _Attempt:
             properties=dict(self.request.properties),
             next_row_id=latest.next_row_id if latest and latest.next_row_id is not None else 0,
         )
-
-    def _publish(self, snapshot: Snapshot, latest: Snapshot | None) -> bool:
-        store, path = self.metadata.store, self.metadata.paths.snapshot(snapshot.id)
-        data = encode_snapshot(snapshot)
-        last: Exception | None = None
-        for _ in range(_PUT_TRIES):
-            try:
-                created = store.put_if_absent(path, data)
-            except (CommitUnknownError, UnavailableError) as error:
-                outcome = self._read_back(snapshot, error)
-                if outcome is None:
-                    last = error
-                    continue
-                return outcome
-            if created:
-                return self._is_on_the_chain(snapshot, latest)
-            return self._read_back(snapshot, None) is True
-        raise CommitUnknownError(
-            "the store cannot tell whether the snapshot was written; commit the batch again to find out",
-            path=path,
-            snapshot_id=snapshot.id,
-        ) from last
-
-    def _read_back(self, snapshot: Snapshot, error: Exception | None) -> bool | None:
-        """Return True when the snapshot that is there is ours, False when another one is, None when none is."""
-        path = self.metadata.paths.snapshot(snapshot.id)
-        try:
-            found = self.metadata.snapshot(snapshot.id)
-        except NotFoundError:
-            return None
-        except UnavailableError as second:
-            raise CommitUnknownError(
-                f"the store did not answer while the snapshot was put ({error}), nor when it was read back ({second})",
-                path=path,
-                snapshot_id=snapshot.id,
-            ) from second
-        return found.uuid == snapshot.uuid
-
-    def _is_on_the_chain(self, snapshot: Snapshot, latest: Snapshot | None) -> bool:
-        """Return False when the snapshot does not continue the history it was made for; it is removed again then."""
-        ids = self.metadata.snapshot_ids()
-        above = [i for i in ids if i > snapshot.id]
-        if above and snapshot.id + 1 not in above:
-            why = "after that id had been expired"
-        elif latest is not None and not self._still_there(latest, ids):
-            why = "on a snapshot that was rolled back while the commit ran"
-        else:
-            return True
-        if snapshot.id + 1 in above:
-            raise CommitUnknownError(
-                f"snapshot {snapshot.id} was put {why}, and other writers went on from it: roll back once more, and commit "
-                "the batches after that again",
-                path=self.metadata.paths.snapshot(snapshot.id),
-                snapshot_id=snapshot.id,
-            )
-        log.warning("snapshot %d was written %s; deleting it and trying again", snapshot.id, why)
-        self.metadata.store.delete(self.metadata.paths.snapshot(snapshot.id))
-        self._check_own_files()
-        return False
-
-    def _check_own_files(self) -> None:
-        """CommitConflictError when a rollback that saw our snapshot has removed its files: they must be written anew."""
-        gone = missing_files(self.metadata, self.request.changes)
-        if gone:
-            raise CommitConflictError(f"a rollback removed {len(gone)} files of the commit", path=gone[0])
-
-    def _still_there(self, before: Snapshot, ids: Sequence[int]) -> bool:
-        """Return True when a snapshot is in the table or has expired.
-
-        A rollback leaves the snapshots below it and names the newest of them in the hint; expiry begins with those.
-        """
-        if before.id not in ids:
-            below = [i for i in ids if i < before.id]
-            return not below or self.metadata.latest_hint() != below[-1]
-        try:
-            return self.metadata.snapshot(before.id).identity == before.identity
-        except NotFoundError:
-            return True
