@@ -126,6 +126,10 @@ class TableMetadata(ManifestFiles):
             found = self._chain[snapshot_id] = self.snapshot(snapshot_id)
         return found
 
+    def forget_snapshot(self, snapshot_id: int) -> None:
+        """Drop a snapshot that was read, and is no longer there."""
+        self._chain.pop(snapshot_id, None)
+
     def has_snapshot(self, snapshot_id: int) -> bool:
         """Return True when snapshot-N exists now (by the store, never by the cache)."""
         return self.store.exists(self.paths.snapshot(snapshot_id))

@@ -9,8 +9,8 @@ commit of the same batch finds out by commit user and identifier. Files of a try
 try was lost.
 
 *An expired id.* While a writer sleeps, N+1 may be written by another one and expired again; its put would then succeed on a
-name that is free but dead. After a put the writer looks whether its snapshot is the head of the chain or has a successor;
-if not, it takes the dead snapshot away and tries again.
+name that is free but dead. After a put, and when an earlier try of the batch is looked for, `lakeidx.table.commit.chain` tells
+whether the history goes on from the snapshot; if not, it is taken away and the batch is committed anew.
 
 *What the store must do.* Put-if-absent must let exactly one of many racing clients win (`lakeidx.storage.probe`). A Java writer
 that commits by rename to an object store does not take part in that agreement; see docs/concurrency.md.
@@ -55,7 +55,7 @@ from lakeidx.table.commit.hash_conflicts import AddedHashes
 from lakeidx.table.commit.manifest_merge import merge_manifests
 from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
 from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
-from lakeidx.table.commit.publish import publish
+from lakeidx.table.commit.publish import Made, publish
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.entry_kernels import found_in
 from lakeidx.table.index_files import deletion_vectors
@@ -198,7 +198,7 @@ class _Attempt:
         data, index = self._resolve(latest)
         self._check(latest, data)
         snapshot = self._write_metadata(latest, data, index)
-        if publish(self.metadata, snapshot, latest, self.request.changes):
+        if publish(self.metadata, Made(snapshot, latest, data, index, self.request.changes)):
             self.metadata.store.put(self.metadata.paths.latest, str(snapshot.id).encode())
             return snapshot.id
         self.writer.forget()

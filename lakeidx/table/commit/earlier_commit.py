@@ -2,31 +2,75 @@
 
 from __future__ import annotations
 
-from lakeidx.errors import NotFoundError
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from lakeidx.errors import CommitUnknownError, NotFoundError
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import CommitKind, Snapshot
+from lakeidx.table.commit.chain import went_on_without
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.expiration.orphans import used_names
 from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks.in_parallel import in_parallel
 
+log = logging.getLogger(__name__)
+
 
 def find_committed(metadata: TableMetadata, request: CommitRequest, kind: CommitKind | None = None) -> Snapshot | None:
-    """Find the snapshot an earlier try of this commit has put, from the newest back to the base of the batch."""
+    """Find the snapshot an earlier try of this commit has put, from the newest back to the base of the batch.
+
+    One that the table's history did not go on from (a put on an expired id, whose writer died before it looked) is deleted.
+    errors   CommitUnknownError
+    """
     latest = metadata.latest_snapshot()
     if latest is None:
         return None
-    lowest = request.base_snapshot_id or 0
-    for snapshot_id in range(latest.id, lowest, -1):
-        try:
-            snapshot = metadata.earlier_snapshot(snapshot_id)
-        except NotFoundError:
-            return None
+    for snapshot in _down_to(metadata, latest, request.base_snapshot_id or 0):
         same = snapshot.commit_user == request.commit_user and snapshot.commit_identifier == request.commit_identifier
         if same and (kind is None or snapshot.commit_kind == kind):
-            return snapshot
+            return None if _is_stray(metadata, snapshot, latest, request) else snapshot
     return None
+
+
+def _down_to(metadata: TableMetadata, latest: Snapshot, base: int) -> Iterator[Snapshot]:
+    """Read the snapshots after the base that are there, the newest first."""
+    for snapshot_id in range(latest.id, base, -1):
+        try:
+            yield metadata.earlier_snapshot(snapshot_id)
+        except NotFoundError:
+            break
+    else:
+        return
+    # All before it have expired, too, but for one that was put on an expired id.
+    for left in reversed([i for i in metadata.snapshot_ids() if base < i < snapshot_id]):
+        with contextlib.suppress(NotFoundError):
+            yield metadata.snapshot(left)
+
+
+def _is_stray(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot, request: CommitRequest) -> bool:
+    if snapshot.id == latest.id or metadata.has_snapshot(snapshot.id - 1):
+        return False
+    changes = request.changes
+    index = changes.compact_index if snapshot.commit_kind is CommitKind.COMPACT else changes.append_index
+    try:
+        delta = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        data = metadata.manifests(delta)
+    except NotFoundError as error:
+        raise CommitUnknownError(
+            "the snapshot of an earlier try expires while it is looked at; commit the batch again",
+            path=metadata.paths.snapshot(snapshot.id),
+            snapshot_id=snapshot.id,
+        ) from error
+    if not went_on_without(metadata, snapshot, data, index):
+        return False
+    log.warning("snapshot %d was written after that id had been expired; deleting it", snapshot.id)
+    metadata.store.delete(metadata.paths.snapshot(snapshot.id))
+    metadata.forget_snapshot(snapshot.id)
+    return True
 
 
 def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bool:
@@ -50,7 +94,10 @@ def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bo
         view = load_view(metadata, metadata.snapshot(snapshot_id), partitions=request.changes.partitions())
         if any(e.file.file_name in added for e in view.entries):
             return True
-    return any(not metadata.store.exists(data_file_path(metadata, e)) for e in added.values())
+    if any(not metadata.store.exists(data_file_path(metadata, e)) for e in added.values()):
+        return True
+    # Compacted since, and kept for a tag or a branch.
+    return not used_names(metadata).isdisjoint(added)
 
 
 def missing_files(metadata: TableMetadata, changes: TableChanges) -> list[str]:

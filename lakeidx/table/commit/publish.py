@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError, UnavailableError
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.snapshot import Snapshot, encode_snapshot
+from lakeidx.table.commit.chain import is_same, went_on_without
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.commit.earlier_commit import missing_files
 from lakeidx.table.metadata import TableMetadata
@@ -16,12 +20,28 @@ log = logging.getLogger(__name__)
 _PUT_TRIES = 5
 
 
-def publish(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot | None, changes: TableChanges) -> bool:
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A snapshot that is made, and not put yet.
+
+    latest        the one it was made on
+    data, index   what it changes
+    changes       all the files of its batch
+    """
+
+    snapshot: Snapshot
+    latest: Snapshot | None
+    data: Sequence[ManifestEntry]
+    index: Sequence[IndexEntry]
+    changes: TableChanges
+
+
+def publish(metadata: TableMetadata, made: Made) -> bool:
     """Put a snapshot; False when another writer was faster: then it is made again on the newest one.
 
-    latest   the snapshot that it was made on
     errors   CommitConflictError, CommitUnknownError
     """
+    snapshot = made.snapshot
     store, path = metadata.store, metadata.paths.snapshot(snapshot.id)
     data = encode_snapshot(snapshot)
     last: Exception | None = None
@@ -33,10 +53,11 @@ def publish(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot | None
             if outcome is None:
                 last = error
                 continue
-            return outcome
-        if created:
-            return _is_on_the_chain(metadata, snapshot, latest, changes)
-        return _read_back(metadata, snapshot, None) is True
+            created = outcome
+        # A store may say that there is one already when it answers the second try of a put that had been done.
+        if created or _read_back(metadata, snapshot, None):
+            return _is_on_the_chain(metadata, made)
+        return False
     raise CommitUnknownError(
         "the store cannot tell whether the snapshot was written; commit the batch again to find out",
         path=path,
@@ -60,28 +81,27 @@ def _read_back(metadata: TableMetadata, snapshot: Snapshot, error: Exception | N
     return found.uuid == snapshot.uuid
 
 
-def _is_on_the_chain(
-    metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot | None, changes: TableChanges
-) -> bool:
+def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
     """Return False when the snapshot does not continue the history it was made for; it is removed again then."""
-    ids = metadata.snapshot_ids()
-    above = [i for i in ids if i > snapshot.id]
-    if above and snapshot.id + 1 not in above:
-        why = "after that id had been expired"
-    elif latest is not None and not _still_there(metadata, latest, ids):
+    snapshot, latest = made.snapshot, made.latest
+    if latest is not None and is_same(metadata, latest):
+        return True
+    if latest is not None and _was_rolled_back(metadata, latest):
         why = "on a snapshot that was rolled back while the commit ran"
+        if metadata.has_snapshot(snapshot.id + 1):
+            raise CommitUnknownError(
+                f"snapshot {snapshot.id} was put {why}, and other writers went on from it: roll back once more, and commit "
+                "the batches after that again",
+                path=metadata.paths.snapshot(snapshot.id),
+                snapshot_id=snapshot.id,
+            )
+    elif went_on_without(metadata, snapshot, made.data, made.index):
+        why = "after that id had been expired"
     else:
         return True
-    if snapshot.id + 1 in above:
-        raise CommitUnknownError(
-            f"snapshot {snapshot.id} was put {why}, and other writers went on from it: roll back once more, and commit "
-            "the batches after that again",
-            path=metadata.paths.snapshot(snapshot.id),
-            snapshot_id=snapshot.id,
-        )
     log.warning("snapshot %d was written %s; deleting it and trying again", snapshot.id, why)
     metadata.store.delete(metadata.paths.snapshot(snapshot.id))
-    _check_own_files(metadata, changes)
+    _check_own_files(metadata, made.changes)
     return False
 
 
@@ -92,15 +112,13 @@ def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:
         raise CommitConflictError(f"a rollback removed {len(gone)} files of the commit", path=gone[0])
 
 
-def _still_there(metadata: TableMetadata, before: Snapshot, ids: Sequence[int]) -> bool:
-    """Return True when a snapshot is in the table or has expired.
+def _was_rolled_back(metadata: TableMetadata, before: Snapshot) -> bool:
+    """Return True when a snapshot that is not there as it was has been rolled back; False when it has expired.
 
     A rollback leaves the snapshots below it and names the newest of them in the hint; expiry begins with those.
     """
-    if before.id not in ids:
-        below = [i for i in ids if i < before.id]
-        return not below or metadata.latest_hint() != below[-1]
-    try:
-        return metadata.snapshot(before.id).identity == before.identity
-    except NotFoundError:
-        return True
+    ids = metadata.snapshot_ids()
+    if before.id in ids:
+        return not is_same(metadata, before)
+    below = [i for i in ids if i < before.id]
+    return bool(below) and metadata.latest_hint() == below[-1]

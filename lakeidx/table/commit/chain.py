@@ -1,0 +1,99 @@
+"""Tells whether a snapshot that was put is part of the table's history, or stands on an id that had come and gone.
+
+While a writer is between its look at the newest snapshot, N - 1, and its put of N, others may write N, N + 1 and more, and let
+N - 1 and N expire: the put then succeeds on a name that is free but dead, and nobody goes on from it. A snapshot does not say
+which one it follows. What is known:
+
+- Snapshots expire from the oldest on, one by one. While N - 1 is there, no N has expired.
+- The newest snapshot never expires. So when N had, N + 1 is there or has expired, too, and one after it is there.
+- The manifests at the base of N + 1 say what N held. Files of a batch have names of their own, so if the files that our N
+  added are not among them, N + 1 was committed on another N.
+
+source   lakeidx's own; org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2, does not look
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lakeidx.errors import CommitUnknownError, NotFoundError
+from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.entries import live_files, of_partitions
+from lakeidx.table.entry_decoder import entries_of
+from lakeidx.table.entry_kernels import found_in
+from lakeidx.table.metadata import TableMetadata
+
+_TRIES = 10
+
+
+def is_same(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Return True when the snapshot is there: neither expired, nor rolled back, nor another one under its id."""
+    try:
+        return metadata.snapshot(snapshot.id).identity == snapshot.identity
+    except NotFoundError:
+        return False
+
+
+def went_on_without(
+    metadata: TableMetadata, snapshot: Snapshot, data: Sequence[ManifestEntry], index: Sequence[IndexEntry]
+) -> bool:
+    """Return True when others went on from another snapshot of that id, which had expired when this one was put.
+
+    Asked when the snapshot before it is gone.
+    data, index   what it changed
+    errors        CommitUnknownError when nothing tells
+    """
+    for _ in range(_TRIES):
+        ids = metadata.snapshot_ids()
+        above = [i for i in ids if i > snapshot.id]
+        if not above:
+            return False
+        if above[0] > snapshot.id + 1:
+            # Had it expired in its turn it would not be there, as the next one is not.
+            return snapshot.id in ids and metadata.has_snapshot(snapshot.id)
+        try:
+            return not _follows(metadata, metadata.snapshot(above[0]), snapshot, data, index)
+        except NotFoundError:
+            continue  # expired meanwhile
+    raise CommitUnknownError(
+        f"snapshots after {snapshot.id} expire as fast as they are read; commit the batch again",
+        path=metadata.paths.snapshot(snapshot.id),
+        snapshot_id=snapshot.id,
+    )
+
+
+def _follows(
+    metadata: TableMetadata,
+    following: Snapshot,
+    snapshot: Snapshot,
+    data: Sequence[ManifestEntry],
+    index: Sequence[IndexEntry],
+) -> bool:
+    if data:
+        return _holds(metadata, following, data)
+    new = {e.file_name for e in index if e.kind is FileKind.ADD}
+    there = {e.file_name for e in metadata.index_manifest(following.index_manifest)}
+    if not new <= there and following.index_manifest != snapshot.index_manifest:
+        raise CommitUnknownError(
+            f"nothing tells whether snapshot {following.id} was committed on this one, or on one that expired before this one "
+            "was put: compare what the batch deleted with the table, and commit it again under another id if it is missing",
+            path=metadata.paths.snapshot(snapshot.id),
+            snapshot_id=snapshot.id,
+        )
+    return True
+
+
+def _holds(metadata: TableMetadata, following: Snapshot, data: Sequence[ManifestEntry]) -> bool:
+    """Return True when the state that a snapshot was committed on holds the files that were added, and none of those deleted."""
+    name, size = following.base_manifest_list, following.base_manifest_list_size
+    keep = of_partitions({e.partition for e in data})
+    live = live_files(
+        metadata.manifests(metadata.manifest_list(name, size), keep=keep), where=metadata.paths.manifest(name)
+    )
+    delta = entries_of(data)
+    there = found_in(delta.column("high"), delta.column("low"), live.column("high"), live.column("low"))
+    return bool((there == (delta.column("kind") == np.int8(FileKind.ADD))).all())
