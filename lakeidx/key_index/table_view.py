@@ -90,12 +90,16 @@ class SnapshotTable:
         return None if self._snapshot is None else self._snapshot.id
 
     def snapshot_token(self, snapshot_id: int) -> str | None:
-        """Return the snapshot's uuid, or commit and manifest list names where another program wrote none."""
+        """Return what tells a snapshot from another one of its id; None when it is not there, unless it is this one.
+
+        This one is known, whatever has become of it since: what is derived from it must not be taken for another's.
+        """
+        if self._snapshot is not None and snapshot_id == self._snapshot.id:
+            return self._snapshot.identity
         try:
-            found = self._metadata.snapshot(snapshot_id)
+            return self._metadata.snapshot(snapshot_id).identity
         except NotFoundError:
             return None
-        return found.uuid or f"{found.commit_user} {found.commit_identifier} {found.delta_manifest_list}"
 
     def kept_since(self, snapshot_id: int) -> bool:
         """Return True when all snapshots after it, up to this one, are there and appended or compacted only."""

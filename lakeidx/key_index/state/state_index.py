@@ -246,7 +246,8 @@ class StateKeyIndex(KeyIndexDefaults):
         meta, view = state.meta, context.view
         if (meta.table_id, meta.scope) != (view.table_id, self._scope.text(context)) or meta.snapshot_id is None:
             return
-        if meta.snapshot_id > (view.snapshot_id or 0) and meta.token == view.snapshot_token(meta.snapshot_id):
+        there = view.snapshot_token(meta.snapshot_id)
+        if meta.snapshot_id > (view.snapshot_id or 0) and there is not None and there == meta.token:
             raise CommitConflictError(
                 f"the key state is at snapshot {meta.snapshot_id}, the batch was planned before it: plan it again"
             )
