@@ -187,19 +187,24 @@ class _Maker:
             back = Step("roll_back", {"handle": None, "back": self.rng.randint(1, 2), "tag": None})
             return replace(step, inside=(back,), at=self.rng.randrange(_CALLS))
         others = [self._other() for _ in range(self.rng.randint(1, 2))]
+        if self.rng.random() < 0.2:
+            # What was there when the step began expires, and the ids that it would take next.
+            others = [self._upsert_of_another(), *others[:1], Step("expire", {"handle": None, "retain": 1})]
         return replace(step, inside=tuple(others), at=self.rng.randrange(_CALLS))
 
     def _other(self) -> Step:
         rng = self.rng
         kind = rng.choice(["upsert", "upsert", "compact", "expire", "tag", *["delete_by_vector"] * 6 * self.vectors])
         if kind == "upsert":
-            arguments = {"handle": None, "batch": self._batch(), "content": self.batches[-1][1]}
-            return Step("upsert", arguments)
+            return self._upsert_of_another()
         if kind == "compact":
             return Step("compact", {"handle": None, "full": rng.random() < 0.6})
         if kind == "expire":
             return Step("expire", {"handle": None, "retain": 1})
         return self.tag(None) if kind == "tag" else self._plain(kind)
+
+    def _upsert_of_another(self) -> Step:
+        return Step("upsert", {"handle": None, "batch": self._batch(), "content": self.batches[-1][1]})
 
     def _handle(self) -> int | None:
         found: int | None = self.rng.choice(self.handles)
