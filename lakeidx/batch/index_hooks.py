@@ -31,7 +31,7 @@ from lakeidx.key_index.locations import CommitInfo, KeyBatch, LiveFile, number_p
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
-from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed
+from lakeidx.table.commit.earlier_commit import was_committed
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
 
@@ -59,7 +59,7 @@ class IndexHooks:
 
         errors   UnavailableError when the index does not answer; the batch must not be committed then
         """
-        if not self._active or not self._keeps or self._is_committed():
+        if not self._active or not self._keeps or was_committed(self._context.metadata, self._request):
             return
         context = self._index_context(self._base())
         with open_key_index(self._schema, self._context.paths) as key_index:
@@ -97,10 +97,6 @@ class IndexHooks:
         raw = {**context.options.raw, "hoodie.index.hbase.rollback.sync": "true"}
         with open_key_index(self._schema, self._context.paths) as key_index:
             key_index.rollback(self._info, replace(context, options=IndexOptions(raw)))
-
-    def _is_committed(self) -> bool:
-        metadata = self._context.metadata
-        return find_committed(metadata, self._request) is not None or committed_and_expired(metadata, self._request)
 
     def _base(self) -> Snapshot | None:
         """Read the newest snapshot: it says which commits are in the table."""

@@ -21,7 +21,7 @@ from lakeidx.batch.artifacts import (
 from lakeidx.batch.evidence import read_reports
 from lakeidx.batch.stages.commit import commit_user
 from lakeidx.batch.stages.rerun import shortened as ingest_in_short
-from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.errors import CommitUnknownError, CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, decode_changes
 from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed
@@ -73,7 +73,7 @@ def clean_staging(
 
     A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
     changes were committed after all (the writer died before the report), it gets its report and ends like a finished one;
-    else everything goes, and the same id may be run again.
+    else everything goes, and the same id may be run again. One of which nothing tells whether it was committed stays as it is.
     cost   one listing of everything staged; files are read only of batches without a commit report
     """
     finished: list[str] = []
@@ -92,9 +92,13 @@ def clean_staging(
                 shortened.append(staged.batch_id)
                 gone += _shorten(metadata, staged, dry_run=dry_run)
         elif age > abandoned_age_ms:
-            abandoned.append(staged.batch_id)
             files = BatchFiles(metadata.store, staged.paths, staged.batch_id)
-            committed = _committed(TableMetadata(metadata.store, staged.paths), files)
+            try:
+                committed = _committed(TableMetadata(metadata.store, staged.paths), files)
+            except CommitUnknownError as error:
+                _log.warning("batch %s stays staged: %s", staged.batch_id, error)
+                continue
+            abandoned.append(staged.batch_id)
             if committed is not None and not dry_run:
                 files.close(committed)
             gone += found if committed is None else bulky
@@ -157,6 +161,7 @@ def _committed(metadata: TableMetadata, files: BatchFiles) -> CommitReport | Non
         changes=changes,
         base_snapshot_id=assign.base_snapshot_id,
         tried_before=files.was_committing(attempt),
+        files_since_ms=files.closed_ms(BucketAssignmentReport, attempt=attempt),
     )
     snapshot = find_committed(metadata, request)
     if snapshot is None and not committed_and_expired(metadata, request):

@@ -22,7 +22,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.predicate import Compare, IsNull, Op, and_, format_predicate
 from lakeidx.table.commit.changes import CommitRequest, Overwrite, TableChanges, decode_changes
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed, missing_files
+from lakeidx.table.commit.earlier_commit import missing_files, was_committed
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags, make_batch_tag
 from lakeidx.table.scan.prune import partition_matcher
 from lakeidx.table.view import decode_partition_dict, load_view
@@ -52,11 +52,13 @@ def build_request(
     first_base: int | None,
     *,
     tried_before: bool = True,
+    files_since_ms: int | None = None,
 ) -> CommitRequest:
     """Make the commit request of a written batch.
 
-    first_base     snapshot the first attempt was planned on: an earlier try is looked for from there on
-    tried_before   an earlier try of this attempt may have committed it
+    first_base       snapshot the first attempt was planned on: an earlier try is looked for from there on
+    tried_before     an earlier try of this attempt may have committed it
+    files_since_ms   none of its files is older (epoch ms); None when they were written just now
     """
     changes = decode_changes(context.store.get(write.changes_path), write.changes_path)
     overwrite = None
@@ -76,6 +78,7 @@ def build_request(
         alone_since=(assign.base_snapshot_id or 0) if assign.global_index and overwrite is None else None,
         overwrite=overwrite,
         tried_before=tried_before,
+        files_since_ms=files_since_ms,
     )
 
 
@@ -159,11 +162,12 @@ def _commit_or_replan(
             partitions = (EVERY_PARTITION, *partitions)
         turn.wait(partitions)
         tried_before = not context.files.begin_commit(attempt)
-        request = build_request(context, assign, write, first_base, tried_before=tried_before)
+        since_ms = context.files.closed_ms(BucketAssignmentReport, attempt=attempt) if tried_before else None
+        request = build_request(context, assign, write, first_base, tried_before=tried_before, files_since_ms=since_ms)
         _check_schema(context, request)
         hooks = IndexHooks(context, assign, request)
         try:
-            if not tried_before:
+            if not tried_before or not was_committed(context.metadata, request):
                 _check_files(context, attempt, request.changes)
             hooks.prepare()
             result = commit_changes(context.metadata, request, sleep=sleep)
@@ -211,8 +215,8 @@ def _check_schema(context: BatchContext, request: CommitRequest) -> None:
     staged = context.metadata.schema(context.files.require(IngestReport).schema_id)
     now = context.metadata.latest_schema()
     reason = drift_reason(staged, now)
-    metadata, files = context.metadata, context.files
-    if not reason or find_committed(metadata, request) is not None or committed_and_expired(metadata, request):
+    files = context.files
+    if not reason or was_committed(context.metadata, request):
         return
     path = files.root
     files.supersede(reason)

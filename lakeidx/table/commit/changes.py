@@ -157,6 +157,7 @@ class CommitRequest:
                                      (partition, bucket, data file)
     schema_id                        schema the changes were planned with, when they must not outlive it; None = any
     tried_before                     an earlier call may have committed these changes, and its snapshot may have expired since
+    files_since_ms                   none of its files is older (epoch ms); None when they were written just now
     """
 
     commit_user: str
@@ -174,6 +175,7 @@ class CommitRequest:
     vectors: VectorPlaces = field(default_factory=dict)
     schema_id: int | None = None
     tried_before: bool = True
+    files_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Iterator
 
 from lakeidx.errors import CommitUnknownError, NotFoundError
@@ -11,7 +12,7 @@ from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.table.commit.chain import went_on_without
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
-from lakeidx.table.expiration.orphans import used_names
+from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, used_names
 from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path, load_view
@@ -73,12 +74,21 @@ def _is_stray(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot, req
     return True
 
 
+def was_committed(metadata: TableMetadata, request: CommitRequest) -> bool:
+    """Return True when an earlier try of this commit is, or was, in the table.
+
+    errors   CommitUnknownError
+    """
+    return find_committed(metadata, request) is not None or committed_and_expired(metadata, request)
+
+
 def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bool:
     """Return True when the batch must have been committed by a snapshot that is expired by now.
 
     Snapshots since the batch's base may be gone, so the files tell: a new file of the batch is referenced by a state that
     is still there, or was removed from the store, which only expiry of a committed file does (orphan cleaning leaves the
-    files of staged batches alone).
+    files of staged batches alone). Cleaners of other programs do not know batches, and spare only files of the last day.
+    errors   CommitUnknownError when the files are gone and older than that, and no state refers to one
     """
     if not request.tried_before:
         return False
@@ -94,10 +104,20 @@ def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bo
         view = load_view(metadata, metadata.snapshot(snapshot_id), partitions=request.changes.partitions())
         if any(e.file.file_name in added for e in view.entries):
             return True
-    if any(not metadata.store.exists(data_file_path(metadata, e)) for e in added.values()):
+    gone = [path for e in added.values() if not metadata.store.exists(path := data_file_path(metadata, e))]
+    if gone and (request.files_since_ms is None or time.time() * 1000 - request.files_since_ms < DEFAULT_AGE_MS):
         return True
     # Compacted since, and kept for a tag or a branch.
-    return not used_names(metadata).isdisjoint(added)
+    if not used_names(metadata).isdisjoint(added):
+        return True
+    if gone:
+        raise CommitUnknownError(
+            "nothing tells whether the batch was committed: the snapshots since have expired, and its files are gone, either "
+            "compacted and expired with them, or removed as orphans by another program; look for its rows in the table, and run "
+            "it under another id if they are missing",
+            path=gone[0],
+        )
+    return False
 
 
 def missing_files(metadata: TableMetadata, changes: TableChanges) -> list[str]:
