@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
 from lakeidx.testing.small_tables import content, make_table, upsert
 
@@ -98,3 +100,24 @@ def test_the_first_batch_of_a_table_is_looked_at_too(tmp_path: Path) -> None:
     store.fail("put_if_absent", "/snapshot/", act=write_and_expire(table, 2))
     upsert(TableHandle(store, table.paths), [(1, 1, "first")], batch_id="b")
     assert content(TableHandle.open(table.uri)) == {(1, 1): "first", (2, 0): "other", (2, 1): "other"}
+
+
+@pytest.mark.parametrize("planned_again", [False, True])
+@pytest.mark.parametrize("batches", [0, 1, 2, 3])
+def test_a_batch_that_two_processes_run_is_there_once(table: TableHandle, batches: int, planned_again: bool) -> None:
+    store = FaultStore(table.store)
+    rows = [(1, 1, "second"), (1, 3, "new")]
+    others = [(1, 9, "other")] if planned_again else []
+
+    def another_runs_it(*_: object) -> None:
+        if others:
+            upsert(TableHandle.open(table.uri), others)
+        result = upsert(TableHandle.open(table.uri), rows, batch_id="b")
+        assert result.commit.replans == len(others)
+        run_compaction(TableHandle.open(table.uri).metadata, LocalRunner(1), full=True)
+        write_and_expire(table, batches)()
+
+    store.fail("put_if_absent", "/snapshot/", act=another_runs_it)
+    result = upsert(TableHandle(store, table.paths), rows, batch_id="b")
+    assert content(TableHandle.open(table.uri)) == expected(batches) | {(p, k): v for p, k, v in others}
+    assert result.already or not planned_again

@@ -126,7 +126,8 @@ def run_commit(
         schema = context.metadata.latest_schema()
         make_automatic_tags(context.metadata, schema)
         make_batch_tag(context.metadata, schema)
-        return context.files.close(report)
+        closed = context.files.close(report)
+        return closed.model_copy(update={"already": True}) if report.already else closed
     finally:
         turn.done()
 
@@ -173,6 +174,11 @@ def _commit_or_replan(
             result = commit_changes(context.metadata, request, sleep=sleep)
             break
         except CommitConflictError as error:
+            done = context.files.read(CommitReport)
+            if done is not None:
+                # By another process that runs the batch, too, and planned it again before we did.
+                _check_run(context, done)
+                return done.model_copy(update={"already": True})
             hooks.on_abort()
             lost += 1
             if lost > _MAX_REPLANS:

@@ -155,13 +155,10 @@ class _Attempt:
         limit = options.commit_max_retry_wait / 1000
         while True:
             self.tries += 1
-            done = find_committed(self.metadata, self.request, self.delta.kind)
+            done = self._done(self.request if self.tries == 1 else self._maybe_tried)
             if done is not None:
                 self.found_before = self.tries == 1
-                return done.id
-            if self.tries == 1 and committed_and_expired(self.metadata, self.request):
-                self.found_before = True
-                return (self.request.base_snapshot_id or 0) + 1
+                return done
             try:
                 snapshot_id = self._try_once()
             except InvalidInputError:
@@ -170,10 +167,10 @@ class _Attempt:
             except CommitConflictError:
                 self.writer.forget()
                 # The snapshot we conflict with may be this very batch, put by another process that runs it, too.
-                done = find_committed(self.metadata, self.request, self.delta.kind)
+                done = self._done(self._maybe_tried)
                 if done is None:
                     raise
-                return done.id
+                return done
             except NotFoundError:
                 self.writer.forget()
                 # The snapshot it was to follow may have expired: then there is a newer one.
@@ -191,6 +188,18 @@ class _Attempt:
                 )
             self.sleep(delay * (1 + random.random() * 0.2))  # noqa: S311 - jitter
             delay = min(delay * 2, limit)
+
+    @property
+    def _maybe_tried(self) -> CommitRequest:
+        """The request once others may have committed it, which run the same batch."""
+        return replace(self.request, tried_before=True)
+
+    def _done(self, request: CommitRequest) -> int | None:
+        """Return the id of the snapshot that committed the changes, also of one that has expired; None when none did."""
+        done = find_committed(self.metadata, request, self.delta.kind)
+        if done is not None:
+            return done.id
+        return (request.base_snapshot_id or 0) + 1 if committed_and_expired(self.metadata, request) else None
 
     def _try_once(self) -> int | None:
         latest = self.metadata.latest_snapshot()

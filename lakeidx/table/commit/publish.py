@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError, UnavailableError
+from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError, TableReplacedError, UnavailableError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.snapshot import Snapshot, encode_snapshot
@@ -86,6 +86,11 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
     snapshot, latest = made.snapshot, made.latest
     if latest is not None and is_same(metadata, latest):
         return True
+    try:
+        metadata.latest_schema()
+    except TableReplacedError:
+        metadata.store.delete(metadata.paths.snapshot(snapshot.id))
+        raise
     if latest is not None and _was_rolled_back(metadata, latest):
         why = "on a snapshot that was rolled back while the commit ran"
         if metadata.has_snapshot(snapshot.id + 1):
@@ -115,10 +120,11 @@ def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:
 def _was_rolled_back(metadata: TableMetadata, before: Snapshot) -> bool:
     """Return True when a snapshot that is not there as it was has been rolled back; False when it has expired.
 
-    A rollback leaves the snapshots below it and names the newest of them in the hint; expiry begins with those.
+    A rollback leaves the snapshots below it, and as a rule names the newest of them in the hint; expiry begins with those, and
+    needs newer ones than ours.
     """
     ids = metadata.snapshot_ids()
     if before.id in ids:
         return not is_same(metadata, before)
     below = [i for i in ids if i < before.id]
-    return bool(below) and metadata.latest_hint() == below[-1]
+    return bool(below) and (ids[-1] <= before.id + 1 or metadata.latest_hint() == below[-1])
