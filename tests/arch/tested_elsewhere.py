@@ -335,6 +335,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.testing.replaced_manifest": ("regress/test_no_path_leaves_the_table.py",),
     "lakeidx.testing.shared_table.calls": ("property/test_shared_table.py",),
     "lakeidx.testing.shared_table.foreign": ("unit/inspect/test_journey.py",),
+    "lakeidx.testing.shared_table.interleaved": ("property/test_shared_table.py",),
     "lakeidx.testing.shared_table.keys": ("property/test_histories_find_faults.py",),
     "lakeidx.testing.shared_table.machine": ("interop/test_shared_table_java.py",),
     "lakeidx.testing.shared_table.model": ("interop/test_shared_table_java.py",),

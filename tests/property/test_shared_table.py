@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import lakeidx
+from lakeidx.testing.shared_table import interleaved
+from lakeidx.testing.shared_table.interleaved import check_interleaved
 from lakeidx.testing.shared_table.runs import check_seed, history_of
 
 
@@ -27,6 +29,7 @@ def _seed_of_the_code() -> int:
 
 _FIRST = int(os.environ.get("LAKEIDX_SEED") or _seed_of_the_code())
 _HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "120"))
+_INTERLEAVED = int(os.environ.get("LAKEIDX_HISTORIES", "60"))
 #: Kinds of steps whose faults are known and not mended yet.
 _KNOWN: tuple[str, ...] = ()
 
@@ -35,6 +38,19 @@ def test_new_histories_show_what_the_model_says() -> None:
     print(f"\nhistories of seeds {_FIRST} to {_FIRST + _HISTORIES - 1}")
     for seed in range(_FIRST, _FIRST + _HISTORIES):
         check_seed(seed, without=_KNOWN)
+
+
+def test_batches_of_programs_that_take_turns_are_there_once() -> None:
+    print(f"\ninterleaved histories of seeds {_FIRST} to {_FIRST + _INTERLEAVED - 1}")
+    for seed in range(_FIRST, _FIRST + _INTERLEAVED):
+        check_interleaved(seed)
+
+
+def test_taking_turns_finds_a_batch_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These histories are no ornament either: a commit that says it is done and is not makes the first one fail."""
+    monkeypatch.setattr(interleaved, "commit_batch", lambda *_, **__: None)
+    with pytest.raises(AssertionError, match="acknowledged batches are not there"):
+        check_interleaved(0)
 
 
 def test_the_model_finds_a_row_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

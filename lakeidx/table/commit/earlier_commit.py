@@ -12,7 +12,7 @@ from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.table.commit.chain import went_on_without
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
-from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, used_names
+from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, names_that_are_read
 from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path, load_view
@@ -108,7 +108,7 @@ def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bo
     if gone and (request.files_since_ms is None or time.time() * 1000 - request.files_since_ms < DEFAULT_AGE_MS):
         return True
     # Compacted since, and kept for a tag or a branch.
-    if not used_names(metadata).isdisjoint(added):
+    if not names_that_are_read(metadata).isdisjoint(added):
         return True
     if gone:
         raise CommitUnknownError(

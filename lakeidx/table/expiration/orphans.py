@@ -115,6 +115,14 @@ def used_names(metadata: TableMetadata) -> set[str]:
     return _used_names(metadata, _branches(metadata))
 
 
+def names_that_are_read(metadata: TableMetadata) -> set[str]:
+    """Return the names that `used_names` gives, as far as they can be read: an expiry may be at work, or have died.
+
+    A name that is there is sure to be of a file that was committed.
+    """
+    return _used_names(metadata, _branches(metadata), whole=False)
+
+
 def names_in_branches(metadata: TableMetadata) -> set[str]:
     """Return the names of all files that the states of branches other than this one refer to.
 
@@ -124,7 +132,7 @@ def names_in_branches(metadata: TableMetadata) -> set[str]:
     return _used_names(metadata, (p for p in _branches(metadata) if p.branch != metadata.paths.branch))
 
 
-def _used_names(metadata: TableMetadata, branches: Iterable[TablePaths]) -> set[str]:
+def _used_names(metadata: TableMetadata, branches: Iterable[TablePaths], *, whole: bool = True) -> set[str]:
     states = dict(_all_states(metadata, branches))
     wanted = {name for snapshot in states.values() for name in _lists_of(snapshot)}
     lists = _read(lambda name: [m.file_name for m in metadata.manifest_list(name)], wanted)
@@ -145,7 +153,7 @@ def _used_names(metadata: TableMetadata, branches: Iterable[TablePaths]) -> set[
         needed = {*_lists_of(snapshot), *(n for name in _lists_of(snapshot) for n in lists[name] or ())}
         missing = sorted((needed | {snapshot.index_manifest or ""}) & lost)
         # Expired while we looked: what only it kept is going anyway. A state that is still there must be whole.
-        if missing and metadata.store.exists(path):
+        if whole and missing and metadata.store.exists(path):
             raise NotFoundError(
                 f"{path} refers to a file that does not exist", path=metadata.paths.manifest(missing[0])
             )

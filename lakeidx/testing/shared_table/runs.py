@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import logging
 import math
-import os
 import random
 import shutil
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeidx.tasks.limits import available_cores
+from lakeidx.testing.shared_table.interleaved import check_interleaved, memory_folder
 from lakeidx.testing.shared_table.keys import BLOOM_INDEX, FLOAT_KEYS, MEMORY_INDEX
 from lakeidx.testing.shared_table.machine import Machine
 from lakeidx.testing.shared_table.programs import HANDLES, OTHER_PROCESS, Step
@@ -218,15 +218,9 @@ class _Maker:
         return self.rng.choice(["one", "two", "three"])
 
 
-def _memory_folder() -> str | None:
-    """Where a file costs no disk; None where a system has no such folder."""
-    folder = "/dev/shm"
-    return folder if os.access(folder, os.W_OK) else None
-
-
 def _run_history(engine: Engine, steps: Sequence[Step]) -> tuple[AssertionError | None, Counter[str]]:
     """Run a history in a folder of its own; gives what went wrong, and how many steps of each kind were done."""
-    folder = Path(tempfile.mkdtemp(prefix="lakeidx-shared-", dir=_memory_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="lakeidx-shared-", dir=memory_folder()))
     machine = Machine(folder, engine)
     try:
         machine.run(steps)
@@ -284,6 +278,15 @@ def check_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Se
     assert not ran.failure, ran.failure
 
 
+def _run_interleaved(seed: int) -> _Ran:
+    """Run the history of a seed in which no program is inside another one."""
+    try:
+        check_interleaved(seed)
+    except AssertionError as error:
+        return _Ran(seed, str(error), Counter())
+    return _Ran(seed, "", Counter())
+
+
 def _run_seeds(seeds: range, run: Callable[[int], _Ran], jobs: int) -> Iterator[_Ran]:
     """Run the histories of seeds in their order, several at a time in processes of their own."""
     if jobs == 1:
@@ -323,6 +326,9 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no history after so long")
     parser.add_argument("--stop", action="store_true", help="end at the first history that fails")
     parser.add_argument("--as-is", action="store_true", help="print failing histories whole")
+    parser.add_argument(
+        "--interleaved", action="store_true", help="programs take turns at every call (no steps, not cut)"
+    )
     parser.add_argument("--without", default="", help="kinds of steps to leave out, with commas")
     return parser.parse_args(arguments)
 
@@ -333,7 +339,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _arguments(arguments)
     first, _, after = given.seeds.partition(":")
     seeds = range(int(first), int(after))
-    run = partial(_run_seed, length=given.steps, shorten=not given.as_is, without=given.without.split(","))
+    run: Callable[[int], _Ran] = _run_interleaved
+    if not given.interleaved:
+        run = partial(_run_seed, length=given.steps, shorten=not given.as_is, without=given.without.split(","))
     progress, done, failed, ran = _Progress(len(seeds)), Counter[str](), list[int](), 0
     for one in _run_seeds(seeds, run, given.jobs):
         ran += 1

@@ -1,0 +1,370 @@
+"""Programs that take turns at every call of the store: each may stop in the middle of a step while others begin and end theirs.
+
+A history of `machine` has other programs inside a step; here none is inside another one. Nothing is said about the order of what
+they do, so what must hold is said without it: every batch adds a mark of its own to the values of its keys (``listagg``), and each
+mark of an acknowledged batch is in each of its keys once, whatever died, raced or was run twice.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+from lakeidx.batch.commit_priority import CommitPriority
+from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
+from lakeidx.errors import CommitConflictError, LakeIdxError, NotFoundError
+from lakeidx.format.paths import TablePaths
+from lakeidx.storage.local import LocalStore
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks import in_parallel as in_parallel_module
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.shared_table import calls
+from lakeidx.testing.small_tables import make_table
+
+_TABLES: tuple[Mapping[str, str], ...] = (
+    {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
+    {"bucket": "-1", "dynamic-bucket.target-row-num": "100"},
+    {"bucket": "2"},
+    {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "deletion-vectors.enabled": "true"},
+    {"bucket": "2", "deletion-vectors.enabled": "true"},
+)
+#: How likely the program that made a call makes the next one, too.
+_STEADY = (0.5, 0.9, 0.97, 0.99)
+_KEYS = [(p, k) for p in (1, 2) for k in range(4)]
+#: Calls of the store that a batch makes at most; a death beyond does not come.
+_CALLS = 90
+#: Share of programs that die.
+_DEATHS = 0.3
+#: Share of programs that stop for long.
+_STALLS = 0.5
+_FOR_EVER = 10**9
+_HANGS_SECONDS = 120
+
+
+class Killed(BaseException):
+    """A program's death; nothing of the product catches it."""
+
+
+@dataclass(eq=False)
+class Program:
+    """One program: what it does, and what became of it.
+
+    batch       id of the batch that it runs; empty for other programs
+    dies_at     number of the call of the store at which it dies; `after`: when the call has been done
+    stalls_at   number of the call before which it stops until the others can do no more; 0: before it puts a snapshot
+    error       how it ended, None: well
+    """
+
+    name: str
+    act: Callable[[TableHandle], Any]
+    batch: str = ""
+    dies_at: int | None = None
+    after: bool = False
+    stalls_at: int | None = None
+    thread: threading.Thread | None = None
+    calls: int = 0
+    dead: bool = False
+    parked: bool = False
+    stalled: bool = False
+    granted: bool = False
+    ended: bool = False
+    error: BaseException | None = None
+
+    def __str__(self) -> str:
+        dies = "" if self.dies_at is None else f" (dies {'after' if self.after else 'before'} call {self.dies_at})"
+        return f"{self.name}{dies}: {'done' if self.error is None else repr(self.error)[:200]}"
+
+
+class _Turns:
+    """Lets one program at a time go on, up to its next call of the store.
+
+    order   what was done, call by call
+    """
+
+    def __init__(self, rng: random.Random, open_table: Callable[[FaultStore], TableHandle], store: LocalStore) -> None:
+        self._rng = rng
+        self._steady = rng.choice(_STEADY)
+        self._open, self._store = open_table, store
+        self._changed = threading.Condition()
+        self.order: list[str] = []
+
+    def run(self, programs: Sequence[Program]) -> None:
+        """Run programs to their ends."""
+        for program in programs:
+            program.thread = threading.Thread(target=self._thread, args=(program,), daemon=True)
+            program.thread.start()
+        last: Program | None = None
+        while waiting := self._waiting(programs):
+            if able := [p for p in waiting if not p.stalled]:
+                waiting = able
+            else:
+                for program in waiting:
+                    program.stalled = False
+            if last not in waiting or self._rng.random() > self._steady:
+                last = self._rng.choice(waiting)
+            with self._changed:
+                last.parked, last.granted = False, True
+                self._changed.notify_all()
+        for program in programs:
+            assert program.thread is not None
+            program.thread.join()
+
+    def _waiting(self, programs: Sequence[Program]) -> list[Program]:
+        with self._changed:
+            if not self._changed.wait_for(lambda: all(p.parked or p.ended for p in programs), timeout=_HANGS_SECONDS):
+                raise AssertionError("a program makes no calls and does not end: " + "; ".join(map(str, programs)))
+            return [p for p in programs if p.parked]
+
+    def _thread(self, program: Program) -> None:
+        store = FaultStore(self._store)
+        store.fail((), act=lambda verb, path: self._call(program, verb, path), times=_FOR_EVER)
+        store.fail((), when="after", act=lambda verb, path: self._called(program), times=_FOR_EVER)
+        self._park(program)
+        try:
+            program.act(self._open(store))
+        except (LakeIdxError, AssertionError, Killed) as error:
+            program.error = error
+        finally:
+            with self._changed:
+                program.ended = True
+                self._changed.notify_all()
+
+    def _call(self, program: Program, verb: str, path: str) -> None:
+        if program.dead:
+            raise Killed
+        if threading.current_thread() is not program.thread:
+            return
+        at_put = program.stalls_at == 0 and verb == "put_if_absent" and "/snapshot/" in path
+        if at_put or program.calls + 1 == program.stalls_at:
+            program.stalled, program.stalls_at = True, None
+            self.order.append(f"{program.name} stalls")
+        self._park(program)
+        self.order.append(f"{program.name}: {verb} {'/'.join(path.rsplit('/', 2)[1:])}")
+        program.calls += 1
+        if program.calls == program.dies_at and not program.after:
+            program.dead = True
+            raise Killed
+
+    def _called(self, program: Program) -> None:
+        if program.dead or (program.calls == program.dies_at and threading.current_thread() is program.thread):
+            program.dead = True
+            raise Killed
+
+    def _park(self, program: Program) -> None:
+        with self._changed:
+            program.parked = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: program.granted)
+            program.granted = False
+
+
+class Interleaved:
+    """One table, and the batches that it must hold.
+
+    marks    batch id -> the keys it marks
+    told     what was done, for whoever reads of a failure
+    """
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._store = LocalStore(str(folder), sync=False)
+        options = {
+            **self._rng.choice(_TABLES),
+            "merge-engine": "aggregation",
+            "fields.v.aggregate-function": "listagg",
+            "manifest.merge-min-count": self._rng.choice(["1", "2", "30"]),
+            "snapshot.num-retained.min": "1",
+        }
+        made = make_table(folder, options=options)
+        self._root, self._hides = made.uri, "deletion-vectors.enabled" in options
+        self._schema = made.schema
+        self.marks: dict[str, list[tuple[int, int]]] = {}
+        self._open_batches: set[str] = set()
+        self._tags = 0
+        self.told: list[str] = [str(options)]
+
+    def open(self, store: FaultStore | None = None) -> TableHandle:
+        """Open a handle of a new process."""
+        return TableHandle(store or FaultStore(self._store), TablePaths.of(self._root, self._schema))
+
+    def run(self) -> None:
+        """Run a history; AssertionError where it goes wrong."""
+        try:
+            with _one_thread():
+                for _ in range(self._rng.randint(1, 3)):
+                    self._upsert(self.open(), self._new_batch())
+                for _ in range(self._rng.randint(1, 2)):
+                    self._round()
+                for batch in sorted(self._open_batches):
+                    self._upsert(self.open(), batch)
+                    self.told.append(f"{batch} again: done")
+                self._check_all()
+        except (AssertionError, LakeIdxError) as error:
+            raise AssertionError(f"{type(error).__name__}: {error}\n  " + "\n  ".join(self.told)) from error
+
+    # -- programs ----------------------------------------------------------------------------------------------
+
+    def _round(self) -> None:
+        programs = [p for _ in range(self._rng.randint(2, 3)) for p in self._programs()]
+        for program in programs:
+            if self._rng.random() < _DEATHS and "read" not in program.name:
+                program.dies_at, program.after = self._rng.randint(1, _CALLS), self._rng.random() < 0.5
+            if self._rng.random() < _STALLS:
+                program.stalls_at = self._rng.choice([0, self._rng.randint(1, _CALLS)])
+        turns = _Turns(self._rng, self.open, self._store)
+        turns.run(programs)
+        self.told += [*turns.order, *map(str, programs)]
+        for program in programs:
+            self._judge(program)
+        well = {p.batch for p in programs if p.error is None}
+        self._open_batches = {b for b in self._open_batches if b not in well}
+        self._check_states()
+
+    def _judge(self, program: Program) -> None:
+        error = program.error
+        if error is None or isinstance(error, Killed | CommitConflictError):
+            return
+        if isinstance(error, NotFoundError) and not program.batch:
+            return  # what it worked on has expired
+        raise AssertionError(f"{program.name} failed: {error}") from error
+
+    def _programs(self) -> list[Program]:
+        kinds = ("batch", "twice", "overtake", "compact", "expire", "tag", "read", "lookup")
+        kind = self._rng.choices(kinds, (5, 2, 4, 3, 2, 1, 1, 1))[0]
+        if kind in ("batch", "twice"):
+            batch = self._new_batch()
+            many = 1 + (kind == "twice")
+            return [Program(f"{batch}{'ab'[i]}", partial(self._upsert, batch=batch), batch) for i in range(many)]
+        if kind == "overtake":
+            batches = [self._new_batch() for _ in range(self._rng.randint(1, 3))]
+            return [Program(f"overtake {'+'.join(batches)}", partial(self._overtake, batches=batches))]
+        if kind == "compact":
+            full = self._rng.random() < 0.7
+            return [Program(f"compact {full}", lambda table: calls.compact(table, full))]
+        if kind == "expire":
+            retain = self._rng.randint(1, 2)
+            return [Program(f"expire {retain}", lambda table: calls.expire(table, retain))]
+        if kind == "tag":
+            self._tags += 1
+            name, stays = f"t{self._tags}", self._rng.random() < 0.5
+            return [Program(f"tag {name}", lambda table: self._tag(table, name, stays))]
+        return [Program(kind, self._read if kind == "read" else calls.lookup_files)]
+
+    def _new_batch(self) -> str:
+        name = f"b{len(self.marks)}"
+        self.marks[name] = self._rng.sample(_KEYS, self._rng.randint(1, 4))
+        self._open_batches.add(name)
+        return name
+
+    def _upsert(self, table: TableHandle, batch: str) -> None:
+        keys = self.marks[batch]
+        rows = pa.table({
+            "p": pa.array([p for p, _ in keys], pa.int32()),
+            "k": pa.array([k for _, k in keys], pa.int64()),
+            "v": pa.array([batch] * len(keys), pa.string()),
+        })  # fmt: skip
+        context = make_context(table.metadata, batch, runner=LocalRunner(1))
+        ingest_rows(context, rows, missing="null")
+        run_bucket_assignment(context, context.files.latest_attempt())
+        write_attempt(context, context.files.latest_attempt())
+        commit_batch(context, sleep=lambda _: None)
+        self._open_batches.discard(batch)
+
+    def _overtake(self, table: TableHandle, batches: Sequence[str]) -> None:
+        for batch in batches:
+            self._upsert(table, batch)
+        calls.expire(table, 1)
+
+    def _tag(self, table: TableHandle, name: str, stays: bool) -> None:
+        newest = table.metadata.latest_snapshot_id()
+        if newest is not None:
+            calls.tag(table, name, newest)
+            if not stays:
+                calls.untag(table, name)
+
+    def _read(self, table: TableHandle) -> None:
+        for _ in range(3):
+            try:
+                self._check_rows(table.scan().to_arrow(), "a reader")
+            except NotFoundError:
+                continue  # expired while it was read
+
+    # -- what must hold ----------------------------------------------------------------------------------------
+
+    def _check_rows(self, rows: pa.Table, who: str) -> dict[str, set[tuple[int, int]]]:
+        """Check that no mark is in a key twice, and each batch is in all of its keys or none; gives where each is."""
+        found: dict[str, set[tuple[int, int]]] = {}
+        for row in rows.to_pylist():
+            marks = row["v"].split(",")
+            assert len(set(marks)) == len(marks), f"{who} sees a batch twice: {row}"
+            for mark in marks:
+                found.setdefault(mark, set()).add((row["p"], row["k"]))
+        for mark, keys in found.items():
+            whole = set(self.marks[mark])
+            assert keys == whole or (self._hides and keys < whole), f"{who} sees {mark} in {keys}, not in {whole}"
+        return found
+
+    def _check_states(self) -> None:
+        table = self.open()
+        # What an expiry that died has begun to take away is named by the hint.
+        first = table.metadata.earliest_hint() or 1
+        for snapshot_id in [i for i in table.metadata.snapshot_ids() if i >= first]:
+            self._check_rows(table.scan(snapshot=snapshot_id).to_arrow(), f"snapshot {snapshot_id}")
+        for tag in table.metadata.tag_names():
+            self._check_rows(table.scan(tag=tag).to_arrow(), f"tag {tag}")
+
+    def _check_all(self) -> None:
+        if self._hides:
+            calls.compact(self.open(), True)
+        self._check_states()
+        found = self._check_rows(self.open().scan().to_arrow(), "the end")
+        lost = {b: keys for b, keys in self.marks.items() if found.get(b) != set(keys)}
+        assert not lost, f"acknowledged batches are not there: {lost}"
+        ids = self.open().metadata.snapshot_ids()
+        assert ids == list(range(ids[0], ids[-1] + 1)), f"snapshots {ids} are no chain"
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Have each program make its calls from one thread, one after the other, and wait without time going by."""
+
+    def runner(threads: int) -> LocalRunner:
+        return LocalRunner(1)
+
+    ticks = iter(range(10**9))
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(in_parallel_module, "LocalRunner", runner))
+        defaults = CommitPriority.__init__.__kwdefaults__
+        stack.enter_context(mock.patch.dict(defaults, {"clock": lambda: float(next(ticks))}))
+        yield
+
+
+def memory_folder() -> str | None:
+    """Where a file costs no disk; None where a system has no such folder."""
+    folder = "/dev/shm"
+    return folder if os.access(folder, os.W_OK) else None
+
+
+def check_interleaved(seed: int) -> None:
+    """Run the history of a seed; AssertionError with all its calls."""
+    folder = Path(tempfile.mkdtemp(prefix="lakeidx-interleaved-", dir=memory_folder()))
+    try:
+        Interleaved(folder, seed).run()
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
