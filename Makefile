@@ -6,7 +6,7 @@ WORK   ?= .work
 
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run ui ui-demo test test-fast bench bench-growth demo docs dist lint lock clean
+.PHONY: help install install-dev run ui ui-demo test test-fast bench bench-growth bench-peers demo docs dist lint lock clean
 
 help: ## list the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,10 @@ ui: install ## open the Dagster UI on http://127.0.0.1:3000
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
 	@$(BIN)/python -m dagster_project.ui --work $(WORK)
 
-ui-demo: install ## the same with jobs that land a new month, a bad file, its repair (in a folder of its own)
+ui-bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
+	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000)
+
+demo: install ## the same with jobs that land a new month, a bad file, its repair (in a folder of its own)
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
 	@$(BIN)/python -m dagster_project.ui --work $(WORK)/demo --demo
 
@@ -54,6 +57,9 @@ bench: install-dev ## measure lakeidx beside its peers (each result is checked b
 
 bench-growth: install-dev ## what a batch of one size costs while its table grows, with slopes and pictures (hours; MOST=0.02: minutes)
 	@$(BIN)/python -m bench growth -- --most $(or $(MOST),1) --picture bench/results/growth.png
+
+bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
+	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000)
 
 demo: install ## run a tour on real flights and open it: loads, corrections, a bad file, time travel, repair
 	@$(BIN)/python -m docs.generate.tour --work $(WORK)

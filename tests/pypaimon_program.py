@@ -7,7 +7,7 @@ import json
 import sys
 
 import pyarrow as pa
-from pypaimon import CatalogFactory, Schema  # type: ignore[import-not-found]
+from pypaimon import CatalogFactory, Schema
 
 TYPES = {"INT": pa.int32(), "BIGINT": pa.int64(), "STRING": pa.string()}
 

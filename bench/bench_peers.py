@@ -1,0 +1,84 @@
+"""lakeidx beside its peers: one table of lineitem in each, the same files in random key order, one run, one table of figures.
+
+Every phase's result is checked against NumPy (rows, a sum, a sum over key and value together) before its time counts. Peers run
+one after another, each in a process and, where the project has no such package, a Python environment of its own below --cache
+(installed once). Each does all phases on a small table first; a read is the best of three rounds. A peer that is not there, or
+that cannot do a phase, is shown with the reason. Paimon's jar for Spark comes from LAKEIDX_PAIMON_SPARK_JAR, the others' jars
+come through Spark's packages.
+
+    python bench/bench_peers.py [--rows 2000000] [--peers NAME,NAME] [--limit 120] [--lineitem FILE] [--keep] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.__main__ import surroundings
+from bench.lineitem import CACHE, lineitem
+from bench.peers.data import SMALL, make_data
+from bench.peers.environments import ROOT, peers
+from bench.peers.measure import Figure, run_peer
+from bench.peers.page import KEPT, Run, draw, on_terminal, reasons
+
+RESULTS = ROOT / "bench/results"
+#: The committed picture of the committed run.
+PICTURE = ROOT / "docs/images/peers.png"
+WARM_ROWS = 20_000
+
+
+def measure(source: Path, rows: int, names: Sequence[str], cache: Path, limit: float, folder: Path) -> Run:
+    """Figures of the named peers, and what they depend on."""
+    around = surroundings()
+    data, warm = make_data(source, rows, folder / "data"), make_data(source, WARM_ROWS, folder / "warm")
+    figures: list[Figure] = []
+    for kind in peers():
+        if kind.name in names:
+            print(f"{kind.name} ...", file=sys.stderr)
+            figures += run_peer(kind, data, warm, folder, cache, limit)
+    small = min(SMALL, data.rows // 10)
+    return {**around, "rows": data.rows, "small_rows": small, "figures": [asdict(f) for f in figures]}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line; 1 when a peer gave a wrong answer."""
+    known = [k.name for k in peers()]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--peers", type=lambda t: t.split(","), default=known, help=", ".join(known))
+    parser.add_argument("--limit", type=float, default=120, help="seconds that a phase may take")
+    parser.add_argument("--lineitem", type=Path)
+    parser.add_argument("--cache", type=Path, default=ROOT / ".work/peers", help="environments of the peers")
+    parser.add_argument("--keep", action="store_true", help="make this run the one that the documentation shows")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    args = parser.parse_args(argv)
+    unknown = [n for n in args.peers if n not in known]
+    if unknown:
+        parser.error(f"unknown peer {', '.join(unknown)}; there are {', '.join(known)}")
+    source = args.lineitem or lineitem(1, CACHE)
+    with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
+        run = measure(source, args.rows, args.peers, args.cache.absolute(), args.limit, Path(folder))
+    RESULTS.mkdir(exist_ok=True)
+    for text, picture in [(RESULTS / "peers.json", RESULTS / "peers.png"), *([(KEPT, PICTURE)] if args.keep else [])]:
+        text.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+        draw(run, picture)
+    if args.json:
+        for figure in run["figures"]:
+            print(json.dumps({"rows": run["rows"], **figure}))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 220)
+        console.print(on_terminal(run))
+        for reason in reasons(run):
+            console.print(f"[dim]{reason}[/dim]")
+    return int(any(f["status"] == "wrong" for f in run["figures"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

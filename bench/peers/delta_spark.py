@@ -1,0 +1,35 @@
+"""Delta on Spark, with deletion vectors: MERGE INTO marks old rows and writes new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.peers.spark import SparkPeer
+
+PACKAGE = "io.delta:delta-spark_4.0_2.13:4.4.0"
+
+
+class ThisPeer(SparkPeer):
+    """Compaction is OPTIMIZE after the deletion vectors are purged."""
+
+    catalog = "spark_catalog"
+
+    @classmethod
+    def settings(cls, folder: Path) -> Mapping[str, str]:
+        return {
+            "spark.jars.packages": PACKAGE,
+            # Annotations alone, which Ivy does not find where Maven has fetched their descriptions only.
+            "spark.jars.excludes": "com.google.code.findbugs:jsr305,javax.annotation:javax.annotation-api",
+            "spark.sql.warehouse.dir": f"file:{folder}",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        }
+
+    def create(self, columns: str) -> None:
+        properties = "'delta.enableDeletionVectors' = 'true'"
+        self.spark.sql(f"CREATE TABLE {self.table} ({columns}) USING delta TBLPROPERTIES ({properties})")
+
+    def compact(self) -> None:
+        self.spark.sql(f"REORG TABLE {self.table} APPLY (PURGE)")
+        self.spark.sql(f"OPTIMIZE {self.table}")

@@ -1,0 +1,36 @@
+"""Lance by pylance, with a B-tree on the first key column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.peers.base import KEYS, Peer, matching
+
+
+class ThisPeer(Peer):
+    """The index is made by the load and kept up by the compaction."""
+
+    def load(self, file: Path) -> None:
+        self.table = lance.write_dataset(pq.ParquetFile(file).iter_batches(), str(self.folder / "table"),
+                                         schema=pq.read_schema(file))  # fmt: skip
+        self.table.create_scalar_index(KEYS[0], "BTREE")
+
+    def upsert(self, file: Path) -> None:
+        merge = self.table.merge_insert(list(KEYS)).when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(pq.read_table(file))
+
+    def compact(self) -> None:
+        self.table.optimize.compact_files(materialize_deletions_threshold=0.0)
+        self.table.optimize.optimize_indices()
+
+    def batches(self, columns: list[str] | None) -> Iterable[pa.Table | pa.RecordBatch]:
+        yield from self.table.to_batches(columns=columns)
+
+    def found(self, keys: pa.Table) -> pa.Table:
+        wanted = ", ".join(map(str, keys.column(KEYS[0]).to_pylist()))
+        return matching(self.table.to_table(filter=f"{KEYS[0]} IN ({wanted})"), keys)

@@ -1,0 +1,113 @@
+"""The table of a run: on a terminal, as Markdown for docs/benchmarks.md, and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from bench.peers.environments import peers
+
+#: The run that docs/benchmarks.md shows.
+KEPT = Path(__file__).with_name("measured.json")
+Run = Mapping[str, Any]
+
+
+def phases(run: Run) -> list[str]:
+    """Names of the phases, in order."""
+    return list(dict.fromkeys(f["phase"] for f in run["figures"]))
+
+
+def names(run: Run) -> list[str]:
+    """Names of the peers, in order."""
+    return list(dict.fromkeys(f["peer"] for f in run["figures"]))
+
+
+def _of(run: Run) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {(f["peer"], f["phase"]): f for f in run["figures"]}
+
+
+def number(value: float) -> str:
+    """Three digits that mean something."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def cell(figure: Mapping[str, Any]) -> str:
+    """Wall and CPU seconds and MiB, or why there are none."""
+    if figure["status"] != "ok":
+        return str(figure["status"])
+    return f"{number(figure['seconds'])} / {number(figure['cpu_seconds'])} / {figure['peak_mib']:,}"
+
+
+def reasons(run: Run) -> list[str]:
+    """What stands behind every cell without figures, once for each peer and reason."""
+    said: dict[tuple[str, str, str], list[str]] = {}
+    for f in run["figures"]:
+        if f["status"] not in ("ok", "not reached"):
+            said.setdefault((f["peer"], f["status"], f["why"]), []).append(f["phase"])
+    every = len(phases(run))
+    return [
+        f"{peer}, {'all phases' if len(of) == every else ', '.join(of)}: {status} ({why})"
+        for (peer, status, why), of in said.items()
+    ]
+
+
+def on_terminal(run: Run) -> Table:
+    """One line per peer."""
+    title = f"{run['rows']:,} rows: wall s / CPU s / peak MiB"
+    view = Table("peer", *phases(run), title=title, title_justify="left")
+    of = _of(run)
+    for name in names(run):
+        view.add_row(name, *(cell(of[name, p]) for p in phases(run)))
+    return view
+
+
+def markdown(run: Run) -> str:
+    """The part of the page that a run makes."""
+    small, of = run["small_rows"], _of(run)
+    lines = [
+        f"Run of {run['at'][:10]} on {run['cores']} cores and {run['memory_gib']} GiB, load average {run['load_before']} "
+        f"before it; {run['rows']:,} rows loaded, {run['rows'] // 10:,} upserted, then {small:,}.",
+        "Wall seconds / CPU seconds / peak MiB:",
+        "",
+        f"| peer | {' | '.join(phases(run))} |",
+        "|---" * (len(phases(run)) + 1) + "|",
+        *(f"| {n} | {' | '.join(cell(of[n, p]) for p in phases(run))} |" for n in names(run)),
+        "",
+        *(f"- {reason}" for reason in reasons(run)),
+        "",
+        "; ".join(f"{k.name}: {k.note}" for k in peers() if k.note and k.name in names(run)) + ".",
+    ]
+    return "\n".join(lines)
+
+
+def draw(run: Run, path: Path) -> None:
+    """Bars of wall seconds, a panel for each phase, on a logarithmic axis; a word where there is no figure."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    of, shown = _of(run), names(run)
+    figure, axes = plt.subplots(2, -(-len(phases(run)) // 2), figsize=(16, 8), squeeze=False, layout="constrained")
+    panels = list(axes.flat)
+    for axis, phase in zip(panels, phases(run), strict=False):
+        values = [of[n, phase].get("seconds") for n in shown]
+        least = min((v for v in values if v), default=1.0)
+        for at, (name, value) in enumerate(zip(shown, values, strict=True)):
+            if value:
+                axis.barh(at, value, color="#3b6fb6" if name.startswith("lakeidx") else "#b9c3d0")
+            label = f" {number(value)} s" if value else f" {of[name, phase]['status']}"
+            axis.text(value or least / 2, at, label, va="center", fontsize=8, color="#222" if value else "#888")
+        axis.set_xscale("log")
+        axis.set_xlim(least / 2, max((v for v in values if v), default=1.0) * 6)
+        axis.set_yticks(range(len(shown)), shown)
+        axis.invert_yaxis()
+        axis.set_title(phase)
+    for axis in panels[len(phases(run)) :]:
+        axis.axis("off")
+    figure.suptitle(f"{run['rows']:,} rows of lineitem in random key order, {run['cores']} cores: wall seconds")
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
