@@ -100,6 +100,13 @@ def newest_of_branch(root: Path, name: str) -> tuple[int, str]:
     return newest, identity(json.loads(text))
 
 
+def bucket_of_branch(root: Path, name: str) -> int:
+    """Bucket number in a branch's newest schema."""
+    schemas = (root / "branch" / f"branch-{name}" / "schema").glob("schema-*")
+    newest = max(schemas, key=lambda p: int(p.name.removeprefix("schema-")))
+    return int(json.loads(newest.read_text(encoding="utf-8"))["options"].get("bucket", "-1"))
+
+
 def write_on_branch(store: ObjectStore, root: Path, name: str, batch: str, rows: pa.Table) -> None:
     """Run a whole batch on a branch."""
     metadata = TableMetadata.open(store, str(root), branch=name)

@@ -244,6 +244,9 @@ class Machine(Programs):
         branch = self.model.branches.get(name)
         if branch is None or (name, batch) in self.on_branches:
             return
+        bucket = self.model.states[branch.uuid].bucket
+        if bucket is not None and bucket != foreign.bucket_of_branch(self.root, name):
+            return  # made of an older state, whose partitions have another number of buckets: it takes no rows
         self.on_branches.add((name, batch))
         effect = self._effect(batch, content)
         effect = replace(effect, batch=f"{name}: {effect.batch}")
