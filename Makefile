@@ -39,7 +39,7 @@ ui: install ## open the Dagster UI on http://127.0.0.1:3000
 	@$(BIN)/python -m dagster_project.ui --work $(WORK)
 
 ui-bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
-	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000)
+	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000) $(if $(KEEP),--keep)
 
 demo: install ## the same with jobs that land a new month, a bad file, its repair (in a folder of its own)
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
@@ -59,7 +59,7 @@ bench-growth: install-dev ## what a batch of one size costs while its table grow
 	@$(BIN)/python -m bench growth -- --most $(or $(MOST),1) --picture bench/results/growth.png
 
 bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
-	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000)
+	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000) $(if $(KEEP),--keep)
 
 demo: install ## run a tour on real flights and open it: loads, corrections, a bad file, time travel, repair
 	@$(BIN)/python -m docs.generate.tour --work $(WORK)

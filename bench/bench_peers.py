@@ -6,7 +6,7 @@ one after another, each in a process and, where the project has no such package,
 that cannot do a phase, is shown with the reason. Paimon's jar for Spark comes from LAKEIDX_PAIMON_SPARK_JAR, the others' jars
 come through Spark's packages.
 
-    python bench/bench_peers.py [--rows 2000000] [--peers NAME,NAME] [--limit 120] [--lineitem FILE] [--keep] [--json]
+    python bench/bench_peers.py [--rows 2000000] [--peers NAME,NAME] [--limit 120] [--minutes 30] [--keep] [--json]
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,7 +26,7 @@ from bench.__main__ import surroundings
 from bench.lineitem import CACHE, lineitem
 from bench.peers.data import SMALL, make_data
 from bench.peers.environments import ROOT, peers
-from bench.peers.measure import Figure, run_peer
+from bench.peers.measure import PHASES, Figure, run_peer
 from bench.peers.page import KEPT, Run, draw, on_terminal, reasons
 
 RESULTS = ROOT / "bench/results"
@@ -34,13 +35,19 @@ PICTURE = ROOT / "docs/images/peers.png"
 WARM_ROWS = 20_000
 
 
-def measure(source: Path, rows: int, names: Sequence[str], cache: Path, limit: float, folder: Path) -> Run:
+def measure(
+    source: Path, rows: int, names: Sequence[str], cache: Path, limit: float, minutes: float, folder: Path
+) -> Run:
     """Figures of the named peers, and what they depend on."""
     around = surroundings()
     data, warm = make_data(source, rows, folder / "data"), make_data(source, WARM_ROWS, folder / "warm")
     figures: list[Figure] = []
+    end = time.monotonic() + minutes * 60
     for kind in peers():
-        if kind.name in names:
+        if kind.name in names and time.monotonic() > end:
+            why = f"the {minutes:g} minutes of the run were used up"
+            figures += [Figure(kind.name, name, "not begun", why) for name, _, _ in PHASES]
+        elif kind.name in names:
             print(f"{kind.name} ...", file=sys.stderr)
             figures += run_peer(kind, data, warm, folder, cache, limit)
     small = min(SMALL, data.rows // 10)
@@ -54,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--peers", type=lambda t: t.split(","), default=known, help=", ".join(known))
     parser.add_argument("--limit", type=float, default=120, help="seconds that a phase may take")
+    parser.add_argument("--minutes", type=float, default=30, help="time for all; a peer that comes later is not begun")
     parser.add_argument("--lineitem", type=Path)
     parser.add_argument("--cache", type=Path, default=ROOT / ".work/peers", help="environments of the peers")
     parser.add_argument("--keep", action="store_true", help="make this run the one that the documentation shows")
@@ -64,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unknown peer {', '.join(unknown)}; there are {', '.join(known)}")
     source = args.lineitem or lineitem(1, CACHE)
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
-        run = measure(source, args.rows, args.peers, args.cache.absolute(), args.limit, Path(folder))
+        run = measure(source, args.rows, args.peers, args.cache.absolute(), args.limit, args.minutes, Path(folder))
     RESULTS.mkdir(exist_ok=True)
     for text, picture in [(RESULTS / "peers.json", RESULTS / "peers.png"), *([(KEPT, PICTURE)] if args.keep else [])]:
         text.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")

@@ -21,6 +21,8 @@ class ThisPeer(SparkPeer):
             "spark.jars.packages": PACKAGE,
             # Annotations alone, which Ivy does not find where Maven has fetched their descriptions only.
             "spark.jars.excludes": "com.google.code.findbugs:jsr305,javax.annotation:javax.annotation-api",
+            # The log of a table is computed in so many tasks, 50 otherwise.
+            "spark.databricks.delta.snapshotPartitions": "2",
             "spark.sql.warehouse.dir": f"file:{folder}",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -35,7 +36,7 @@ PHASES = (
 WRITTEN = ("load", "upsert", "small")
 #: A read that took longer is not done again.
 REPEATED_UP_TO_S = 10.0
-#: What a session may take to start, and each step of the small round before.
+#: What a process may take to start and to do all phases on the small table.
 WARM_LIMIT_S = 120.0
 
 
@@ -43,7 +44,7 @@ WARM_LIMIT_S = 120.0
 class Figure:
     """One phase of one peer; seconds only when its result was right. Memory is the largest sum over its processes, in MiB.
 
-    status   ok, missing, not supported, failed, wrong, over the limit, not reached
+    status   ok, missing, not begun, not supported, failed, wrong, over the limit, not reached
     """
 
     peer: str
@@ -188,10 +189,13 @@ class Run:
         self.starts += 1
         folder = self.folder / f"{self.kind.module}-{self.starts}"
         worker = self.worker = Worker(self.kind, self.python, folder, self.data.rows)
-        worker.ask("begin", None, WARM_LIMIT_S)
-        for _, do, file in PHASES:
-            worker.ask(do, self.warm.files.get("keys-1" if file == "keys" else file), WARM_LIMIT_S)
-        worker.ask("begin", None, WARM_LIMIT_S)
+        steps = [("begin", ""), *((do, "keys-1" if file == "keys" else file) for _, do, file in PHASES), ("begin", "")]
+        end = time.monotonic() + WARM_LIMIT_S
+        for do, file in steps:
+            try:
+                worker.ask(do, self.warm.files.get(file), max(0.0, end - time.monotonic()))
+            except SlowError:
+                raise SlowError(f"a small table was not done after {WARM_LIMIT_S:.0f} s") from None
         for name in self.written:
             worker.ask("load" if name == "load" else "upsert", self.data.files[name], self.limit)
         return worker

@@ -9,6 +9,7 @@ from pathlib import Path
 from docs.generate.changes_picture import changes_picture
 from docs.generate.format_pages import format_pages
 from docs.generate.layer_picture import layer_picture
+from docs.generate.peers_table import peers_table
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def generated() -> dict[Path, str]:
     """Every committed file that is generated, wholly or between markers, and the text it must have."""
     pictures = ROOT / "docs/images"
-    return {pictures / "layers.svg": layer_picture(), pictures / "changes.svg": changes_picture(), **format_pages()}
+    drawn = {pictures / "layers.svg": layer_picture(), pictures / "changes.svg": changes_picture()}
+    return {**drawn, **format_pages(), **peers_table()}
 
 
 def stale() -> list[Path]:
