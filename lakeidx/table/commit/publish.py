@@ -91,7 +91,11 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
     except TableReplacedError:
         metadata.store.delete(metadata.paths.snapshot(snapshot.id))
         raise
-    if latest is not None and _was_rolled_back(metadata, latest):
+    if went_on_without(metadata, snapshot, made.data, made.index):
+        why = "after that id had been expired"
+    elif latest is None or not _was_rolled_back(metadata, latest):
+        return True
+    else:
         why = "on a snapshot that was rolled back while the commit ran"
         if metadata.has_snapshot(snapshot.id + 1):
             raise CommitUnknownError(
@@ -100,10 +104,6 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
                 path=metadata.paths.snapshot(snapshot.id),
                 snapshot_id=snapshot.id,
             )
-    elif went_on_without(metadata, snapshot, made.data, made.index):
-        why = "after that id had been expired"
-    else:
-        return True
     log.warning("snapshot %d was written %s; deleting it and trying again", snapshot.id, why)
     metadata.store.delete(metadata.paths.snapshot(snapshot.id))
     _check_own_files(metadata, made.changes)

@@ -41,6 +41,10 @@ _TABLES: tuple[Mapping[str, str], ...] = (
     {"bucket": "2"},
     {"bucket": "-1", "dynamic-bucket.target-row-num": "3", "deletion-vectors.enabled": "true"},
     {"bucket": "2", "deletion-vectors.enabled": "true"},
+    {"bucket": "-1", "index.type": "bloom"},
+    {"bucket": "-1", "index.type": "simple"},
+    {"bucket": "2", "changelog-producer": "input"},
+    {"bucket": "2", "changelog-producer": "lookup"},
 )
 #: How likely the program that made a call makes the next one, too.
 _STEADY = (0.5, 0.9, 0.97, 0.99)
