@@ -152,6 +152,9 @@ def _commit_or_replan(
 ) -> CommitReport:
     started = time.monotonic()
     attempt = context.files.latest_attempt()
+    if attempt > 1 and context.files.read(IndexWriteReport, attempt=attempt) is None:
+        # A process that planned the batch again has died since, or is still at it.
+        attempt = plan_again(context, attempt)
     lost = 0
     first_base = context.files.require(BucketAssignmentReport).base_snapshot_id
     while True:
