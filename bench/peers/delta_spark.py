@@ -38,7 +38,7 @@ class ThisPeer(SparkPeer):
 
     def _observed(self, rows: DataFrame) -> Answer:
         # Delta does not choose its files in the plan of a write into nothing: the rows are read and dropped, and summed after that.
-        count = rows._jdf.queryExecution().toRdd().count()  # type: ignore[operator]
+        count = rows._jdf.queryExecution().toRdd().count()
         total = rows.agg(F.sum(SUMMED)).collect()[0][0]
         return Answer(count, total or 0)
 
