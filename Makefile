@@ -38,10 +38,7 @@ ui: install ## open the Dagster UI on http://127.0.0.1:3000
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
 	@$(BIN)/python -m dagster_project.ui --work $(WORK)
 
-ui-bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
-	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000) $(if $(KEEP),--keep)
-
-demo: install ## the same with jobs that land a new month, a bad file, its repair (in a folder of its own)
+ui-demo: install ## the same with jobs that land a new month, a bad file, its repair (in a folder of its own)
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
 	@$(BIN)/python -m dagster_project.ui --work $(WORK)/demo --demo
 
