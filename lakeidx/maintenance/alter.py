@@ -1,5 +1,8 @@
 """Changing a table's schema and options: one new schema file, put if absent, after everything it could break was examined.
 
+A batch may be staged, or even end, between the look at the table and the put. What a staged batch would be refused for is
+therefore examined again after the put; if it could break something by then, the schema of before is put once more.
+
 source   org.apache.paimon.schema.SchemaManager.commitChanges, release 1.4.2; the refusals around indexes, staged batches and
          nulls that are in the table are lakeidx's own
 """
@@ -7,17 +10,18 @@ source   org.apache.paimon.schema.SchemaManager.commitChanges, release 1.4.2; th
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from lakeidx.batch.index_types import check_index_type, finds_by_keys, index_options, index_type, is_global
 from lakeidx.batch.schema_drift import drift_reason, staged_batches
 from lakeidx.data.engines import validate_merge_options
-from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError
+from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, LakeIdxError
 from lakeidx.file_index import validate_file_index_options
 from lakeidx.format.schema.changes import evolve
 from lakeidx.format.schema.edits import Difference, SchemaEdits, schema_differences
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.registry import find_type
 from lakeidx.landing.defaults import check_default
 from lakeidx.results import Result
@@ -76,11 +80,14 @@ def alter_table(table: TableHandle, edits: SchemaEdits, *, dry_run: bool = False
     """
     for _ in range(_TRIES):
         old = table.schema
+        examined = table.metadata.latest_snapshot()
         new = plan_alteration(table, old, edits)
         differences = schema_differences(old, new)
         if not differences:
             return AlterResult(table.uri, old.id, old.id, (), dry_run)
         if dry_run or put_schema(table, new):
+            if not dry_run and drift_reason(old, new):
+                _examine_again(table, old, new, edits, examined)
             result = AlterResult(table.uri, old.id, new.id, differences, dry_run)
             log.info("%s", result)
             return result
@@ -132,6 +139,28 @@ def put_schema(table: TableHandle, new: TableSchema) -> bool:
         if not store.exists(path):
             raise
     return store.get(path) == data
+
+
+def _examine_again(
+    table: TableHandle, old: TableSchema, new: TableSchema, edits: SchemaEdits, examined: Snapshot | None
+) -> None:
+    """Put the schema of before once more when a batch that was written by it came in before the new one was put.
+
+    A batch that is staged later is written by the new schema, or refused before its commit.
+    examined   the newest snapshot before the table was looked at
+    errors     those of `plan_alteration`
+    """
+    newest = table.metadata.latest_snapshot()
+    try:
+        if newest is not None and (examined is None or examined.identity != newest.identity):
+            plan_alteration(table, old, edits)
+        else:
+            _check_staged(table, old, new)
+    except LakeIdxError as error:
+        before = evolve(new, [lambda _: replace(old, highest_field_id=new.highest_field_id)])
+        if not put_schema(table, before):
+            error.message += f"; schema {new.id} was put before this was seen, and another change followed it"
+        raise
 
 
 def _check_staged(table: TableHandle, old: TableSchema, new: TableSchema) -> None:
