@@ -9,8 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
+from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.landing.read import LandingOptions
+from lakeidx.maintenance.alter import alter_table
 from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans
@@ -64,6 +67,17 @@ def clean(table: TableHandle) -> Any:
 def lookup_files(table: TableHandle) -> Any:
     """Build lookup files."""
     return run_lookup_store(table.metadata, LocalRunner(1))
+
+
+def index_files(table: TableHandle) -> Any:
+    """Give the data files that have none a bloom filter of column v."""
+    spec = spec_to_build(table.schema, "bloom-filter", ["v"])
+    return run_file_index_rebuild(table.metadata, LocalRunner(1), spec, sleep=lambda _: None)
+
+
+def add_column(table: TableHandle, name: str) -> Any:
+    """Alter the table."""
+    return alter_table(table, SchemaEdits(add={name: "INT"}))
 
 
 def roll_back(table: TableHandle, where: dict[str, Any]) -> Any:

@@ -33,6 +33,7 @@ from lakeidx.tasks import in_parallel as in_parallel_module
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.shared_table import calls
+from lakeidx.testing.shared_table.readers import StreamReader
 from lakeidx.testing.small_tables import make_table
 
 _TABLES: tuple[Mapping[str, str], ...] = (
@@ -198,7 +199,8 @@ class Interleaved:
         self._schema = made.schema
         self.marks: dict[str, list[tuple[int, int]]] = {}
         self._open_batches: set[str] = set()
-        self._tags = 0
+        self._tags = self._columns = 0
+        self._stream = StreamReader("s", of_changes=options.get("changelog-producer") == "lookup")
         self.told: list[str] = [str(options)]
 
     def open(self, store: FaultStore | None = None) -> TableHandle:
@@ -224,6 +226,9 @@ class Interleaved:
 
     def _round(self) -> None:
         programs = [p for _ in range(self._rng.randint(2, 3)) for p in self._programs()]
+        # A consumer is one stream's at a time.
+        streams = [p for p in programs if p.name == "stream"]
+        programs = [p for p in programs if p not in streams[1:]]
         for program in programs:
             if self._rng.random() < _DEATHS and "read" not in program.name:
                 program.dies_at, program.after = self._rng.randint(1, _CALLS), self._rng.random() < 0.5
@@ -242,13 +247,13 @@ class Interleaved:
         error = program.error
         if error is None or isinstance(error, Killed | CommitConflictError):
             return
-        if isinstance(error, NotFoundError) and not program.batch:
+        if isinstance(error, NotFoundError) and not program.batch and program.name != "stream":
             return  # what it worked on has expired
         raise AssertionError(f"{program.name} failed: {error}") from error
 
     def _programs(self) -> list[Program]:
-        kinds = ("batch", "twice", "overtake", "compact", "expire", "tag", "read", "lookup")
-        kind = self._rng.choices(kinds, (5, 2, 4, 3, 2, 1, 1, 1))[0]
+        kinds = ("batch", "twice", "overtake", "compact", "expire", "tag", "read", "lookup", "stream", "alter", "index")
+        kind = self._rng.choices(kinds, (5, 2, 4, 3, 2, 1, 1, 1, 1, 1, 1))[0]
         if kind in ("batch", "twice"):
             batch = self._new_batch()
             many = 1 + (kind == "twice")
@@ -266,7 +271,16 @@ class Interleaved:
             self._tags += 1
             name, stays = f"t{self._tags}", self._rng.random() < 0.5
             return [Program(f"tag {name}", lambda table: self._tag(table, name, stays))]
-        return [Program(kind, self._read if kind == "read" else calls.lookup_files)]
+        if kind == "alter":
+            self._columns += 1
+            return [Program(kind, partial(calls.add_column, name=f"c{self._columns}"))]
+        acts = {
+            "read": self._read,
+            "lookup": calls.lookup_files,
+            "stream": self._stream.read,
+            "index": calls.index_files,
+        }
+        return [Program(kind, acts[kind])]
 
     def _new_batch(self) -> str:
         name = f"b{len(self.marks)}"
@@ -332,12 +346,15 @@ class Interleaved:
             self._check_rows(table.scan(tag=tag).to_arrow(), f"tag {tag}")
 
     def _check_all(self) -> None:
-        if self._hides:
+        if self._hides or self._stream.of_changes:
             calls.compact(self.open(), True)
         self._check_states()
         found = self._check_rows(self.open().scan().to_arrow(), "the end")
         lost = {b: keys for b, keys in self.marks.items() if found.get(b) != set(keys)}
         assert not lost, f"acknowledged batches are not there: {lost}"
+        self._stream.read(self.open())
+        now = {(r["p"], r["k"]): r["v"] for r in self.open().scan().to_arrow().to_pylist()}
+        self._stream.check(self.marks, now)
         ids = self.open().metadata.snapshot_ids()
         assert ids == list(range(ids[0], ids[-1] + 1)), f"snapshots {ids} are no chain"
 
