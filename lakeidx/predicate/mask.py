@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -27,6 +28,8 @@ _COMPARE = {
     Op.GT: pc.greater,
     Op.GE: pc.greater_equal,
 }
+#: Longest list of values that is kept as an array.
+_KEPT_VALUES = 10_000
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -169,11 +172,19 @@ def _in(leaf: In, operand: Operand, t: pa.DataType) -> Operand:
         values = [v for v in values if not math.isnan(v)]
         if any(v == 0 for v in values):
             values += [0.0, -0.0]  # Arrow's set look-up tells the two zeros apart
-    mask = pc.is_in(operand, value_set=to_array(values, t))
+    mask = pc.is_in(
+        operand, value_set=_value_set(tuple(values), t) if len(values) <= _KEPT_VALUES else to_array(values, t)
+    )
     if has_nan:
         mask = pc.or_kleene(mask, pc.is_nan(operand))
     # is_in is false, not null, for a null column
     return pc.and_kleene(pc.invert(mask), pc.is_valid(operand)) if leaf.negated else mask
+
+
+@lru_cache(maxsize=32)
+def _value_set(values: tuple[Any, ...], t: pa.DataType) -> pa.Array:
+    """Keep the values of a list: a leaf is tested batch after batch, and they are converted one by one."""
+    return to_array(values, t)
 
 
 def _never(operand: Operand) -> Operand:
