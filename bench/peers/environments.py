@@ -56,7 +56,9 @@ def peers() -> list[PeerKind]:
         PeerKind("lakeidx", "lakeidx_local", note="in one process, two threads; dynamic buckets of 500,000 keys"),
         PeerKind("lakeidx on Spark", "lakeidx_spark", tools=("java",), note="`local[2]`; reads by Python"),
         PeerKind("DuckDB", "duckdb_table", note="a database file, primary key"),
-        PeerKind("delta-rs", "delta_rs", ("deltalake==1.6.6",), note="merge copies the files it touches"),
+        PeerKind(
+            "delta-rs", "delta_rs", ("deltalake==1.6.6",), note="merge copies files, which leaves little to compact"
+        ),
         PeerKind("Lance", "lance_table", ("pylance==14.0.2",), note="merge_insert; B-tree on l_orderkey"),
         PeerKind("Paimon on Spark", "paimon_spark", (SPARK,), ("java",), paimon_jar, "dynamic buckets of 500,000 keys"),
         PeerKind("Iceberg on Spark", "iceberg_spark", (SPARK,), ("java",), note="MERGE INTO, merge-on-read"),

@@ -104,7 +104,8 @@ def draw(run: Run, path: Path) -> None:
         axis.set_xscale("log")
         axis.set_xlim(least / 2, max((v for v in values if v), default=1.0) * 6)
         axis.set_yticks(range(len(shown)), shown)
-        axis.invert_yaxis()
+        # Also where the last one has no bar.
+        axis.set_ylim(len(shown) - 0.5, -0.5)
         axis.set_title(phase)
     for axis in panels[len(phases(run)) :]:
         axis.axis("off")
