@@ -21,7 +21,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 
 FIELDS = [{"name": "id", "type": "BIGINT"}, {"name": "n", "type": "INT"}]
-ROWS = [{"id": 2, "n": None}, {"id": 3, "n": 3}]
+ROWS: list[dict[str, int | None]] = [{"id": 2, "n": None}, {"id": 3, "n": 3}]
 
 
 def make(folder: Path, **options: str) -> lakeidx.Table:
