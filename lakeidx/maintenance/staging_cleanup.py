@@ -147,7 +147,12 @@ def _is_note(name: str, run: int) -> bool:
 
 def _committed(metadata: TableMetadata, files: BatchFiles) -> CommitReport | None:
     """Make the commit report a batch should have: its snapshot is there, or was and has been expired. None: never committed."""
-    attempt = files.latest_attempt()
+    # Of two processes that ran the batch, one may have committed an attempt, and the other one planned another since.
+    attempts = range(files.latest_attempt(), 0, -1)
+    return next((found for attempt in attempts if (found := _committed_as(metadata, files, attempt)) is not None), None)
+
+
+def _committed_as(metadata: TableMetadata, files: BatchFiles, attempt: int) -> CommitReport | None:
     assign = files.read(BucketAssignmentReport)
     write = files.read(IndexWriteReport, attempt=attempt)
     if assign is None or write is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
@@ -155,9 +155,13 @@ def _commit_or_replan(
     if attempt > 1 and context.files.read(IndexWriteReport, attempt=attempt) is None:
         # A process that planned the batch again has died since, or is still at it.
         attempt = plan_again(context, attempt)
-    lost = 0
+    lost: set[int] = set()
     first_base = context.files.require(BucketAssignmentReport).base_snapshot_id
     while True:
+        done = context.files.read(CommitReport) if attempt > 1 else None
+        if done is not None:
+            return _by_another(context, done)
+        attempt = _committed_attempt(context, attempt, first_base, lost)
         assign = context.files.require(BucketAssignmentReport, attempt=attempt)
         write = context.files.require(IndexWriteReport, attempt=attempt)
         partitions = tuple(sorted({t.partition for t in assign.targets}))
@@ -179,17 +183,15 @@ def _commit_or_replan(
         except CommitConflictError as error:
             done = context.files.read(CommitReport)
             if done is not None:
-                # By another process that runs the batch, too, and planned it again before we did.
-                _check_run(context, done)
-                return done.model_copy(update={"already": True})
+                return _by_another(context, done)
             hooks.on_abort()
-            lost += 1
-            if lost > _MAX_REPLANS:
+            lost.add(attempt)
+            if len(lost) > _MAX_REPLANS:
                 raise
             log.info(
                 "batch %s lost attempt %d and is planned again: %s", context.files.batch_id, attempt, error.message
             )
-            turn.ask(partitions, lost, assign.seconds + write.seconds)
+            turn.ask(partitions, len(lost), assign.seconds + write.seconds)
             turn.wait(partitions)
             attempt = plan_again(context, attempt + 1)
     hooks.committed(result.snapshot_ids)
@@ -198,10 +200,37 @@ def _commit_or_replan(
         attempt=attempt,
         snapshot_ids=result.snapshot_ids,
         already=result.already,
-        replans=lost,
+        replans=len(lost),
         seconds=time.monotonic() - started,
         commit_user=request.commit_user,
     )
+
+
+def _by_another(context: BatchContext, done: CommitReport) -> CommitReport:
+    """Return the report of another process that runs the batch, too, and planned it again before we did."""
+    _check_run(context, done)
+    return done.model_copy(update={"already": True})
+
+
+def _committed_attempt(context: BatchContext, attempt: int, first_base: int | None, lost: Collection[int]) -> int:
+    """Return the attempt that is, or was, in the table; else the newest one, which is to be committed.
+
+    A batch is planned again without a conflict, too, when a state that it was planned on expires while it is written: another
+    process may have committed what this one could not write to its end.
+    lost     attempts that this process has seen lose
+    """
+    files = context.files
+    for earlier in range(1, attempt):
+        if earlier in lost or not files.was_committing(earlier):
+            continue
+        write = files.read(IndexWriteReport, attempt=earlier)
+        if write is None:
+            continue
+        assign = files.require(BucketAssignmentReport, attempt=earlier)
+        since_ms = files.closed_ms(BucketAssignmentReport, attempt=earlier)
+        if was_committed(context.metadata, build_request(context, assign, write, first_base, files_since_ms=since_ms)):
+            return earlier
+    return attempt
 
 
 def _check_files(context: BatchContext, attempt: int, changes: TableChanges) -> None:
