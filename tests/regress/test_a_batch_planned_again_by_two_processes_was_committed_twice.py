@@ -1,5 +1,5 @@
-"""Two processes ran a batch that had lost a conflict. One wrote its second attempt and committed it, and others let that expire; the
-other one was still writing that attempt, missed a file of the state it was planned on, planned a third, and committed it, too:
+"""Two processes ran a batch that had lost a conflict. One wrote its second attempt and committed it, and others let that expire;
+the other one was still writing that attempt, missed a file of the state it was planned on, planned a third, and committed it, too:
 it looked at the snapshots since, which were gone, and at the report of the third attempt only.
 
 Its sibling: staging clean-up asked the newest attempt only whether a batch that stopped had been committed.
