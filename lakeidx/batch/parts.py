@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
@@ -19,8 +21,12 @@ from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, OutputFile, WriteOnly
 from lakeidx.types import STRING_ROOTS
 
-#: Rows of one part: what a map task of a later stage holds in memory.
+#: Rows of one part at most: what a map task of a later stage holds in memory.
 PART_ROWS = 1_000_000
+#: Bytes of one part, about: the last rows or row group of it may pass the limit. Text of one chunk ends at 2 GiB.
+PART_BYTES = 256 << 20
+#: Bytes of a row group that is taken from a landing file as it is: a task reads it as a whole.
+GROUP_BYTES = 2 * PART_BYTES
 #: Rows from which the columns of a part are decoded side by side: waking threads costs more than a small part does.
 _THREADED_ROWS = 20_000
 #: Bytes per value of a Parquet column, uncompressed, up to which it is read as a dictionary: indexes of two bytes at most.
@@ -79,14 +85,15 @@ class PartWriter:
         self._source = source
         self._parts: list[StagedPart] = []
         self._pending: list[pa.Table] = []
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def add(self, rows: pa.Table) -> None:
         """Stage rows, together with those before them when they are few."""
         if rows.num_rows:
             self._pending.append(rows)
             self._rows += rows.num_rows
-        if self._rows >= PART_ROWS:
+            self._bytes += rows.nbytes
+        if is_full(self._rows, self._bytes):
             self._flush()
 
     def finish(self) -> tuple[StagedPart, ...]:
@@ -101,7 +108,7 @@ class PartWriter:
         tables = [_with_kinds(t) if has_kinds else t for t in self._pending]
         part = write_part(self._store, self._out_dir, self._source, len(self._parts), pa.concat_tables(tables))
         self._parts.append(part)
-        self._pending, self._rows = [], 0
+        self._pending, self._rows, self._bytes = [], 0, 0
 
 
 def _with_kinds(table: pa.Table) -> pa.Table:
@@ -217,3 +224,56 @@ def text_columns(schema: TableSchema) -> frozenset[str]:
     """Return the text columns of which nothing looks at the values on their way into a data file: not keys."""
     keys = {*schema.primary_keys, *schema.partition_keys}
     return frozenset(f.name for f in schema.fields if f.type.root in STRING_ROOTS and f.name not in keys)
+
+
+def is_full(rows: int, size: int) -> bool:
+    """Return True when a part of so many rows and bytes takes no more."""
+    return rows >= PART_ROWS or size >= PART_BYTES
+
+
+def cut(rows: pa.Table) -> Iterator[pa.Table]:
+    """Cut rows into parts, by what their values hold: the same rows are cut at the same places, in whatever types they came."""
+    for first in range(0, rows.num_rows, PART_ROWS):
+        piece = rows.slice(first, PART_ROWS)
+        # Only dictionaries hold more than their bytes; a truth value counts as one.
+        plain = not any(pa.types.is_dictionary(t) for t in piece.schema.types)
+        if plain and piece.nbytes + piece.num_rows * piece.num_columns < PART_BYTES:
+            yield piece
+            continue
+        sizes = _row_bytes(piece)
+        part_of = (np.cumsum(sizes) - sizes) // PART_BYTES
+        starts = np.flatnonzero(np.diff(part_of, prepend=-1))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), piece.num_rows], strict=True):
+            yield piece.slice(start, end - start)
+
+
+def _row_bytes(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Return int64[n], about: texts by their lengths, everything else evenly."""
+    total = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        at = 0
+        for chunk in column.chunks:
+            total[at : at + len(chunk)] += _value_bytes(chunk)
+            at += len(chunk)
+    return total
+
+
+def _value_bytes(values: pa.Array) -> npt.NDArray[np.int64] | int:
+    if pa.types.is_dictionary(values.type):
+        lengths = _value_bytes(values.dictionary)
+        if isinstance(lengths, int):
+            return lengths
+        return lengths[np.asarray(pc.fill_null(values.indices, 0))] if len(lengths) else 0
+    if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+        values = values.cast(pa.large_binary() if pa.types.is_binary_view(values.type) else pa.large_string())
+    if _is_text(values.type):
+        return np.asarray(pc.fill_null(pc.binary_length(values), 0), np.int64)
+    if pa.types.is_nested(values.type):
+        return values.nbytes // max(len(values), 1)
+    return max(int(values.type.bit_width) // 8, 1) if not pa.types.is_null(values.type) else 0
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
+    )

@@ -10,11 +10,10 @@ import pyarrow as pa
 from lakeidx.errors import CorruptFileError
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
-from lakeidx.landing.types import LandingOptions, Piece, check_columns
+from lakeidx.landing.types import LandingOptions, Piece, check_columns, rows_at_a_time
 from lakeidx.types import Field
 
 _MAGIC = b"ARROW1"
-_BATCH_ROWS = 131_072
 
 
 def read_arrow_ipc(
@@ -41,8 +40,9 @@ def read_arrow_ipc(
             # The bytes are a stranger's: offsets that point outside of them must not reach a kernel.
             batch.validate(full=True)
             rows = pa.Table.from_batches([batch]).select(wanted)
-            for start in range(0, rows.num_rows, _BATCH_ROWS):
-                piece = _plain(rows.slice(start, _BATCH_ROWS))
+            most = rows_at_a_time(rows.num_rows, rows.nbytes)
+            for start in range(0, rows.num_rows, most):
+                piece = _plain(rows.slice(start, most))
                 yield Piece(piece, position)
                 position += piece.num_rows
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:

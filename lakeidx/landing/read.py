@@ -19,7 +19,7 @@ from lakeidx.landing.csv import read_csv
 from lakeidx.landing.json_lines import read_jsonl
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
-from lakeidx.landing.types import CHANGE_FORMATS, BadLine, LandingOptions, Piece, check_columns
+from lakeidx.landing.types import CHANGE_FORMATS, BadLine, LandingOptions, Piece, check_columns, rows_at_a_time
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field
 
@@ -49,7 +49,6 @@ _SUFFIXES = {
 _TEXTS = ("csv", "jsonl")
 #: What help texts say of the endings.
 ENDINGS = ".parquet .arrow .csv .jsonl, texts also .gz .zst"
-_BATCH_ROWS = 131_072
 
 
 def landing_format(path: str, options: LandingOptions) -> str:
@@ -134,8 +133,10 @@ def _read_parquet(
         return
     wanted = [n for n in names if n == KIND_COLUMN or any(f.name == n for f in fields)]
     position = 1
+    groups = [file.metadata.row_group(g) for g in range(file.metadata.num_row_groups)]
+    most = min((rows_at_a_time(g.num_rows, g.total_byte_size) for g in groups), default=1)
     try:
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
+        for batch in file.iter_batches(batch_size=most, columns=wanted):
             # Text that is no UTF-8 would break much later, in a place that knows no file.
             batch.validate(full=True)
             yield Piece(pa.Table.from_batches([batch]), position)

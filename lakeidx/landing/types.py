@@ -18,6 +18,10 @@ from lakeidx.types import DataType, Field
 #: Formats of files that hold changes of a database.
 CHANGE_FORMATS = ("debezium", "canal", "maxwell", "ogg", "dms-json", "dms")
 
+#: Rows of a columnar file that are read at a time, at most, and their bytes: text of one chunk ends at 2 GiB.
+_MOST_ROWS = 131_072
+_MOST_BYTES = 64 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class LandingOptions:
@@ -134,3 +138,11 @@ def check_columns(
             "them be added (merge_schema) or extra columns be ignored",
             path=path,
         )
+
+
+def rows_at_a_time(rows: int, size: int) -> int:
+    """Return how many rows to read at a time.
+
+    rows, size   of a file, a row group or a batch; bytes before compression
+    """
+    return max(1, min(_MOST_ROWS, rows * _MOST_BYTES // size)) if rows > 0 and size > 0 else _MOST_ROWS

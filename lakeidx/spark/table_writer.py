@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakeidx.batch.artifacts import IngestReport, StagedPart
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.parts import PART_ROWS, read_part, write_part
+from lakeidx.batch.parts import is_full, read_part, write_part
 from lakeidx.batch.row_content import content_of, join_contents
 from lakeidx.batch.stages.rerun import begin_run, check_rows
 from lakeidx.batch.upsert import finish_batch, make_context, new_batch_id, replacing
@@ -79,10 +79,10 @@ class TableWriter(DataSourceArrowWriter):
         attempt = context.taskAttemptId() if context is not None else 0
         parts: list[StagedPart] = []
         waiting: list[pa.RecordBatch] = []
-        rows = staged = content = 0
+        rows = staged = content = waiting_bytes = 0
 
         def flush() -> None:
-            nonlocal staged, content
+            nonlocal staged, content, waiting_bytes
             piece = Piece(pa.Table.from_batches(waiting), rows - sum(b.num_rows for b in waiting) + 1)
             check_columns(piece.rows.column_names, schema.fields, options, "the data frame")
             kept = _cast(piece, schema, number)
@@ -90,13 +90,15 @@ class TableWriter(DataSourceArrowWriter):
             content += content_of(kept, schema)
             staged += sum(b.num_rows for b in waiting)
             waiting.clear()
+            waiting_bytes = 0
 
         for batch in iterator:
             if batch.num_rows == 0:
                 continue
             waiting.append(batch)
+            waiting_bytes += batch.nbytes
             rows += batch.num_rows
-            if rows - staged >= PART_ROWS:
+            if is_full(rows - staged, waiting_bytes):
                 flush()
         if waiting:
             flush()

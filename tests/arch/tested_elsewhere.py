@@ -103,7 +103,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.batch.index_hooks": ("unit/batch/test_index_types.py",),
     "lakeidx.batch.keys": ("unit/batch/stages/test_ingest.py",),
     "lakeidx.batch.moved_rows": ("unit/batch/test_index_types.py",),
-    "lakeidx.batch.parts": ("unit/batch/stages/test_index_write.py",),
     "lakeidx.batch.schema_drift": ("unit/api/test_table.py",),
     "lakeidx.batch.stages.commit": ("unit/batch/test_commit_priority.py", "unit/batch/test_index_types.py",),
     "lakeidx.batch.stages.rerun": ("unit/batch/stages/test_ingest.py", "unit/batch/stages/test_index_write.py",),

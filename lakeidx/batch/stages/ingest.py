@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
 from lakeidx.batch.before_images import BeforeImageCheck, refuse_uncheckable
-from lakeidx.batch.parts import PART_ROWS, PartWriter, landing_store, part_checksum, write_part
+from lakeidx.batch.parts import GROUP_BYTES, PartWriter, cut, is_full, landing_store, part_checksum, write_part
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError, RejectedRowsError
@@ -287,6 +287,8 @@ def _by_reference(task: IngestTask) -> IngestedFile | None:
         # Keys are examined: none may be NaN.
         return None
     metadata = file.metadata
+    if any(metadata.row_group(group).total_byte_size > GROUP_BYTES for group in range(metadata.num_row_groups)):
+        return None
     chunks, leaves = open_chunks(landing_store(task.store, path), path)
     for f in task.schema.fields:
         if f.type.nullable and f.default_value is None:
@@ -301,7 +303,7 @@ def _by_reference(task: IngestTask) -> IngestedFile | None:
         groups.append(group)
         rows += metadata.row_group(group).num_rows
         size += metadata.row_group(group).total_byte_size
-        if rows >= PART_ROWS or group == metadata.num_row_groups - 1:
+        if is_full(rows, size) or group == metadata.num_row_groups - 1:
             parts.append(StagedPart(path=path, rows=rows, bytes=size, source=task.source, by_reference=True,
                                     row_groups=tuple(groups)))  # fmt: skip
             groups, rows, size = [], 0, 0
@@ -379,13 +381,14 @@ def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table) ->
 def _pieces(schema: TableSchema, rows: pa.Table) -> Iterator[pa.Table]:
     """Cast rows in pieces of one staged part; InvalidInputError for a bad row."""
     check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
-    for start in range(0, rows.num_rows, PART_ROWS):
-        piece = Piece(rows.slice(start, PART_ROWS), start + 1)
-        kept, rejected = cast_piece(piece, schema.fields, "the given table", keys=_key_names(schema))
+    position = 1
+    for part in cut(rows):
+        kept, rejected = cast_piece(Piece(part, position), schema.fields, "the given table", keys=_key_names(schema))
         if rejected.num_rows:
             first = rejected.slice(0, 1).to_pylist()[0]
             raise InvalidInputError(
                 f"row {first['line']}: {first['reason']} ({rejected.num_rows} bad rows in this piece)"
             )
+        position += part.num_rows
         # In one chunk: the staged bytes, and so their checksum, do not depend on how the rows came.
         yield kept.combine_chunks()
