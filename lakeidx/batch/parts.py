@@ -269,7 +269,7 @@ def _value_bytes(values: pa.Array) -> npt.NDArray[np.int64] | int:
     if _is_text(values.type):
         return np.asarray(pc.fill_null(pc.binary_length(values), 0), np.int64)
     if pa.types.is_nested(values.type):
-        return values.nbytes // max(len(values), 1)
+        return int(values.nbytes) // max(len(values), 1)
     return max(int(values.type.bit_width) // 8, 1) if not pa.types.is_null(values.type) else 0
 
 
