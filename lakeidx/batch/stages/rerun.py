@@ -17,6 +17,7 @@ from lakeidx.batch.artifacts import UPSERT, BatchFiles, BucketAssignmentReport, 
 from lakeidx.batch.parts import describe_source, landing_store
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.storage.base import ObjectStore
+from lakeidx.table.commit.chain import is_stray
 from lakeidx.table.metadata import TableMetadata
 
 log = logging.getLogger(__name__)
@@ -61,9 +62,9 @@ def why_superseded(metadata: TableMetadata, files: BatchFiles, ingest: IngestRep
     try:
         there = metadata.snapshot(last)
     except NotFoundError:
-        expired = (metadata.earliest_snapshot_id() or 0) > last
-        return None if expired else f"its snapshot {last} was rolled back"
-    if commit.commit_user and there.commit_user != commit.commit_user:
+        # A rollback takes the newest ones, so what is missing below the newest has expired.
+        return None if latest.id > last else f"its snapshot {last} was rolled back"
+    if commit.commit_user and there.commit_user != commit.commit_user and not is_stray(metadata, there):
         return f"its snapshot {last} was rolled back, and the id belongs to another commit"
     return None
 

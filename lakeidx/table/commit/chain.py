@@ -38,12 +38,28 @@ def is_same(metadata: TableMetadata, snapshot: Snapshot) -> bool:
         return False
 
 
+def is_stray(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Return True when a snapshot that was there does not belong to the history, or is gone by now.
+
+    errors   CommitUnknownError
+    """
+    if metadata.has_snapshot(snapshot.id - 1):
+        return False
+    try:
+        delta = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        return went_on_without(metadata, snapshot, metadata.manifests(delta), ()) is not False
+    except NotFoundError:
+        return True
+
+
 def went_on_without(
     metadata: TableMetadata, snapshot: Snapshot, data: Sequence[ManifestEntry], index: Sequence[IndexEntry]
-) -> bool:
+) -> bool | None:
     """Return True when others went on from another snapshot of that id, which had expired when this one was put.
 
     Asked when the snapshot before it is gone.
+    returns       None when the snapshot is gone as well, and the one after it: it has expired in its turn, or another process that
+                  runs the same batch has taken it away; the files of the batch tell (`earlier_commit.was_in_history`)
     data, index   what it changed
     errors        CommitUnknownError when nothing tells
     """
@@ -54,7 +70,7 @@ def went_on_without(
             return False
         if above[0] > snapshot.id + 1:
             # Had it expired in its turn it would not be there, as the next one is not.
-            return snapshot.id in ids and metadata.has_snapshot(snapshot.id)
+            return True if snapshot.id in ids and metadata.has_snapshot(snapshot.id) else None
         try:
             return not _follows(metadata, metadata.snapshot(above[0]), snapshot, data, index)
         except NotFoundError:

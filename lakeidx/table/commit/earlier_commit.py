@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from lakeidx.errors import CommitUnknownError, NotFoundError
-from lakeidx.format.manifest import FileKind
+from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.table.commit.chain import went_on_without
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
@@ -66,7 +66,10 @@ def _is_stray(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot, req
             path=metadata.paths.snapshot(snapshot.id),
             snapshot_id=snapshot.id,
         ) from error
-    if not went_on_without(metadata, snapshot, data, index):
+    without = went_on_without(metadata, snapshot, data, index)
+    if without is None:
+        return not was_in_history(metadata, changes, snapshot, request.files_since_ms)
+    if not without:
         return False
     log.warning("snapshot %d was written after that id had been expired; deleting it", snapshot.id)
     metadata.store.delete(metadata.paths.snapshot(snapshot.id))
@@ -95,20 +98,58 @@ def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bo
     earliest = metadata.earliest_snapshot_id()
     if earliest is None or earliest <= (request.base_snapshot_id or 0) + 1:
         return False
-    # A compaction may add a file again at another level: such a file was there before and tells nothing.
-    replaced = {e.file.file_name for e in request.changes.compact if e.kind is FileKind.DELETE}
-    added = {e.file.file_name: e for e in request.changes.new_files() if e.file.file_name not in replaced}
+    added = _added(request.changes)
+    return bool(added) and _are_read(metadata, request.changes, added, request.commit_user, request.files_since_ms)
+
+
+def was_in_history(
+    metadata: TableMetadata, changes: TableChanges, snapshot: Snapshot, files_since_ms: int | None = None
+) -> bool:
+    """Return True when a snapshot that is gone has expired, False when another process took it away: no state went on from it.
+
+    errors   CommitUnknownError when nothing tells
+    """
+    added = _added(changes)
     if not added:
-        return False
-    for snapshot_id in {earliest, metadata.latest_snapshot_id() or earliest}:
-        view = load_view(metadata, metadata.snapshot(snapshot_id), partitions=request.changes.partitions())
+        raise CommitUnknownError(
+            "nothing tells whether the snapshot has expired, or was put on an expired id and taken away by another process that "
+            "runs the batch: look for what it changed in the table, and run it under another id if that is missing",
+            path=metadata.paths.snapshot(snapshot.id),
+            snapshot_id=snapshot.id,
+        )
+    return _are_read(metadata, changes, added, snapshot.commit_user, files_since_ms)
+
+
+def _added(changes: TableChanges) -> dict[str, ManifestEntry]:
+    # A compaction may add a file again at another level: such a file was there before and tells nothing.
+    replaced = {e.file.file_name for e in changes.compact if e.kind is FileKind.DELETE}
+    return {e.file.file_name: e for e in changes.new_files() if e.file.file_name not in replaced}
+
+
+def _are_read(
+    metadata: TableMetadata,
+    changes: TableChanges,
+    added: Mapping[str, ManifestEntry],
+    user: str,
+    files_since_ms: int | None,
+) -> bool:
+    """Return True when a state refers to one of the files, or expiry has removed it after one did.
+
+    A snapshot of the batch itself tells nothing: another process may have put it on an expired id, and one in the history would
+    have been found.
+    """
+    for snapshot_id in {metadata.earliest_snapshot_id(), metadata.latest_snapshot_id()} - {None}:
+        snapshot = metadata.snapshot(snapshot_id)
+        if snapshot.commit_user == user:
+            continue
+        view = load_view(metadata, snapshot, partitions=changes.partitions())
         if any(e.file.file_name in added for e in view.entries):
             return True
     gone = [path for e in added.values() if not metadata.store.exists(path := data_file_path(metadata, e))]
-    if gone and (request.files_since_ms is None or time.time() * 1000 - request.files_since_ms < DEFAULT_AGE_MS):
+    if gone and (files_since_ms is None or time.time() * 1000 - files_since_ms < DEFAULT_AGE_MS):
         return True
     # Compacted since, and kept for a tag or a branch.
-    if not names_that_are_read(metadata).isdisjoint(added):
+    if not names_that_are_read(metadata, but_by=user).isdisjoint(added):
         return True
     if gone:
         raise CommitUnknownError(

@@ -12,7 +12,7 @@ from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.snapshot import Snapshot, encode_snapshot
 from lakeidx.table.commit.chain import is_same, went_on_without
 from lakeidx.table.commit.changes import TableChanges
-from lakeidx.table.commit.earlier_commit import missing_files
+from lakeidx.table.commit.earlier_commit import missing_files, was_in_history
 from lakeidx.table.metadata import TableMetadata
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,10 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
     except TableReplacedError:
         metadata.store.delete(metadata.paths.snapshot(snapshot.id))
         raise
-    if went_on_without(metadata, snapshot, made.data, made.index):
+    without = went_on_without(metadata, snapshot, made.data, made.index)
+    if without is None:
+        without = not was_in_history(metadata, made.changes, snapshot)
+    if without:
         why = "after that id had been expired"
     elif latest is None or not _was_rolled_back(metadata, latest):
         return True

@@ -115,12 +115,13 @@ def used_names(metadata: TableMetadata) -> set[str]:
     return _used_names(metadata, _branches(metadata))
 
 
-def names_that_are_read(metadata: TableMetadata) -> set[str]:
+def names_that_are_read(metadata: TableMetadata, *, but_by: str | None = None) -> set[str]:
     """Return the names that `used_names` gives, as far as they can be read: an expiry may be at work, or have died.
 
     A name that is there is sure to be of a file that was committed.
+    but_by   leave out the snapshots of this commit user: they may not be part of the history
     """
-    return _used_names(metadata, _branches(metadata), whole=False)
+    return _used_names(metadata, _branches(metadata), whole=False, but_by=but_by)
 
 
 def names_in_branches(metadata: TableMetadata) -> set[str]:
@@ -132,8 +133,15 @@ def names_in_branches(metadata: TableMetadata) -> set[str]:
     return _used_names(metadata, (p for p in _branches(metadata) if p.branch != metadata.paths.branch))
 
 
-def _used_names(metadata: TableMetadata, branches: Iterable[TablePaths], *, whole: bool = True) -> set[str]:
-    states = dict(_all_states(metadata, branches))
+def _used_names(
+    metadata: TableMetadata, branches: Iterable[TablePaths], *, whole: bool = True, but_by: str | None = None
+) -> set[str]:
+    left_out = f"{metadata.paths.snapshot_dir}/"
+    states = {
+        path: snapshot
+        for path, snapshot in _all_states(metadata, branches)
+        if snapshot.commit_user != but_by or not path.startswith(left_out)
+    }
     wanted = {name for snapshot in states.values() for name in _lists_of(snapshot)}
     lists = _read(lambda name: [m.file_name for m in metadata.manifest_list(name)], wanted)
     names: set[str] = set()
