@@ -138,7 +138,7 @@ def _are_read(
     A snapshot of the batch itself tells nothing: another process may have put it on an expired id, and one in the history would
     have been found.
     """
-    for snapshot_id in {metadata.earliest_snapshot_id(), metadata.latest_snapshot_id()} - {None}:
+    for snapshot_id in {i for i in (metadata.earliest_snapshot_id(), metadata.latest_snapshot_id()) if i is not None}:
         snapshot = metadata.snapshot(snapshot_id)
         if snapshot.commit_user == user:
             continue
