@@ -55,6 +55,10 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         description="spark, local to run small tables in the step's own process, or submit to run stages as jobs",
     )
     submit: str = Field(default="", description="with engine submit: the command, e.g. spark-submit --master yarn")
+    submit_seconds: float = Field(
+        default=0,
+        description="with engine submit: how long a job may take before it is ended and run again; 0 = for ever",
+    )
     master: str | None = Field(default=None, description="local[*], spark://host:7077, ...")
     remote: str | None = Field(default=None, description="Spark Connect address, sc://host:15002")
     parallelism: int | None = Field(default=None, description="slots of the cluster, when Spark cannot tell")
@@ -80,7 +84,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
         errors   the error that has ended the job
         """
-        return run_command(self.submit, context, job, arguments, extras)
+        return run_command(self.submit, context, job, arguments, extras, limit_seconds=self.submit_seconds)
 
     def submit_stage(
         self,
@@ -165,6 +169,7 @@ def resources_from_environment(
     LAKEIDX_S3_READ_TIMEOUT      seconds a request to S3 may stay without an answer
     LAKEIDX_ENGINE               spark (default), local or submit
     LAKEIDX_SPARK_SUBMIT         with submit: the command that runs a job, e.g. spark-submit --master yarn
+    LAKEIDX_SUBMIT_SECONDS       with submit: how long a job may take before it is ended and run again
     LAKEIDX_SPARK_MASTER         local[*], spark://host:7077
     LAKEIDX_SPARK_REMOTE         Spark Connect address; SPARK_REMOTE does, too
     LAKEIDX_SPARK_PARALLELISM    slots of the cluster, when Spark cannot tell
@@ -178,6 +183,7 @@ def resources_from_environment(
     spark = spark or SparkResource(
         engine=environment.get("LAKEIDX_ENGINE", "spark"),
         submit=environment.get("LAKEIDX_SPARK_SUBMIT", ""),
+        submit_seconds=float(environment.get("LAKEIDX_SUBMIT_SECONDS") or 0),
         master=environment.get("LAKEIDX_SPARK_MASTER") or None,
         remote=_reference(environment, "LAKEIDX_SPARK_REMOTE"),
         parallelism=int(slots) if slots else None,

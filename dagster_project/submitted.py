@@ -1,12 +1,13 @@
 """Stages that run as jobs of their own, submitted to a cluster: what the job reports comes back through Dagster Pipes.
 
 A stage that has finished gives its report again, so an asset submits the job and then runs the stage, which finds its work done.
-A job that was killed is submitted again by the step's retry, and goes on from the batch's staging.
+A job that was killed, or took longer than it may, is submitted again by the step's retry, and goes on from the batch's staging.
 """
 
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ import dagster as dg
 from dagster._core.errors import DagsterPipesExecutionError
 from dagster._core.pipes.context import PipesMessageHandler
 
+from dagster_project import job_limit
 from lakeidx import errors
 from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.jobs.pipes import ERROR, REPORT
@@ -42,21 +44,35 @@ class _KeptMessages(dg.PipesTempFileMessageReader):
 
 
 def run_command(
-    command: str, context: dg.AssetExecutionContext, job: str, arguments: Sequence[str], extras: Mapping[str, Any]
+    command: str,
+    context: dg.AssetExecutionContext,
+    job: str,
+    arguments: Sequence[str],
+    extras: Mapping[str, Any],
+    *,
+    limit_seconds: float = 0,
 ) -> Sequence[Any]:
     """Run a job by a command that waits for it, spark-submit for instance; return what it has sent.
 
-    errors   the error that has ended the job; DagsterPipesExecutionError when it said none (killed)
+    The command and all that it starts end with the step, also when the run is cancelled.
+    limit_seconds   how long it may take; 0 = for ever
+    errors   the error that has ended the job; DagsterPipesExecutionError when it said none (killed), and at the limit
     """
     words = shlex.split(command)
     if not words:
         raise InvalidInputError("engine submit needs a command (LAKEIDX_SPARK_SUBMIT), e.g. spark-submit --master yarn")
     reader = _KeptMessages()
     client = dg.PipesSubprocessClient(message_reader=reader)
+    words = [sys.executable, job_limit.__file__, str(limit_seconds), *words, str(_JOBS / f"{job}.py")]
     try:
-        client.run(context=context, command=[*words, str(_JOBS / f"{job}.py"), *arguments], extras=dict(extras))
-    except DagsterPipesExecutionError:
+        client.run(context=context, command=[*words, *arguments], extras=dict(extras))
+    except DagsterPipesExecutionError as error:
         _raise_reported(reader.custom)
+        if limit_seconds and str(error).endswith(f" {job_limit.TIMED_OUT}"):
+            raise DagsterPipesExecutionError(
+                f"the job {job} was ended: not done within {limit_seconds:g} s (submit_seconds, LAKEIDX_SUBMIT_SECONDS). "
+                "Run again it goes on from what is staged; raise the limit if a stage needs longer"
+            ) from None
         raise
     return reader.custom
 

@@ -12,17 +12,25 @@ import pytest
 from dagster_project.failures import ERROR_KIND
 from dagster_project.resources import SparkResource
 from tests.dagster.pipelines import Deployment, metrics
+from tests.dagster.test_job_limit import is_gone
 
 pytestmark = pytest.mark.dagster
 
 # Stands in for spark-submit: runs the script it is given without Spark, and notes which. The file `kill-STAGE` in the working
 # folder makes it die once when the stage's work is done, before it could say so.
 SUBMIT = """
-import os, runpy, signal, sys
+import os, runpy, signal, subprocess, sys, time
 script, marks = sys.argv[2], sys.argv[1]
 stage = os.path.basename(script).removesuffix(".py")
 with open(os.path.join(marks, "submitted"), "a") as file:
     file.write(stage + "\\n")
+if os.path.exists(os.path.join(marks, "hang-" + stage)):
+    # What spark-submit starts, and does not end with it.
+    os.remove(os.path.join(marks, "hang-" + stage))
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    with open(os.path.join(marks, "child"), "w") as file:
+        file.write(str(child.pid))
+    time.sleep(600)
 sys.argv = [script, *sys.argv[3:], "--engine", "local"]
 mark = os.path.join(marks, "kill-" + stage)
 if os.path.exists(mark):
@@ -74,3 +82,21 @@ def test_the_error_of_a_job_is_the_error_of_its_step(deployed: Deployment) -> No
     assert said[ERROR_KIND] == "corrupt_file"
     # What will not pass is not submitted again.
     assert submitted(deployed) == ["ingest"]
+
+
+def test_a_job_that_hangs_is_ended_with_all_it_started_and_submitted_again(
+    deployed: Deployment,
+) -> None:
+    spark = SparkResource(engine="submit", submit=deployed.spark.submit, submit_seconds=20)
+    limited = Deployment(deployed.folder, spark=spark)
+    limited.land("a.parquet", [(1, 1, "a")])
+    (limited.folder / "hang-index_write").touch()
+    done = limited.run("a.parquet")
+    assert done.success
+    assert submitted(limited) == ["ingest", "bucket_assignment", "index_write", "index_write", "commit"]
+    assert limited.content() == {(1, 1): "a"}
+    assert is_gone(int((limited.folder / "child").read_text()))
+    (retried,) = [e for e in done.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
+    assert "the job index_write was ended: not done within 20 s (submit_seconds, LAKEIDX_SUBMIT_SECONDS)" in str(
+        retried.event_specific_data
+    )
