@@ -46,6 +46,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dagster_project.flights.report": ("browser/test_ui.py",),
     "dagster_project.flights.run": ("browser/test_ui.py",),
     "dagster_project.home": ("dagster/test_daemon.py", "spark/test_cluster.py",),
+    "dagster_project.job_limit": ("dagster/test_job_limit.py",),
     **dict.fromkeys(
         (
             "dagster_project.io.frames",
