@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lakeidx.errors import NotFoundError
 from lakeidx.format.consumer import encode_hint
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -191,6 +192,8 @@ def _expire_snapshots(
             chosen,
             lambda begun: choose_range(times, retention, now_ms=now_ms, consumers=[*consumers, *begun]),
         )
+        if not _is_there(metadata, snapshots[fewer.end]):
+            return _give_up(metadata, fewer)
         if fewer.is_empty:
             return ExpireReport(dry_run=dry_run, earliest=fewer.begin)
         if fewer != chosen or set(metadata.tag_names()) - set(tags):
@@ -208,6 +211,27 @@ def _expire_snapshots(
         files=tuple(gone),
         notes=plan.notes,
     )
+
+
+def _is_there(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Return True unless the snapshot was rolled back, or replaced, since it was read."""
+    try:
+        return metadata.snapshot(snapshot.id).identity == snapshot.identity
+    except NotFoundError:
+        return False
+
+
+def _give_up(metadata: TableMetadata, chosen: ExpireRange) -> ExpireReport:
+    """Leave everything: the snapshot that was to be the oldest was rolled back, and the newest may be among those that were to go.
+
+    A rollback that begins now sees the hint, or its consumer was seen (`lakeidx.table.expiration.rollback`).
+    """
+    ids = metadata.snapshot_ids()
+    if ids:
+        metadata.store.put(metadata.paths.earliest, encode_hint(ids[0]))
+    note = f"snapshot {chosen.end} was rolled back while the expiry was planned: nothing expired; expire again"
+    log.warning("%s: %s", metadata.paths.root, note)
+    return ExpireReport(dry_run=False, earliest=ids[0] if ids else None, notes=(note,))
 
 
 def _put_missing_hint(metadata: TableMetadata, earliest: int, *, newest: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -27,6 +27,8 @@ from lakeidx.table.expiration.read import (
 )
 from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_rollback
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.stream.consumer import StreamConsumer
+from lakeidx.table.stream.position import Position
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +61,39 @@ def roll_back(
 ) -> RollbackReport:
     """Make a snapshot, or the one a tag names, the newest again; files of branches stay. No writer may be at work in the meantime.
 
-    errors   InvalidInputError unless exactly one is named; NotFoundError for one that does not exist; CorruptFileError
+    An expiry may be: a consumer of its own keeps what the rollback goes back to.
+    errors   InvalidInputError unless exactly one is named; NotFoundError for one that does not exist; CommitConflictError for one
+             that is being expired, and when another rollback goes further back; CorruptFileError
     """
     if (snapshot_id is None) == (tag is None):
         raise InvalidInputError("name either a snapshot or a tag to roll back to")
     target = metadata.snapshot(snapshot_id) if snapshot_id is not None else metadata.tag(tag or "")
+    if dry_run:
+        return _roll_back(metadata, schema, target, dry_run=True)
+    with StreamConsumer(metadata) as kept:
+        kept.record(Position(target.id - 1))
+        if tag is None:
+            _check_stays(metadata, target)
+        return _roll_back(metadata, schema, target, dry_run=False)
+
+
+def _check_stays(metadata: TableMetadata, target: Snapshot) -> None:
+    """Refuse a snapshot that an expiry which began before it was kept takes away, or had begun to when it died.
+
+    An expiry says in its hint what goes, and looks at consumers then (`lakeidx.table.expiration.announce`).
+    """
+    earliest, newest = metadata.earliest_hint() or 0, metadata.latest_snapshot_id() or 0
+    # A hint beyond the newest snapshot is of a history that a fast-forwarded branch has replaced.
+    if target.id < earliest <= newest or not metadata.has_snapshot(target.id):
+        raise CommitConflictError(
+            f"snapshot {target.id} is being expired, or an expiry stopped half-way through it: roll back to snapshot "
+            f"{max(earliest, target.id + 1)} or a newer one, or to a tag",
+            path=metadata.paths.snapshot(target.id),
+            snapshot_id=target.id,
+        )
+
+
+def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *, dry_run: bool) -> RollbackReport:
     snapshots = read_snapshots(metadata)
     tags = {n: t.snapshot for n, t in read_tags(metadata).items()}
     dropped_tags = {n: s for n, s in tags.items() if s.id > target.id}
@@ -72,6 +102,12 @@ def roll_back(
     if not dry_run:
         apply_plan(plan, metadata, schema)
         _drop_late_snapshots(metadata, target)
+        if not metadata.has_snapshot(target.id):
+            raise CommitConflictError(
+                f"another rollback, to an older snapshot than {target.id}, was made at the same time",
+                path=metadata.paths.root,
+                snapshot_id=target.id,
+            )
     return RollbackReport(
         dry_run=dry_run,
         snapshot_id=target.id,

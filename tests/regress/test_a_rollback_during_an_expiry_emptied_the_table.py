@@ -1,0 +1,92 @@
+"""A rollback went back to a snapshot that an expiry took away at the same time: of four snapshots one removed the newest two, the
+other the oldest three. The table was empty afterwards, or its only snapshot had no files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakeidx.errors import LakeIdxError
+from lakeidx.maintenance.rollback import roll_back_table
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.handle import TableHandle
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.small_tables import content, make_table, upsert
+
+#: More calls of the store than either makes.
+CALLS = 120
+TARGET = 2
+ALL = {(1, i): f"v{i}" for i in range(4)}
+ROLLED_BACK = {(1, i): f"v{i}" for i in range(TARGET)}
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[[], TableHandle]:
+    numbers = iter(range(2 * CALLS))
+
+    def made() -> TableHandle:
+        table = make_table(tmp_path / str(next(numbers)), options={"snapshot.num-retained.min": "1"})
+        for key, value in ALL.items():
+            upsert(table, [(*key, value)])
+        return table
+
+    return made
+
+
+def expire(table: TableHandle) -> None:
+    """Keep the newest snapshot; a moment later than now, so that leases of this moment are alive."""
+    now_ms = round(time.time() * 1000) + 1000
+    expire_table(table.metadata, table.schema, now_ms=now_ms, retention=Retention(num_min=1, num_max=1, time_ms=0))
+
+
+def roll_back(table: TableHandle) -> None:
+    roll_back_table(table.metadata, table.schema, snapshot_id=TARGET)
+
+
+def run(
+    table: TableHandle, program: Callable[[TableHandle], None], other: Callable[[TableHandle], None], *, at: int
+) -> bool:
+    """Run a program, and all of the other one at its call number `at`; False when it makes fewer. Check the table then."""
+    done: list[str] = []
+
+    def attempt(what: Callable[[TableHandle], None], handle: TableHandle) -> None:
+        try:
+            what(handle)
+        except LakeIdxError:
+            return
+        done.append(what.__name__)
+
+    store = FaultStore(table.store)
+    fault = store.fail((), act=lambda *_: attempt(other, TableHandle.open(table.uri)), skip=at, times=1)
+    attempt(program, TableHandle(store, table.paths))
+    newest = TableHandle.open(table.uri)
+    assert content(newest) == (ROLLED_BACK if roll_back.__name__ in done else ALL), f"call {at}: {done}"
+    for snapshot_id in newest.metadata.snapshot_ids():
+        newest.scan(snapshot=snapshot_id).to_arrow()
+    upsert(newest, [(2, 1, "later")])
+    assert content(TableHandle.open(table.uri))[2, 1] == "later"
+    return fault.hits > 0
+
+
+@pytest.mark.parametrize("at", [35, 45, 55])
+def test_the_expiry_comes_in_between(make: Callable[[], TableHandle], at: int) -> None:
+    assert run(make(), roll_back, expire, at=at)
+
+
+@pytest.mark.parametrize("at", [10, 20, 30])
+def test_the_rollback_comes_in_between(make: Callable[[], TableHandle], at: int) -> None:
+    assert run(make(), expire, roll_back, at=at)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "other"), [(roll_back, expire), (expire, roll_back)])
+def test_at_every_call(
+    make: Callable[[], TableHandle], program: Callable[[TableHandle], None], other: Callable[[TableHandle], None]
+) -> None:
+    calls = next(at for at in range(CALLS) if not run(make(), program, other, at=at))
+    assert calls > 40
