@@ -4,7 +4,8 @@
 - the writer, when the other one had been faster to take it away, did so, too;
 - its files counted as those of a state that is read, so as committed;
 - a batch that comes again found the id of its expired snapshot to be another commit's, which a compaction had left there, and
-  took that for a rollback: it was run anew, and its rows were added a second time.
+  took that for a rollback: it was run anew, and its rows were added a second time;
+- two of them, one after the other, were taken for the history, the first one was named as the newest, and others went on from it.
 """
 
 from __future__ import annotations
@@ -106,3 +107,25 @@ def test_a_batch_that_comes_again_is_not_taken_for_rolled_back(table: TableHandl
     assert handle.metadata.snapshot_ids() == [2, 5]
     upsert(handle, ROWS, batch_id="b")
     assert content(TableHandle.open(table.uri)) == EXPECTED
+
+
+def test_two_in_a_row_are_no_history(table: TableHandle) -> None:
+    first, second = FaultStore(table.store), FaultStore(table.store)
+    second.fail("put_if_absent", "/snapshot-3", act=lambda *_: go_on(table), times=1)
+    second.fail("put_if_absent", "/snapshot-3", when="after", act=killed, times=1)
+    late = [(1, 9, "late")]
+
+    def run_by_another_and_go_on(*_: object) -> None:
+        # Snapshot 2 is the batch's; one who builds on it dies when it has put 3 on an expired id.
+        commit_batch(make_context(TableHandle.open(table.uri).metadata, "b"))
+        with pytest.raises(KeyboardInterrupt):
+            upsert(TableHandle(second, table.paths), late, batch_id="late")
+        assert table.metadata.snapshot_ids() == [3, 5]
+
+    first.fail("put_if_absent", "/snapshot-2", act=run_by_another_and_go_on, times=1)
+    upsert(TableHandle(first, table.paths), ROWS, batch_id="b")
+    handle = TableHandle.open(table.uri)
+    assert handle.metadata.latest_snapshot_id() == 5
+    assert content(handle) == EXPECTED
+    upsert(handle, late, batch_id="late")
+    assert content(TableHandle.open(table.uri)) == {**EXPECTED, (1, 9): "late"}

@@ -6,6 +6,8 @@ which one it follows. What is known:
 
 - Snapshots expire from the oldest on, one by one. While N - 1 is there, no N has expired.
 - The newest snapshot never expires. So when N had, N + 1 is there or has expired, too, and one after it is there.
+- What is there without a gap up to the newest snapshot is the history. Before a gap stand only snapshots that were put on expired
+  ids, several at once perhaps, so that one seems to follow another.
 - The manifests at the base of N + 1 say what N held. Files of a batch have names of their own, so if the files that our N
   added are not among them, N + 1 was committed on another N.
 
@@ -65,18 +67,37 @@ def went_on_without(
     """
     for _ in range(_TRIES):
         ids = metadata.snapshot_ids()
-        above = [i for i in ids if i > snapshot.id]
-        if not above:
+        newest = ids[-1] if ids else 0
+        if newest <= snapshot.id:
             return False
-        if above[0] > snapshot.id + 1:
-            # Had it expired in its turn it would not be there, as the next one is not.
-            return True if snapshot.id in ids and metadata.has_snapshot(snapshot.id) else None
-        try:
-            return not _follows(metadata, metadata.snapshot(above[0]), snapshot, data, index)
-        except NotFoundError:
-            continue  # expired meanwhile
+        missing = next((i for i in range(snapshot.id + 1, newest) if i not in ids), None)
+        if missing is None:
+            try:
+                return not _follows(metadata, metadata.snapshot(snapshot.id + 1), snapshot, data, index)
+            except NotFoundError:
+                continue  # expired meanwhile
+        # A listing may leave out what came while it was made.
+        if not metadata.has_snapshot(missing):
+            return _stands_before_a_gap(metadata, snapshot)
     raise CommitUnknownError(
         f"snapshots after {snapshot.id} expire as fast as they are read; commit the batch again",
+        path=metadata.paths.snapshot(snapshot.id),
+        snapshot_id=snapshot.id,
+    )
+
+
+def _stands_before_a_gap(metadata: TableMetadata, snapshot: Snapshot) -> bool | None:
+    """Return True when a snapshot is there and one after it has expired, which goes later in its turn; None when it is gone.
+
+    errors   CommitUnknownError when nothing says that it has expired
+    """
+    if not metadata.has_snapshot(snapshot.id):
+        return None
+    if (metadata.earliest_hint() or 0) > snapshot.id + 1:
+        return True
+    # No expiry has said that it goes so far: a rollback may be at work, or another program's expiry, which says so at its end.
+    raise CommitUnknownError(
+        f"snapshots after {snapshot.id} are missing, and no expiry says that they have gone; commit the batch again",
         path=metadata.paths.snapshot(snapshot.id),
         snapshot_id=snapshot.id,
     )
