@@ -14,7 +14,7 @@ verification        all, and orphans             the whole table
 A failed check of severity ERROR blocks what follows; WARN is for what costs space or speed, not answers.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -28,18 +28,10 @@ from dagster_project.metadata.reports import records_table
 from dagster_project.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
 from dagster_project.resources import StoreResource, TableResource
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.batch.context import BatchContext
-from lakeidx.batch.evidence import batch_commits, batch_counts, check_batch, committed_entries, read_reports
-from lakeidx.file_index import indexed_columns
-from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.batch.evidence import batch_counts
+from lakeidx.checks.of_batch import batch_results, commit_rules
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.quality import BucketId, RuleResult, check_rows_accounted, check_staged_rows_committed
-from lakeidx.quality.changelog_agrees import check_changelog_agrees, has_changelog
-from lakeidx.quality.file_index_answers import check_file_indexes
-from lakeidx.quality.load import TableEvidence, load_evidence
-from lakeidx.quality.lookup_agrees import check_lookup_agrees
-from lakeidx.quality.verify import Limits, rule_names, verify
-from lakeidx.table.handle import TableHandle
+from lakeidx.quality import RuleResult, check_rows_accounted
 
 _DESCRIPTIONS = {
     "files_readable": "Every page of every data file, and every snapshot examined, could be decoded.",
@@ -66,67 +58,6 @@ WARNINGS = frozenset({"stale_hashes", "bucket_skew", "orphans_below_limit", "opt
 NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target"}
 
 
-#: After a run, keys of key ranges of so many rows are looked up; a verification takes all of them.
-_LOOKUP_ROWS = 1_000_000
-
-
-def table_rules(config: PipelineConfig) -> tuple[str, ...]:
-    """Return the names of the rules over a table of this pipeline."""
-    schema = new_schema(config.spec())
-    names = rule_names(schema.bucket_mode, keyed=bool(config.primary_keys))
-    if indexed_columns(schema.options):
-        names += ("file_indexes_answer",)
-    if has_changelog(schema):
-        names += ("changelog_agrees",)
-    if config.lookup_store:
-        names += ("lookup_store_agrees",)
-    return names
-
-
-def table_results(
-    config: PipelineConfig,
-    table: TableHandle,
-    *,
-    buckets: Collection[BucketId] | None = None,
-    written: Collection[str] | None = None,
-    commits: tuple[int, int] | None = None,
-    seed: str = "",
-) -> tuple[TableEvidence, list[RuleResult]]:
-    """Read a table, and return what was read with the results of `table_rules`.
-
-    buckets   what a run has touched; None = the whole table
-    seed      which of them are drawn for a look at their keys, where they have many (`checks.bucket_rows`)
-    commits   the snapshots before and after it, for the changelog between; None = all that there are
-    written   names of the data files it has written: they are decoded and their file indexes asked; None = all in scope
-    """
-    key_rows = None if buckets is None else config.checks.bucket_rows
-    evidence = load_evidence(table.metadata, buckets=buckets, decode=written, key_rows=key_rows, seed=seed)
-    results = verify(evidence, limits_of(config))
-    wanted = table_rules(config)
-    if "file_indexes_answer" in wanted:
-        scope = set(evidence.scope)
-        entries = [
-            e
-            for e in evidence.view.entries
-            if (e.partition, e.bucket) in scope and (written is None or e.file.file_name in written)
-        ]
-        rows, name = config.checks.sample_rows, evidence.partition_name
-        results.append(check_file_indexes(table.metadata, entries, sample_rows=rows, partition_name=name))
-    if "changelog_agrees" in wanted:
-        after, upto = commits or (None, None)
-        results.append(check_changelog_agrees(table, after=after, upto=upto, buckets=buckets))
-    if "lookup_store_agrees" in wanted:
-        most = None if buckets is None else _LOOKUP_ROWS
-        rows = config.checks.sample_rows
-        results.append(check_lookup_agrees(table, sample_rows=rows, buckets=buckets, max_rows=most))
-    return evidence, results
-
-
-def _commit_rules(config: PipelineConfig) -> tuple[str, ...]:
-    """Return the names of the checks after a commit."""
-    return (*table_rules(config), "staged_rows_committed")
-
-
 def build_specs(
     config: PipelineConfig, asset: str, names: Sequence[str], *, partitioned: bool
 ) -> list[dg.AssetCheckSpec]:
@@ -142,11 +73,6 @@ def build_specs(
         )
         for name in names
     ]
-
-
-def limits_of(config: PipelineConfig) -> Limits:
-    """Return the pipeline's limits as the rules take them."""
-    return Limits(max_skew=config.checks.skew_ratio, max_stale_share=config.checks.stale_share)
 
 
 def check_results(
@@ -218,7 +144,7 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
     @dg.multi_asset_check(
         name=f"{prefix}__{COMMIT_CHECKS}",
         specs=[
-            *build_specs(config, TABLE, _commit_rules(config), partitioned=True),
+            *build_specs(config, TABLE, commit_rules(config), partitioned=True),
             *expectation_specs(config, TABLE, "batches"),
         ],
         description="Index and data agree in every bucket the batch has touched.",
@@ -238,19 +164,3 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
             yield from batches_expectation_results(config, context.instance, DocsPage(store, f"batches-{batch_id}"))
 
     return [assignment_checks, commit_checks]
-
-
-def batch_results(config: PipelineConfig, context: BatchContext, *, gone: bool = False) -> list[RuleResult]:
-    """Run the rules after a commit, over the buckets the batch has touched; over the whole table when they are not known."""
-    table = TableHandle(context.store, context.paths)
-    if gone:
-        return [*table_results(config, table)[1], check_staged_rows_committed([])]
-    reports = read_reports(context.files)
-    entries = committed_entries(table.metadata, reports)
-    written = None if entries is None else {e.file.file_name for e in entries}
-    commits = batch_commits(table.metadata, reports.commit.snapshot_ids)
-    _, results = table_results(
-        config, table, buckets=reports.buckets, written=written, commits=commits, seed=context.files.batch_id
-    )
-    staged = [r for r in check_batch(table.metadata, reports) if r.name == "staged_rows_committed"]
-    return [*results, *staged]

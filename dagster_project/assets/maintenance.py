@@ -16,7 +16,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_project.assets.checks import build_specs, check_results, table_results, table_rules
+from dagster_project.assets.checks import build_specs, check_results
 from dagster_project.assets.docs_page import DocsPage
 from dagster_project.assets.expectations import expectation_specs, table_expectation_results
 from dagster_project.assets.table import table_observation
@@ -32,6 +32,7 @@ from dagster_project.names import (
     upkeep_pool_name,
 )
 from dagster_project.resources import SparkResource, StoreResource, TableResource
+from lakeidx.checks.of_table import table_results, table_rules
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging

@@ -22,7 +22,7 @@ LAYERS = {
     "lakeidx.compaction": 7, "lakeidx.quality": 7, "lakeidx.landing": 7,
     "lakeidx.batch": 8,
     "lakeidx.maintenance": 9, "lakeidx.pipeline_file": 9, "lakeidx.inspect": 9,
-    "lakeidx.spark": 10, "lakeidx.cli": 10, "lakeidx.api": 10, "lakeidx.duckdb": 10, "lakeidx.polars": 10,
+    "lakeidx.checks": 10, "lakeidx.spark": 10, "lakeidx.cli": 10, "lakeidx.api": 10, "lakeidx.duckdb": 10, "lakeidx.polars": 10,
     "lakeidx.jobs": 11, "dagster_project": 12,
     "lakeidx.testing": 13,
 }  # fmt: skip

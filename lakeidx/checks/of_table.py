@@ -1,0 +1,76 @@
+"""The rules over a table of a pipeline: all of it, or the buckets that a run has touched."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lakeidx.file_index import indexed_columns
+from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.quality.changelog_agrees import check_changelog_agrees, has_changelog
+from lakeidx.quality.file_index_answers import check_file_indexes
+from lakeidx.quality.load import TableEvidence, load_evidence
+from lakeidx.quality.lookup_agrees import check_lookup_agrees
+from lakeidx.quality.result import BucketId, RuleResult
+from lakeidx.quality.verify import Limits, rule_names, verify
+from lakeidx.table.handle import TableHandle
+
+#: After a run, keys of key ranges of so many rows are looked up; a verification takes all of them.
+_LOOKUP_ROWS = 1_000_000
+
+
+def table_rules(config: PipelineConfig) -> tuple[str, ...]:
+    """Return the names of the rules over a table of this pipeline."""
+    schema = new_schema(config.spec())
+    names = rule_names(schema.bucket_mode, keyed=bool(config.primary_keys))
+    if indexed_columns(schema.options):
+        names += ("file_indexes_answer",)
+    if has_changelog(schema):
+        names += ("changelog_agrees",)
+    if config.lookup_store:
+        names += ("lookup_store_agrees",)
+    return names
+
+
+def limits_of(config: PipelineConfig) -> Limits:
+    """Return the pipeline's limits as the rules take them."""
+    return Limits(max_skew=config.checks.skew_ratio, max_stale_share=config.checks.stale_share)
+
+
+def table_results(
+    config: PipelineConfig,
+    table: TableHandle,
+    *,
+    buckets: Collection[BucketId] | None = None,
+    written: Collection[str] | None = None,
+    commits: tuple[int, int] | None = None,
+    seed: str = "",
+) -> tuple[TableEvidence, list[RuleResult]]:
+    """Read a table, and return what was read with the results of `table_rules`.
+
+    buckets   what a run has touched; None = the whole table
+    seed      which of them are drawn for a look at their keys, where they have many (`checks.bucket_rows`)
+    commits   the snapshots before and after it, for the changelog between; None = all that there are
+    written   names of the data files it has written: they are decoded and their file indexes asked; None = all in scope
+    """
+    key_rows = None if buckets is None else config.checks.bucket_rows
+    evidence = load_evidence(table.metadata, buckets=buckets, decode=written, key_rows=key_rows, seed=seed)
+    results = verify(evidence, limits_of(config))
+    wanted = table_rules(config)
+    if "file_indexes_answer" in wanted:
+        scope = set(evidence.scope)
+        entries = [
+            e
+            for e in evidence.view.entries
+            if (e.partition, e.bucket) in scope and (written is None or e.file.file_name in written)
+        ]
+        rows, name = config.checks.sample_rows, evidence.partition_name
+        results.append(check_file_indexes(table.metadata, entries, sample_rows=rows, partition_name=name))
+    if "changelog_agrees" in wanted:
+        after, upto = commits or (None, None)
+        results.append(check_changelog_agrees(table, after=after, upto=upto, buckets=buckets))
+    if "lookup_store_agrees" in wanted:
+        most = None if buckets is None else _LOOKUP_ROWS
+        rows = config.checks.sample_rows
+        results.append(check_lookup_agrees(table, sample_rows=rows, buckets=buckets, max_rows=most))
+    return evidence, results
