@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_project.submitted import check_reported, run_command
+from dagster_project.submitted import report_of, run_command
 from lakeidx.batch.context import BatchContext
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import ensure_table
@@ -52,7 +52,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     engine: str = Field(
         default="spark",
-        description="spark, local to run small tables in the step's own process, or submit to run stages as jobs",
+        description="spark, local to run small tables in the step's own process, or submit: stages, upkeep and checks as jobs",
     )
     submit: str = Field(default="", description="with engine submit: the command, e.g. spark-submit --master yarn")
     submit_seconds: float = Field(
@@ -76,7 +76,11 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         return LazyRunner(self._spark_runner)
 
     def run_job(
-        self, context: dg.AssetExecutionContext, job: str, arguments: Sequence[str], extras: Mapping[str, Any]
+        self,
+        context: dg.AssetExecutionContext | dg.OpExecutionContext,
+        job: str,
+        arguments: Sequence[str],
+        extras: Mapping[str, Any],
     ) -> Sequence[Any]:
         """Run a job of ``jobs/`` that reports through Dagster Pipes, wait for it and return the messages it has sent.
 
@@ -98,13 +102,30 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
         files   landing files, for ingest
         """
-        if self.engine != "submit":
-            return
         arguments = ["--batch-id", batch.files.batch_id]
         if batch.overwrite is not None:
             arguments += ["--overwrite", batch.overwrite]
-        extras = {"pipeline": pipeline.model_dump(mode="json", by_alias=True), "files": list(files)}
-        check_reported(self.run_job(context, stage, arguments, extras))
+        self.submitted(context, stage, arguments, pipeline, files=list(files))
+
+    def submitted(
+        self,
+        context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
+        job: str,
+        arguments: Sequence[str],
+        pipeline: PipelineConfig,
+        **extras: Any,
+    ) -> dict[str, Any] | None:
+        """Run work as a job and return its report, when this configuration says so; None otherwise: it is the caller's to do.
+
+        extras   what the job is sent beside the pipeline
+        errors   the error that has ended the job
+        """
+        if self.engine != "submit":
+            return None
+        # Of checks Pipes takes the context of their step.
+        of_step = context.op_execution_context if isinstance(context, dg.AssetCheckExecutionContext) else context
+        sent = {"pipeline": pipeline.model_dump(mode="json", by_alias=True), **extras}
+        return report_of(self.run_job(of_step, job, arguments, sent))
 
     def session(self) -> Any:
         """Return the Spark session of this configuration; it starts with the first call.

@@ -1,7 +1,8 @@
-"""Stages that run as jobs of their own, submitted to a cluster: what the job reports comes back through Dagster Pipes.
+"""Work that runs as jobs of its own, submitted to a cluster: what a job reports comes back through Dagster Pipes.
 
-A stage that has finished gives its report again, so an asset submits the job and then runs the stage, which finds its work done.
-A job that was killed, or took longer than it may, is submitted again by the step's retry, and goes on from the batch's staging.
+A stage of a batch that has finished gives its report again, so an asset submits the job and then runs the stage, which finds its
+work done. A job that was killed, or took longer than it may, is submitted again by the step's retry, and goes on from the batch's
+staging. Of other work, compaction for instance, the job's report is what the asset shows.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _KeptMessages(dg.PipesTempFileMessageReader):
 
 def run_command(
     command: str,
-    context: dg.AssetExecutionContext,
+    context: dg.AssetExecutionContext | dg.OpExecutionContext,
     job: str,
     arguments: Sequence[str],
     extras: Mapping[str, Any],
@@ -88,7 +89,10 @@ def _raise_reported(messages: Sequence[Any]) -> None:
             raise kind(said["message"], **details)
 
 
-def check_reported(messages: Sequence[Any]) -> None:
-    """Raise InternalError when a job has sent no report: its stage would do the work again in the step's own process."""
-    if not any(isinstance(m, dict) and REPORT in m for m in messages):
-        raise errors.InternalError("the job has ended without a report: has it opened Dagster Pipes?")
+def report_of(messages: Sequence[Any]) -> dict[str, Any]:
+    """Return the report that a job has sent; InternalError without one: the step would do the work again in its own process."""
+    for message in messages:
+        if isinstance(message, dict) and REPORT in message:
+            report: dict[str, Any] = message[REPORT]
+            return report
+    raise errors.InternalError("the job has ended without a report: has it opened Dagster Pipes?")

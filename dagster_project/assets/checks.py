@@ -26,12 +26,13 @@ from dagster_project.expectations.verdicts import judge
 from dagster_project.failures import failures_explained
 from dagster_project.metadata.reports import records_table
 from dagster_project.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
-from dagster_project.resources import StoreResource, TableResource
+from dagster_project.resources import SparkResource, StoreResource, TableResource
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
 from lakeidx.batch.evidence import batch_counts
 from lakeidx.checks.of_batch import batch_results, commit_rules
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality import RuleResult, check_rows_accounted
+from lakeidx.quality.whole_table import Verified
 
 _DESCRIPTIONS = {
     "files_readable": "Every page of every data file, and every snapshot examined, could be decoded.",
@@ -151,14 +152,16 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
         pool=pool_name(config),
     )
     def commit_checks(
-        context: dg.AssetCheckExecutionContext, store: StoreResource, tables: TableResource
+        context: dg.AssetCheckExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> Iterator[dg.AssetCheckResult]:
         with failures_explained():
             batch = open_batch(config, list(context.partition_keys), tables)
-            results, batch_id = (
-                batch_results(config, batch.context, gone=batch.reports_gone),
-                batch.context.files.batch_id,
-            )
+            batch_id = batch.context.files.batch_id
+            report = spark.submitted(context, "checks", ["--batch-id", batch_id], config)
+            if report is None:
+                results = batch_results(config, batch.context, gone=batch.reports_gone).results
+            else:
+                results = Verified.from_json(report).results
             docs = DocsPage(store, f"commit-{batch_id}").write_rules(config, results)
             yield from check_results(config, TABLE, results, docs)
             yield from batches_expectation_results(config, context.instance, DocsPage(store, f"batches-{batch_id}"))

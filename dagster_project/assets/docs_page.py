@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,14 +37,14 @@ class DocsPage:
         self,
         config: PipelineConfig,
         results: Sequence[RuleResult],
-        index: Mapping[BucketId, NDArray[np.int32]] | None = None,
+        index: Callable[[], Mapping[BucketId, NDArray[np.int32]]] = dict,
     ) -> dict[str, Any]:
         """Let Great Expectations judge the figures of rules, and write its page; nothing for a pipeline without that folder.
 
-        index    hashes that the rules have read, which are judged, too
+        index    reads hashes that the rules have read, which are judged, too; called when there is a page to write
         """
         if config.data_docs is None:
             return {}
         from dagster_project.expectations.of_rules import judge_rules
 
-        return self.write(config, judge_rules(results, config.checks, index or {}))
+        return self.write(config, judge_rules(results, config.checks, index()))

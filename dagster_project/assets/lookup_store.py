@@ -33,7 +33,11 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
             table = tables.open(pipeline)
-            report = run_lookup_store(table.metadata, spark.runner())
+            done = spark.submitted(context, LOOKUP_STORE, [pipeline.uri], pipeline)
+            if done is None:
+                report = run_lookup_store(table.metadata, spark.runner())
+            else:
+                report = LookupStoreReport.model_validate(done)
             rule = check_lookup_agrees(table, sample_rows=pipeline.checks.sample_rows)
             page = DocsPage(store, f"lookup-store-snapshot-{table.snapshot.id if table.snapshot else 0}")
             docs = page.write_rules(pipeline, [rule])

@@ -10,7 +10,8 @@ verification       all rules over the whole table                          cron 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -32,14 +33,17 @@ from dagster_project.names import (
     upkeep_pool_name,
 )
 from dagster_project.resources import SparkResource, StoreResource, TableResource
-from lakeidx.checks.of_table import table_results, table_rules
+from lakeidx.checks.of_table import index_in_part, table_results, table_rules, verify_whole
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.quality import RuleResult, check_orphans
+from lakeidx.quality import BucketId, RuleResult, check_orphans
+from lakeidx.quality.whole_table import Verified
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import load_view
+from lakeidx.tasks.runner import Progress
 
 
 class CompactionConfig(dg.Config):
@@ -91,17 +95,36 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
             table = tables.open(pipeline)
-            report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
+            flags = [f"--{name.replace('_', '-')}" for name, on in config.model_dump().items() if on]
+            done = spark.submitted(context, "compaction", [pipeline.uri, *flags], pipeline)
+            if done is None:
+                report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
+            else:
+                report = CompactionReport.model_validate(done)
             context.log_event(table_observation(pipeline, table.metadata))
             buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
-            evidence, results = table_results(pipeline, table, buckets=buckets)
-            page = DocsPage(store, f"compaction-snapshot-{evidence.snapshot.id if evidence.snapshot else 0}")
-            docs = page.write_rules(pipeline, results, evidence.index)
-            checks = list(check_results(pipeline, COMPACTION, results, docs))
+            touched = [(partition.hex(), bucket) for partition, bucket in sorted(buckets)]
+            checked = spark.submitted(context, "checks", [], pipeline, buckets=touched) if touched else None
+            found = Verified.from_json(checked) if checked else table_results(pipeline, table, buckets=buckets)
+            docs = _rules_page(pipeline, store, table, found, COMPACTION, buckets)
+            checks = list(check_results(pipeline, COMPACTION, found.results, docs))
             return dg.MaterializeResult(check_results=checks, metadata=_compaction_metadata(report))
 
     found: dg.AssetsDefinition = compaction
     return found
+
+
+def _rules_page(
+    pipeline: PipelineConfig,
+    store: StoreResource,
+    table: TableHandle,
+    found: Verified,
+    name: str,
+    buckets: Collection[BucketId] | None = None,
+) -> dict[str, Any]:
+    """Write Great Expectations' page of rules and of the hashes they have read, for a pipeline that wants one."""
+    page = DocsPage(store, f"{name}-snapshot-{found.snapshot_id or 0}")
+    return page.write_rules(pipeline, found.results, lambda: index_in_part(table, found.snapshot_id, buckets))
 
 
 def _compaction_metadata(report: CompactionReport) -> dict[str, Any]:
@@ -191,37 +214,44 @@ def build_verification_asset(
         **common(pipeline),
     )
     def verification(
-        context: dg.AssetExecutionContext, store: StoreResource, tables: TableResource
+        context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         from dagster_project.metadata.table_plots import hash_plot, history_plot, view_plots
 
         with failures_explained():
             started = time.monotonic()
             table = tables.open(pipeline)
-            evidence, rules = table_results(pipeline, table)
-            rules.append(count_orphans(pipeline, table, int(clock() * 1000)))
-            page = DocsPage(store, f"verification-snapshot-{evidence.snapshot.id if evidence.snapshot else 0}")
-            docs = page.write_rules(pipeline, rules, evidence.index)
-            results = list(check_results(pipeline, VERIFICATION, rules, docs))
+            report = spark.submitted(context, "checks", [], pipeline)
+            if report is None:
+                found = verify_whole(pipeline, table, runner=spark.runner(), progress=_log_groups(context))
+            else:
+                found = Verified.from_json(report)
+            found = replace(found, results=(*found.results, count_orphans(pipeline, table, int(clock() * 1000))))
+            docs = _rules_page(pipeline, store, table, found, VERIFICATION)
+            results = list(check_results(pipeline, VERIFICATION, found.results, docs))
             results += table_expectation_results(pipeline, VERIFICATION, table, store)
             seconds = time.monotonic() - started
             return dg.MaterializeResult(
                 check_results=results,
                 metadata={
-                    "dagster/row_count": sum(len(h) for h in evidence.live.values()),
-                    "lakeidx/snapshot_id": evidence.snapshot.id if evidence.snapshot else -1,
-                    "lakeidx/buckets": len(evidence.scope),
-                    "lakeidx/data_files": len(evidence.view.entries),
-                    "lakeidx/index_hashes": sum(len(h) for h in evidence.index.values()),
+                    "dagster/row_count": found.keys,
+                    "lakeidx/snapshot_id": -1 if found.snapshot_id is None else found.snapshot_id,
+                    "lakeidx/buckets": found.buckets,
+                    "lakeidx/data_files": found.data_files,
+                    "lakeidx/index_hashes": found.index_hashes,
                     "lakeidx/seconds": round(seconds, 3),
-                    **view_plots(evidence.view),
-                    **hash_plot(evidence),
-                    **history_plot(table.metadata, evidence.snapshot),
+                    **view_plots(load_view(table.metadata, table.snapshot)),
+                    **hash_plot(found.hash_counts),
+                    **history_plot(table.metadata, table.snapshot),
                 },
             )
 
     found: dg.AssetsDefinition = verification
     return found
+
+
+def _log_groups(context: dg.AssetExecutionContext) -> Progress:
+    return lambda done, total: context.log.info(f"verification: {done} of {total} groups of partitions")
 
 
 def count_orphans(pipeline: PipelineConfig, table: TableHandle, now_ms: int) -> RuleResult:

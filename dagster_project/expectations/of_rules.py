@@ -21,8 +21,6 @@ from lakeidx.errors import InternalError
 from lakeidx.pipeline_file.sections import ChecksConfig
 from lakeidx.quality.result import BucketId, RuleResult
 
-#: Hashes that are looked at, in whole partitions: those that do not fit are left to the rule.
-_MOST_HASHES = 1_000_000
 _ROW = ["check", "figure"]
 
 
@@ -80,21 +78,17 @@ def _judge_figures(results: Sequence[RuleResult], limits: ChecksConfig) -> list[
 
 
 def _judge_hashes(index: Mapping[BucketId, NDArray[np.int32]]) -> list[Any]:
-    """Validate that no hash of the index is in two buckets of its partition; nothing when there are none that fit."""
+    """Validate that no hash of the index is in two buckets of its partition; nothing when there are none."""
     by_partition: dict[bytes, list[BucketId]] = {}
     for bucket in index:
         by_partition.setdefault(bucket[0], []).append(bucket)
-    left, frames = _MOST_HASHES, []
+    frames = []
     for number, buckets in enumerate(by_partition.values()):
-        size = sum(len(index[b]) for b in buckets)
-        if not 0 < size <= left:
-            continue
-        left -= size
         for bucket in buckets:
             # A hash that is twice in one file is another rule's.
             hashes = np.unique(index[bucket])
             frames.append(pd.DataFrame({"partition": np.int32(number), "bucket": bucket[1], "hash": hashes}))
-    if not frames:
+    if not any(len(frame) for frame in frames):
         return []
     frame = pd.concat(frames, ignore_index=True)
     once = gxe.ExpectCompoundColumnsToBeUnique(column_list=["partition", "hash"])

@@ -72,14 +72,16 @@ def levels_per_bucket(levels: Mapping[str, Mapping[int, int]]) -> Any:
     return _picture("Data files per bucket and level", draw, alt="levels per bucket")
 
 
-def hash_distribution(hashes: NDArray[np.int32]) -> Any:
-    """Return how evenly key hashes fill the 32-bit space: counts of 64 equal parts, and the count every part should have."""
-    counts, _ = np.histogram(hashes, bins=64, range=(-(2**31), 2**31))
+def hash_distribution(counts: Sequence[int]) -> Any:
+    """Plot how evenly key hashes fill the 32-bit space.
+
+    counts   hashes in equal parts of it; a line shows what every part should have
+    """
 
     def draw(axes: Any) -> None:
-        axes.bar(range(64), counts, color=_BLUE, width=1.0)
-        axes.axhline(len(hashes) / 64, color=_RED, linewidth=1)
-        axes.set_xlabel("key hash, 64 equal ranges of the 32-bit space", fontsize=8)
+        axes.bar(range(len(counts)), counts, color=_BLUE, width=1.0)
+        axes.axhline(sum(counts) / len(counts), color=_RED, linewidth=1)
+        axes.set_xlabel(f"key hash, {len(counts)} equal ranges of the 32-bit space", fontsize=8)
         axes.set_ylabel("keys", fontsize=8)
 
     return _picture("Distribution of key hashes", draw, alt="hash distribution")

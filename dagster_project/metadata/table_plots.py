@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from dagster_project.metadata.plots import batch_history, hash_distribution, levels_per_bucket, rows_per_bucket
 from lakeidx.errors import NotFoundError
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.quality.load import TableEvidence
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import SnapshotView, decode_partition_dict
 
@@ -44,10 +44,9 @@ def view_plots(view: SnapshotView) -> dict[str, Any]:
     }
 
 
-def hash_plot(evidence: TableEvidence) -> dict[str, Any]:
-    """Plot the distribution of key hashes in the scope."""
-    hashes = [h for h in evidence.index.values() if len(h)] or [h for h in evidence.live.values() if len(h)]
-    return {"lakeidx/plot_hash_distribution": hash_distribution(np.concatenate(hashes))} if hashes else {}
+def hash_plot(counts: Sequence[int]) -> dict[str, Any]:
+    """Plot the distribution of key hashes, counted in equal parts of their space."""
+    return {"lakeidx/plot_hash_distribution": hash_distribution(counts)} if any(counts) else {}
 
 
 def history_plot(metadata: TableMetadata, latest: Snapshot | None) -> dict[str, Any]:

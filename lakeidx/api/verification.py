@@ -24,9 +24,10 @@ def run_verification(
 ) -> list[RuleResult]:
     """Apply all rules that suit the table; see `lakeidx.api.Table.verify`."""
     place = None if checkpoint is None else Checkpoint(open_store(checkpoint), checkpoint)
-    results = verify_table(
+    found = verify_table(
         table.metadata, limits, sample_rows=sample_rows, runner=runner, checkpoint=place, progress=progress
     )
+    results = list(found.results)
     if lookup_store is None:
         keyed = bool(table.metadata.latest_schema().primary_keys)
         lookup_store = keyed and lookup_coverage(table.metadata)[0] > 0

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.batch.artifacts import staging_root
+from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.file_index import indexed_columns
+from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality.changelog_agrees import check_changelog_agrees, has_changelog
 from lakeidx.quality.file_index_answers import check_file_indexes
-from lakeidx.quality.load import TableEvidence, load_evidence
+from lakeidx.quality.load import load_evidence
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.quality.result import BucketId, RuleResult
 from lakeidx.quality.verify import Limits, rule_names, verify
+from lakeidx.quality.whole_table import Checkpoint, Verified, of_evidence, verify_table
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.index_files import read_hash_index
+from lakeidx.table.view import HASH_INDEX
+from lakeidx.tasks.runner import Progress, Runner
 
+#: Where an interrupted verification leaves what it has found, beside the table's staged batches.
+_VERIFICATION_DIR = "_verification"
+#: Hashes that are read for a look at the index as rows.
+_MOST_HASHES = 1_000_000
 #: After a run, keys of key ranges of so many rows are looked up; a verification takes all of them.
 _LOOKUP_ROWS = 1_000_000
 
@@ -45,16 +61,20 @@ def table_results(
     written: Collection[str] | None = None,
     commits: tuple[int, int] | None = None,
     seed: str = "",
-) -> tuple[TableEvidence, list[RuleResult]]:
-    """Read a table, and return what was read with the results of `table_rules`.
+    runner: Runner | None = None,
+) -> Verified:
+    """Read the buckets that a run has touched, and judge them by the rules of `table_rules`.
 
-    buckets   what a run has touched; None = the whole table
+    buckets   of the run; None when they are not known: all
     seed      which of them are drawn for a look at their keys, where they have many (`checks.bucket_rows`)
     commits   the snapshots before and after it, for the changelog between; None = all that there are
     written   names of the data files it has written: they are decoded and their file indexes asked; None = all in scope
+    runner    where data files are read; None = threads of this process
     """
     key_rows = None if buckets is None else config.checks.bucket_rows
-    evidence = load_evidence(table.metadata, buckets=buckets, decode=written, key_rows=key_rows, seed=seed)
+    evidence = load_evidence(
+        table.metadata, buckets=buckets, decode=written, key_rows=key_rows, seed=seed, runner=runner
+    )
     results = verify(evidence, limits_of(config))
     wanted = table_rules(config)
     if "file_indexes_answer" in wanted:
@@ -66,11 +86,81 @@ def table_results(
         ]
         rows, name = config.checks.sample_rows, evidence.partition_name
         results.append(check_file_indexes(table.metadata, entries, sample_rows=rows, partition_name=name))
+    results += _across_buckets(config, table, buckets, commits)
+    return of_evidence(evidence, results)
+
+
+def _across_buckets(
+    config: PipelineConfig,
+    table: TableHandle,
+    buckets: Collection[BucketId] | None = None,
+    commits: tuple[int, int] | None = None,
+) -> Iterator[RuleResult]:
+    """Yield the results of rules that compare what two ways of reading say."""
+    wanted, rows = table_rules(config), config.checks.sample_rows
     if "changelog_agrees" in wanted:
         after, upto = commits or (None, None)
-        results.append(check_changelog_agrees(table, after=after, upto=upto, buckets=buckets))
+        yield check_changelog_agrees(table, after=after, upto=upto, buckets=buckets)
     if "lookup_store_agrees" in wanted:
         most = None if buckets is None else _LOOKUP_ROWS
-        rows = config.checks.sample_rows
-        results.append(check_lookup_agrees(table, sample_rows=rows, buckets=buckets, max_rows=most))
-    return evidence, results
+        yield check_lookup_agrees(table, sample_rows=rows, buckets=buckets, max_rows=most)
+
+
+def verify_whole(
+    config: PipelineConfig, table: TableHandle, *, runner: Runner | None = None, progress: Progress | None = None
+) -> Verified:
+    """Judge the whole table by the rules of `table_rules`, some partitions at a time; an interrupted run is gone on with.
+
+    runner     where data files are read; None = threads of this process
+    progress   called with (groups of partitions done, groups) after each
+    errors     CorruptFileError when the newest snapshot or its manifests cannot be read, UnavailableError
+    memory     8 bytes for each key of a group, and the view of the table's files
+    """
+    found = verify_table(
+        table.metadata,
+        limits_of(config),
+        sample_rows=config.checks.sample_rows,
+        runner=runner,
+        checkpoint=Checkpoint(table.store, f"{staging_root(table.paths)}/{_VERIFICATION_DIR}"),
+        progress=progress,
+        file_indexes="file_indexes_answer" in table_rules(config),
+    )
+    return replace(found, results=(*found.results, *_across_buckets(config, table)))
+
+
+def index_in_part(
+    table: TableHandle,
+    snapshot_id: int | None,
+    buckets: Collection[BucketId] | None = None,
+    *,
+    most: int = _MOST_HASHES,
+) -> dict[BucketId, NDArray[np.int32]]:
+    """Read the hash index of a snapshot, whole partitions as long as they have no more than so many hashes together.
+
+    buckets   whose partitions alone are read; None = all
+    returns   (partition, bucket) -> int32 hashes in file order; nothing for a snapshot that has expired. Files that cannot be read
+              are left out: the rules, which have read them all, have named them
+    """
+    if snapshot_id is None:
+        return {}
+    metadata, partitions = table.metadata, None if buckets is None else {partition for partition, _ in buckets}
+    try:
+        snapshot = metadata.snapshot(snapshot_id)
+        entries = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)
+    except NotFoundError:
+        return {}
+    by_partition: dict[bytes, list[IndexEntry]] = {}
+    for entry in entries:
+        if entry.index_type == HASH_INDEX:
+            by_partition.setdefault(entry.partition, []).append(entry)
+    found: dict[BucketId, NDArray[np.int32]] = {}
+    for files in by_partition.values():
+        size = sum(entry.row_count for entry in files)
+        if size > most:
+            continue
+        most -= size
+        for entry in files:
+            with suppress(CorruptFileError, NotFoundError):
+                hashes = read_hash_index(metadata, metadata.schema(snapshot.schema_id), entry)
+                found[entry.partition, entry.bucket] = hashes
+    return found

@@ -27,6 +27,8 @@ from lakeidx.key_index.bucket.consistent_hashing import COMMIT_SUFFIX, FILE_SUFF
 from lakeidx.key_index.state.checkpoint import CHECKPOINT_NAME, decode_checkpoint, object_name
 from lakeidx.key_index.table_view import COMMITS_DIR
 from lakeidx.pipeline_file.partitions import LEDGER_DIR, POINTER_DIR, CurrentBatch
+from lakeidx.quality.whole_table import CHECKPOINT_FILE
+from lakeidx.quality.whole_table import decode_checkpoint as decode_verified
 from lakeidx.table.commit.changes import decode_changes
 
 _REPORTS: Mapping[str, type[BaseModel]] = {
@@ -61,6 +63,8 @@ def describe_staging(data: bytes, path: str) -> dict[str, Any]:
         return {"kind": "commit marker", "instant": name, "snapshotId": _number(data, path)}
     if folder == LEDGER_DIR:
         return {"kind": "committed landing file", "batch_id": data.decode("utf-8", "replace").partition("\n")[0]}
+    if CHECKPOINT_FILE.fullmatch(name):
+        return {"kind": "results of a group of partitions, of a verification", **decode_verified(data, path).to_json()}
     return _describe_json(_parse(data, path), folder, path)
 
 

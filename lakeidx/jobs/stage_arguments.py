@@ -16,11 +16,14 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.lazy_runner import LazyRunner
 
 
-def stage_parser(description: str) -> argparse.ArgumentParser:
-    """Make the parser of a stage."""
+def stage_parser(description: str, *, batch: bool = True) -> argparse.ArgumentParser:
+    """Make the parser of a stage.
+
+    batch   whether it needs one
+    """
     parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
     parser.add_argument("--pipeline", type=Path, required=not pipes_asked(), help="pipeline file of the table")
-    parser.add_argument("--batch-id", required=True, help="id of the batch; the same for every stage")
+    parser.add_argument("--batch-id", required=batch, help="id of the batch; the same for every stage")
     parser.add_argument(
         "--overwrite", choices=("partitions", "table"), help="replace instead of upsert; give it to every stage"
     )

@@ -13,7 +13,7 @@ import numpy as np
 from dagster_project.assets.checks import check_results
 from lakeidx.batch.upsert import make_context
 from lakeidx.checks.of_batch import batch_results
-from lakeidx.checks.of_table import table_results
+from lakeidx.checks.of_table import verify_whole
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import ManifestEntry, decode_manifest
@@ -87,7 +87,7 @@ class Damaged:
 
 def verified(d: Deployment) -> dict[str, dg.AssetCheckResult]:
     """The checks of the whole table by name."""
-    results = check_results(d.config, "verification", table_results(d.config, d.table)[1])
+    results = check_results(d.config, "verification", verify_whole(d.config, d.table).results)
     return {str(r.check_name): r for r in results}
 
 
@@ -95,7 +95,7 @@ def after_commit(d: Deployment, key: str = "c.parquet") -> dict[str, dg.AssetChe
     """The checks of what the newest batch touched, by name."""
     table = d.table
     batch = current_batch(table.store, table.paths, [key])
-    results = batch_results(d.config, make_context(table.metadata, batch.batch_id))
+    results = batch_results(d.config, make_context(table.metadata, batch.batch_id)).results
     return {str(r.check_name): r for r in check_results(d.config, "commit", results)}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dagster_project.failures import ERROR_KIND
 from dagster_project.resources import SparkResource
-from tests.dagster.pipelines import Deployment, metrics
+from tests.dagster.pipelines import Deployment, metrics, red_checks
 from tests.dagster.test_job_limit import is_gone
 
 pytestmark = pytest.mark.dagster
@@ -65,13 +65,54 @@ def test_a_batch_runs_as_jobs_and_a_killed_one_is_resumed(deployed: Deployment) 
     (deployed.folder / "kill-bucket_assignment").touch()
     done = deployed.run("a.parquet")
     assert done.success
-    stages = ["ingest", "bucket_assignment", "bucket_assignment", "index_write", "commit"]
-    assert submitted(deployed) == stages
+    assert submitted(deployed) == [
+        "ingest",
+        "bucket_assignment",
+        "bucket_assignment",
+        "index_write",
+        "commit",
+        "checks",
+    ]
+    assert red_checks(done) == set()
+    assert {"hash_in_one_bucket", "staged_rows_committed"} <= {c.check_name for c in done.get_asset_check_evaluations()}
     assert deployed.content() == {(1, k): "a" for k in range(25)}
     assert metrics(done, "ingest")["rows_in"] == 25
     snapshot = deployed.table.snapshot
     assert snapshot is not None
     assert snapshot.id == 1
+
+
+def test_upkeep_and_its_checks_run_as_jobs(deployed: Deployment) -> None:
+    deployed = Deployment(deployed.folder, {"lookup_store": True}, spark=deployed.spark)
+    for name in ("a", "b", "c"):
+        deployed.land(f"{name}.parquet", [(p, k, name) for p in (1, 2) for k in range(12)])
+        assert deployed.run(f"{name}.parquet").success
+    (deployed.folder / "submitted").unlink()
+    compacted = deployed.run_asset("compaction", full=True)
+    assert submitted(deployed) == ["compaction", "checks"]
+    done = metrics(compacted, "compaction")
+    assert (done["buckets"], done["rows_in"], done["rows_out"]) == (4, 72, 24)
+    assert (done["snapshot_id"], red_checks(compacted)) == (4, set())
+    assert metrics(deployed.run_asset("lookup_store"), "lookup_store")["built"] == 4
+    verified = deployed.run_asset("verification")
+    assert submitted(deployed) == ["compaction", "checks", "lookup_store", "checks"]
+    seen = metrics(verified, "verification")
+    assert (seen["row_count"], seen["snapshot_id"], seen["index_hashes"]) == (24, 4, 24)
+    assert red_checks(verified) == set()
+    # Expiry only lists and deletes: it needs no cluster.
+    assert deployed.run_asset("snapshot_expiry").success
+    assert len(submitted(deployed)) == 4
+
+
+def test_what_a_job_finds_is_a_red_check(deployed: Deployment) -> None:
+    deployed.land("a.parquet", [(1, k, "a") for k in range(5)])
+    assert deployed.run("a.parquet").success
+    (index,) = (Path(deployed.config.uri) / "index").glob("index-*")
+    index.write_bytes(index.read_bytes()[:-4])
+    verified = deployed.run_asset("verification")
+    assert not verified.success
+    assert red_checks(verified) == {"referenced_files_exist", "index_files_agree", "live_keys_indexed"}
+    assert submitted(deployed)[-1] == "checks"
 
 
 def test_the_error_of_a_job_is_the_error_of_its_step(deployed: Deployment) -> None:
@@ -93,7 +134,7 @@ def test_a_job_that_hangs_is_ended_with_all_it_started_and_submitted_again(
     (limited.folder / "hang-index_write").touch()
     done = limited.run("a.parquet")
     assert done.success
-    assert submitted(limited) == ["ingest", "bucket_assignment", "index_write", "index_write", "commit"]
+    assert submitted(limited) == ["ingest", "bucket_assignment", "index_write", "index_write", "commit", "checks"]
     assert limited.content() == {(1, 1): "a"}
     assert is_gone(int((limited.folder / "child").read_text()))
     (retried,) = [e for e in done.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]

@@ -6,6 +6,7 @@ Every run is a process of its own, started as an operator would: `dagster job ex
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-import lakeidx.jobs.bucket_assignment
-import lakeidx.jobs.commit
-import lakeidx.jobs.ingest
 from dagster_project.home import prepare_home
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
@@ -64,8 +62,12 @@ class Deployed:
         with dg.DagsterInstance.from_config(str(self.home)) as instance:
             instance.add_dynamic_partitions("d__t__files", ["a.parquet", "b.csv"])
         tags = {"dagster/asset_partition_range_start": "a.parquet", "dagster/asset_partition_range_end": "b.csv"}
+        return self.run_job("d__t__batch", "--tags", json.dumps(tags), **settings)
+
+    def run_job(self, name: str, *more: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        """A job, with settings as environment variables."""
         command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "dagster_project.definitions"]
-        command += ["-j", "d__t__batch", "--tags", json.dumps(tags)]
+        command += ["-j", name, *more]
         named = {"DAGSTER_HOME": str(self.home), "LAKEIDX_PIPELINES": str(self.pipeline.parent), **settings}
         return subprocess.run(
             command, cwd=ROOT, env=environment(**named), capture_output=True, text=True, check=False, timeout=300
@@ -139,27 +141,43 @@ def test_an_executor_and_a_worker_lost_in_the_middle_of_a_stage(spark_cluster: S
     assert here.folder == tmp_path
 
 
-def test_spark_submit_runs_a_stage_job(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+#: Runs the script that follows; where a file of its name lies beside, it dies once when its work is done, before it could say so.
+DIES_ONCE = """
+import os, runpy, signal, sys
+script = sys.argv[1]
+mark = os.path.join(os.path.dirname(__file__), os.path.basename(script))
+if os.path.exists(mark):
+    os.remove(mark)
+    import lakeidx.jobs.pipes as pipes
+    pipes.JobPipes.report = lambda self, report: os.kill(os.getpid(), signal.SIGKILL)
+sys.argv = sys.argv[1:]
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+def test_stages_and_checks_as_submitted_jobs(spark_cluster: SparkCluster, on_s3: Deployed, s3_server: S3Server) -> None:
     spark_cluster.mend()
-    here = Deployed(tmp_path, str(tmp_path))
-    common = ["--pipeline", str(here.pipeline), "--batch-id", "b1"]
-    landing = [f"{tmp_path}/landing/a.parquet", f"{tmp_path}/landing/b.csv"]
-
-    def submit(stage: str, *more: str) -> dict[str, Any]:
-        conf = [f"--conf={key}={value}" for key, value in APPLICATION.items()]
-        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", spark_cluster.master, *conf]
-        command += [f"{ROOT}/jobs/{stage}.py", *common, *more]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=180
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        found: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
-        return found
-
-    # The stage that shuffles; the others need Spark for large landing files only.
-    assert lakeidx.jobs.ingest.main([*common, "--engine", "local", *landing]) == 0
-    assert lakeidx.jobs.bucket_assignment.main([*common, "--engine", "local"]) == 0
-    written = submit("index_write")
-    assert lakeidx.jobs.commit.main([*common, "--engine", "local"]) == 0
-    assert written["rows_written"] == 90
-    assert here.content() == EXPECTED
+    before = spark_cluster.log("master").count("Registered app lakeidx")
+    dies = on_s3.folder / "submit"
+    dies.mkdir()
+    (dies / "dies_once.py").write_text(DIES_ONCE)
+    (dies / "index_write.py").touch()
+    # A job finds its credentials where it runs, and so do its tasks.
+    of_tasks = {f"spark.executorEnv.{name}": value for name, value in s3_server.environment.items()}
+    conf = [f"--conf={key}={value}" for key, value in (APPLICATION | of_tasks).items()]
+    command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", spark_cluster.master, *conf]
+    settings = {
+        "LAKEIDX_ENGINE": "submit",
+        "LAKEIDX_SPARK_SUBMIT": shlex.join([*command, f"{dies}/dies_once.py"]),
+        **s3_server.environment,
+    }
+    done = on_s3.run(**settings)
+    assert_passed(on_s3, done)
+    # The killed job was submitted again, and found its work done: Spark was not asked a second time.
+    assert not (dies / "index_write.py").exists()
+    assert done.stderr.count("STEP_UP_FOR_RETRY") == 1
+    verified = on_s3.run_job("d__t__verification_job", **settings)
+    assert verified.returncode == 0, verified.stderr[-3000:]
+    assert {"hash_in_one_bucket", "primary_key_once", "files_readable"} <= {n for n, ok in on_s3.checks().items() if ok}
+    registered = spark_cluster.log("master").count("Registered app lakeidx") - before
+    assert registered >= 3, "the jobs have not run on the cluster"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lakeidx.errors import CorruptFileError
+from lakeidx.inspect.staging import describe_staging
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.result import RuleResult
 from lakeidx.quality.verify import Limits, verify
-from lakeidx.quality.whole_table import Checkpoint, verify_table
+from lakeidx.quality.whole_table import Checkpoint, Verified, verify_table
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.small_tables import make_table, upsert
@@ -27,7 +30,7 @@ def table(tmp_path: Path) -> TableHandle:
 
 def _verified(table: TableHandle, **more: object) -> dict[str, RuleResult]:
     found = verify_table(TableHandle.open(table.uri).metadata, Limits(), sample_rows=10, **more)  # type: ignore[arg-type]
-    return {r.name: r for r in found}
+    return {r.name: r for r in found.results}
 
 
 def test_groups_say_what_the_whole_table_says(table: TableHandle) -> None:
@@ -102,10 +105,42 @@ def test_a_checkpoint_that_is_none_is_named(table: TableHandle, tmp_path: Path) 
     checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
     _interrupted(table, checkpoint)
     (file,) = (tmp_path / "run").glob("*.json")
-    file.write_text('[{"name": "files_readable"}]')
-    with pytest.raises(CorruptFileError, match=r"no results of a verification .* remove the file") as caught:
-        _verified(table, rows_at_once=5, checkpoint=checkpoint)
-    assert caught.value.path == str(file)
+    whole = file.read_bytes()
+    for text, said in (
+        (b'[{"name": "files_readable"}]', r"no results of a verification .* remove the file"),
+        (b'{"results": [], "keys": "many"}', r"no results of a verification .* remove the file"),
+        # What was found must not turn to what was not.
+        (whole.replace(b'"passed": true', b'"passed": null', 1), r"the checksum is \d+, the file says \d+"),
+    ):
+        file.write_bytes(text)
+        with pytest.raises(CorruptFileError, match=said) as caught:
+            _verified(table, rows_at_once=5, checkpoint=checkpoint)
+        assert caught.value.path == str(file)
+        with pytest.raises(CorruptFileError, match=said):
+            describe_staging(text, str(file))
+    assert describe_staging(whole, str(file))["keys"] == 14
+
+
+def test_figures_are_those_of_the_whole_table(table: TableHandle) -> None:
+    one = verify_table(table.metadata, Limits(), sample_rows=10)
+    for found in (one, verify_table(table.metadata, Limits(), sample_rows=10, rows_at_once=5)):
+        assert (found.snapshot_id, found.buckets, found.data_files) == (2, 4, 6)
+        # The hash of the deleted key stays in the index.
+        assert (found.keys, found.index_hashes, sum(found.hash_counts)) == (21, 22, 22)
+        assert found.hash_counts == one.hash_counts
+        assert Verified.from_json(json.loads(json.dumps(found.to_json()))) == found
+    hashes = np.concatenate(list(load_evidence(table.metadata).index.values()))
+    counts, _ = np.histogram(hashes, bins=64, range=(-(2**31), 2**31))
+    assert one.hash_counts == tuple(counts)
+
+
+def test_what_was_left_of_groups_that_changed_goes_in_the_end(table: TableHandle, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
+    _interrupted(table, checkpoint)
+    upsert(TableHandle.open(table.uri), [(1, 99, "new")])
+    (tmp_path / "run" / "mine.json").write_text("{}")
+    _verified(table, rows_at_once=5, checkpoint=checkpoint)
+    assert [f.name for f in (tmp_path / "run").iterdir()] == ["mine.json"]
 
 
 def _data_files(table: TableHandle, partition: str) -> list[Path]:

@@ -1,0 +1,66 @@
+"""Job: judge a pipeline's table by its rules: all of it, or the buckets that a committed batch has touched.
+
+spark-submit jobs/checks.py --pipeline pipelines/flights.yaml [--batch-id b1]
+
+The report goes to stdout as JSON: the results, with what they rest on. Exit codes: 0 nothing was found, 1 a rule failed, 2 anything
+else, with one line on stderr. Nothing is changed. A check of the whole table that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from typing import Any
+
+from lakeidx.batch.artifacts import IngestReport
+from lakeidx.batch.upsert import make_context
+from lakeidx.checks.of_batch import batch_results
+from lakeidx.checks.of_table import table_results, verify_whole
+from lakeidx.jobs.engine_arguments import make_runner, run_job
+from lakeidx.jobs.pipes import pipes_asked, sent
+from lakeidx.jobs.stage_arguments import open_table, stage_parser
+from lakeidx.quality.whole_table import Verified
+from lakeidx.tasks.lazy_runner import LazyRunner
+
+_log = logging.getLogger(__name__)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the job; return the exit code."""
+    arguments = stage_parser(str(__doc__), batch=False).parse_args(argv)
+    found: list[Verified] = []
+
+    def work() -> dict[str, Any]:
+        found.append(_check(arguments))
+        # What a sample names may be of any type.
+        report: dict[str, Any] = json.loads(json.dumps(found[0].to_json(), default=str))
+        return report
+
+    code = run_job(work)
+    # Whoever listens through Pipes takes a job that ends otherwise for one that did not do its work.
+    red = any(not r.passed for f in found for r in f.results) and not pipes_asked()
+    return code or int(red)
+
+
+def _check(arguments: argparse.Namespace) -> Verified:
+    config, table = open_table(arguments)
+    runner = LazyRunner(lambda: make_runner(arguments, f"checks of {config.table}"))
+    if arguments.batch_id is not None:
+        context = make_context(table.metadata, arguments.batch_id, runner=runner, overwrite=arguments.overwrite)
+        return batch_results(config, context, gone=context.files.read(IngestReport) is None, runner=runner)
+    touched = sent("buckets")
+    if touched is not None:
+        buckets = [(bytes.fromhex(partition), int(bucket)) for partition, bucket in touched]
+        return table_results(config, table, buckets=buckets, runner=runner)
+    return verify_whole(
+        config,
+        table,
+        runner=runner,
+        progress=lambda done, total: _log.info("verification: %d of %d groups of partitions", done, total),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

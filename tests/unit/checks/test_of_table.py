@@ -1,0 +1,134 @@
+"""What is checked of a pipeline's table, and the job that does it."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lakeidx.checks import of_table
+from lakeidx.checks.of_table import index_in_part, table_results, verify_whole
+from lakeidx.jobs import checks
+from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
+from lakeidx.quality.whole_table import Verified, verify_table
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.small_tables import upsert
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "t.yaml"
+    settings = {
+        "table": "d.t",
+        "warehouse": f"{tmp_path}/wh",
+        "description": "A table of the tests.",
+        "landing": {"path": f"{tmp_path}/landing"},
+        "fields": [
+            {"name": "p", "type": "INT"},
+            {"name": "k", "type": "BIGINT"},
+            {"name": "v", "type": "STRING"},
+        ],
+        "primary_keys": ["p", "k"],
+        "partition_keys": ["p"],
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "10"},
+    }
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+@pytest.fixture
+def config(file: Path) -> PipelineConfig:
+    return load_pipeline(file)
+
+
+@pytest.fixture
+def table(config: PipelineConfig) -> TableHandle:
+    """15 keys in two buckets of a partition, 4 in one of another."""
+    made = TableHandle.create(config.uri, config.spec())
+    upsert(made, [(1, k, "a") for k in range(15)] + [(2, k, "b") for k in range(4)], batch_id="b1")
+    return TableHandle.open(made.uri)
+
+
+def damage(table: TableHandle) -> None:
+    """Cut the last hash off the index of partition 2."""
+    (entry,) = [e for e in table.metadata.index_manifest(_index(table)) if e.row_count == 4]
+    path = Path(table.uri) / "index" / entry.file_name
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+def _index(table: TableHandle) -> str | None:
+    assert table.snapshot is not None
+    return table.snapshot.index_manifest
+
+
+def test_the_index_is_read_in_whole_partitions(table: TableHandle) -> None:
+    whole = index_in_part(table, 1)
+    assert sorted(len(h) for h in whole.values()) == [4, 5, 10]
+    small = index_in_part(table, 1, most=14)
+    assert [len(h) for h in small.values()] == [4]
+    (one,) = small
+    assert index_in_part(table, 1, [one]).keys() == small.keys()
+    # What the rules have named is left out, what has expired is not there.
+    damage(table)
+    assert sorted(len(h) for h in index_in_part(table, 1).values()) == [5, 10]
+    upsert(table, [(1, 1, "again")])
+    (Path(table.uri) / "snapshot" / "snapshot-1").unlink()
+    assert index_in_part(TableHandle.open(table.uri), 1) == {}
+    assert index_in_part(table, None) == {}
+
+
+def test_a_verification_goes_on_where_it_was(
+    config: PipelineConfig, table: TableHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_table, "verify_table", partial(verify_table, rows_at_once=5))
+
+    def stop(done: int, total: int) -> None:
+        assert (done, total) == (1, 2)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        verify_whole(config, table, progress=stop)
+    folder = Path(config.warehouse) / "_lakeidx" / "d" / "t" / "_verification"
+    assert len(list(folder.iterdir())) == 1
+    seen: list[int] = []
+    found = verify_whole(config, table, runner=LocalRunner(2), progress=lambda done, _: seen.append(done))
+    assert seen == [1, 2]
+    assert list(folder.iterdir()) == []
+    # Of a whole table at once there is nothing to keep.
+    monkeypatch.undo()
+    assert verify_whole(config, table) == found
+    assert found.keys == 19
+
+
+def test_what_a_run_has_touched(config: PipelineConfig, table: TableHandle) -> None:
+    damage(table)
+    places = sorted(index_in_part(table, 1))
+    sound = table_results(config, table, buckets=places[:1])
+    assert all(r.passed for r in sound.results)
+    assert (sound.buckets, sound.index_hashes) == (1, 15)
+
+
+def test_the_job_tells_what_it_found(file: Path, table: TableHandle, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = ["--pipeline", str(file), "--engine", "local"]
+
+    def run(*arguments: str) -> tuple[int, Verified]:
+        code = checks.main([*whole, *arguments])
+        return code, Verified.from_json(json.loads(capsys.readouterr().out))
+
+    code, sound = run()
+    assert (code, sound.keys, sound.snapshot_id) == (0, 19, 1)
+    code, touched = run("--batch-id", "b1")
+    assert code == 0
+    assert [r.name for r in touched.results if r.name not in [s.name for s in sound.results]] == [
+        "staged_rows_committed"
+    ]
+    damage(table)
+    code, broken = run()
+    assert code == 1
+    assert {r.name for r in broken.results if not r.passed} >= {"index_files_agree"}
+    assert checks.main(["--pipeline", f"{file}.none", "--engine", "local"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
