@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
+from lakeidx.format.consumer import encode_hint
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
@@ -148,23 +150,45 @@ def test_two_processes_that_run_one_batch_commit_it_once(tmp_path: Path) -> None
     assert table.snapshot.total_record_count == 1
 
 
+def overtake_and_expire(other: TableHandle, *, says_so: bool) -> Callable[[str, str], None]:
+    """Commit four batches and expire all but the newest, as Java does: EARLIEST is written when the snapshots are gone."""
+
+    def act(verb: str, path: str) -> None:
+        for i in range(4):
+            upsert(other, [(2, i, "other")])
+        for gone in (1, 2, 3):
+            other.store.delete(other.paths.snapshot(gone))
+        if says_so:
+            other.store.put(other.paths.earliest, encode_hint(4))
+
+    return act
+
+
 def test_a_put_on_an_expired_id_is_taken_back(tmp_path: Path) -> None:
     """While we sleep before the put, others commit that id and expire it; our put succeeds on a dead name."""
     table, store = with_faults(make_table(tmp_path))
     other = TableHandle.open(table.uri)
     upsert(other, [(2, 0, "x")])
-
-    def overtake(verb: str, path: str) -> None:
-        for i in range(4):
-            upsert(other, [(2, i, "other")])
-        for gone in (1, 2, 3):
-            other.store.delete(other.paths.snapshot(gone))
-
-    store.fail("put_if_absent", "/snapshot/snapshot-2", when="before", act=overtake)
+    store.fail("put_if_absent", "/snapshot/snapshot-2", when="before", act=overtake_and_expire(other, says_so=True))
     result = upsert(table, [(1, 1, "mine")])
     assert result.commit.snapshot_ids == (6,)
     assert table.metadata.snapshot_ids() == [4, 5, 6]
     assert content(table)[(1, 1)] == "mine"
+
+
+def test_a_put_before_a_gap_that_no_expiry_explains_is_not_acknowledged(tmp_path: Path) -> None:
+    """The expiry has deleted the snapshots and has not said so yet: the batch is told to come again, and then counts once."""
+    table, store = with_faults(make_table(tmp_path))
+    other = TableHandle.open(table.uri)
+    upsert(other, [(2, 0, "x")])
+    store.fail("put_if_absent", "/snapshot/snapshot-2", when="before", act=overtake_and_expire(other, says_so=False))
+    with pytest.raises(CommitUnknownError, match="no expiry says that they have gone; commit the batch again"):
+        upsert(table, [(1, 1, "mine")], batch_id="mine")
+    other.store.put(other.paths.earliest, encode_hint(4))
+    again = TableHandle.open(table.uri)
+    upsert(again, [(1, 1, "mine")], batch_id="mine")
+    assert again.metadata.snapshot_ids() == [4, 5, 6]
+    assert content(again) == {(1, 1): "mine", **{(2, i): "other" for i in range(4)}}
 
 
 @pytest.mark.slow
