@@ -82,6 +82,15 @@ def partitions_of(config: PipelineConfig) -> dg.PartitionsDefinition:
     return dg.TimeWindowPartitionsDefinition(start=start, fmt=form, cron_schedule=cron, end_offset=1)
 
 
+def writer_of_files(config: PipelineConfig) -> dg.AssetKey | None:
+    """Return the asset whose materializations bring landing files that are partitions of their own, which the landing sensor adds;
+    None without one, and where it has the table's partitions: automation starts their batches then.
+    """
+    if config.landing.asset is None or config.partitions.by != "files":
+        return None
+    return dg.AssetKey.from_user_string(config.landing.asset)
+
+
 def asset_job_name(config: PipelineConfig, asset: str) -> str:
     """Name of the job that runs one asset around a table; not the asset's own, which its op has."""
     return f"{table_id(config)}__{asset}_job"

@@ -32,7 +32,7 @@ from dagster_project.metadata.reports import (
     ingest_metadata,
     write_metadata,
 )
-from dagster_project.names import COMMIT_STEP, LANDING, asset_key, key_prefix, partitions_of, pool_name
+from dagster_project.names import COMMIT_STEP, LANDING, asset_key, key_prefix, partitions_of, pool_name, writer_of_files
 from dagster_project.preload import preload_imports
 from dagster_project.resources import SparkResource, StoreResource, TableResource
 from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport
@@ -128,14 +128,25 @@ def _stage_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsDe
     return decorate
 
 
+def _writer_of_landing(pipeline: PipelineConfig) -> tuple[list[dg.AssetDep], dg.AutomationCondition[Any] | None]:
+    """Return the asset that writes the landing files, if any, and the condition by which their batch follows it."""
+    writer = writer_of_files(pipeline)
+    if writer is not None:
+        # The landing sensor adds their partitions and starts their batches; which of the asset's runs wrote a file is not known.
+        return [dg.AssetDep(writer, partition_mapping=dg.AllPartitionMapping())], None
+    if pipeline.landing.asset is None:
+        return [], None
+    source = dg.AssetKey.from_user_string(pipeline.landing.asset)
+    return [dg.AssetDep(source)], FOLLOWS.allow(dg.AssetSelection.assets(source))
+
+
 def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.AssetsDefinition:
-    before = pipeline.landing.asset
-    source = None if before is None else dg.AssetKey.from_user_string(before)
+    written_by, condition = _writer_of_landing(pipeline)
 
     @_stage_asset(
         name="ingest",
-        deps=[asset_key(pipeline, LANDING), *([] if source is None else [source])],
-        automation_condition=None if source is None else FOLLOWS.allow(dg.AssetSelection.assets(source)),
+        deps=[asset_key(pipeline, LANDING), *written_by],
+        automation_condition=condition,
         kinds={"python", "parquet"},
         description=pipeline.description + "\n\nLanding files, cast to the table's schema; rejected rows are "
         "written aside with their reasons.",

@@ -2,14 +2,14 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dagster as dg
 
 from dagster_project.assets.landing import UNPLACED_CHECK, landing_key, unplaced_result
 from dagster_project.failures import skip_or_raise
-from dagster_project.names import partitions_of, table_id
+from dagster_project.names import partitions_of, table_id, writer_of_files
 from dagster_project.resources import StoreResource
 from dagster_project.sensors.looking import Found, look, remember_look
 from dagster_project.sensors.planning import MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
@@ -31,6 +31,8 @@ def build_landing_sensor(
 ) -> dg.SensorDefinition:
     """Build a sensor that looks for landing files, adds partitions for new ones and starts a run per batch."""
     partitions = partitions_of(pipeline)
+    # A queue tells of files by name, so it is asked where there is one.
+    writer = writer_of_files(pipeline) if pipeline.landing.events is None else None
 
     @dg.sensor(
         name=f"{table_id(pipeline)}__landing_sensor",
@@ -41,8 +43,9 @@ def build_landing_sensor(
     def landing_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         cursor = LandingCursor.decode(context.cursor)
         now_ms = int(clock() * 1000)
+        written = None if writer is None else _newest_materialization(context.instance, writer)
         try:
-            found = look(pipeline, store, cursor, now_ms)
+            found = look(pipeline, store, cursor, now_ms, materialized=written)
         except LakeIdxError as error:
             return skip_or_raise(error, "landing files cannot be listed")
         for line in found.warnings:
@@ -55,16 +58,11 @@ def build_landing_sensor(
             now_ms=now_ms,
             whole=found.whole,
         )
+        if written is not None:
+            after.materialized = written
         if pipeline.landing.events is not None:
             remember_look(found, after, now_ms, all_taken=len(batches) < MAX_BATCHES)
-        added = []
-        if isinstance(partitions, dg.DynamicPartitionsDefinition):
-            known = set(context.instance.get_dynamic_partitions(str(partitions.name)))
-            fresh = [k for k in dict.fromkeys(k for b in batches for k in b.keys) if k not in known]
-            if fresh:
-                added.append(partitions.build_add_request(fresh))
-        else:
-            fresh = []
+        fresh, added = _new_partitions(context.instance, partitions, batches)
         order = {
             k: i
             for i, k in enumerate([*partitions.get_partition_keys(dynamic_partitions_store=context.instance), *fresh])
@@ -76,13 +74,32 @@ def build_landing_sensor(
             dynamic_partitions_requests=added,
             asset_events=events,
             cursor=after.encode(),
-            skip_reason=None if requests else _why_nothing(found, len(after.waiting)),
+            skip_reason=None if requests else _why_nothing(found, len(after.waiting), writer),
         )
 
     return landing_sensor
 
 
-def _why_nothing(found: Found, waiting: int) -> str:
+def _new_partitions(
+    instance: dg.DagsterInstance, partitions: dg.PartitionsDefinition, batches: Sequence[PlannedBatch]
+) -> tuple[list[str], list[dg.AddDynamicPartitionsRequest]]:
+    """Return the partitions of batches that Dagster does not know yet, and the request to add them."""
+    if not isinstance(partitions, dg.DynamicPartitionsDefinition):
+        return [], []
+    known = set(instance.get_dynamic_partitions(str(partitions.name)))
+    fresh = [k for k in dict.fromkeys(k for b in batches for k in b.keys) if k not in known]
+    return fresh, [partitions.build_add_request(fresh)] if fresh else []
+
+
+def _newest_materialization(instance: dg.DagsterInstance, asset: dg.AssetKey) -> int:
+    """Return the number of an asset's newest materialization; 0 when there is none."""
+    records = instance.get_asset_records([asset])
+    return (records[0].asset_entry.last_materialization_storage_id or 0) if records else 0
+
+
+def _why_nothing(found: Found, waiting: int, writer: dg.AssetKey | None) -> str:
+    if not found.whole and writer is not None:
+        return f"{writer.to_user_string()} was not materialized since the last look, and no file waits"
     if found.whole:
         reason = f"{len(found.files)} landing files, {waiting} of them not settled or waiting for their batch"
     else:

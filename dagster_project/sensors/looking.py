@@ -1,5 +1,7 @@
 """How the landing sensor finds files: it lists the folder, or it receives the messages of an event queue.
 
+With an asset that writes the files the folder is listed when the asset was materialized since the last look, and while files wait.
+
 With a queue the folder is listed first, until all that lies there has its batch, and seldom from then on. A message is deleted by
 the tick after the one that received it, once the cursor with what it has named was recorded; until then it may come again, and
 names files that are seen. One that cannot be used is left to the queue, which has its own rule for such (a dead-letter queue).
@@ -43,9 +45,21 @@ class Found:
     warnings: list[str] = field(default_factory=list)
 
 
-def look(pipeline: PipelineConfig, stores: StoreResource, cursor: LandingCursor, now_ms: int) -> Found:
-    """Find landing files; errors of the store and the queue as they are."""
+def look(
+    pipeline: PipelineConfig,
+    stores: StoreResource,
+    cursor: LandingCursor,
+    now_ms: int,
+    *,
+    materialized: int | None = None,
+) -> Found:
+    """Find landing files; errors of the store and the queue as they are.
+
+    materialized   newest materialization of the asset that writes the files; None = no asset says when there are new ones
+    """
     events = pipeline.landing.events
+    if materialized is not None and materialized == cursor.materialized and not cursor.waiting:
+        return Found([], [], whole=False)
     if events is None:
         return _listed(pipeline, stores)
     queue = stores.queue(events.url)

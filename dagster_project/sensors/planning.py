@@ -49,6 +49,9 @@ class LandingCursor:
     pending   files that messages have named and no batch has taken, since no listing names them again
     receipts  messages all of whose files are seen or pending: a cursor that comes back was recorded, so they may be deleted
     listed    when the folder was listed last, epoch ms
+
+    Of an asset that writes the files:
+    materialized  its newest materialization at the last listing, as Dagster numbers its events
     """
 
     seen: set[bytes] = field(default_factory=set)
@@ -57,6 +60,7 @@ class LandingCursor:
     pending: list[FileInfo] = field(default_factory=list)
     receipts: list[str] = field(default_factory=list)
     listed: int = 0
+    materialized: int | None = None
 
     @classmethod
     def decode(cls, text: str | None) -> LandingCursor:
@@ -74,7 +78,8 @@ class LandingCursor:
                 FileInfo(str(p), name_of(str(p)), int(n), int(at), False) for p, n, at in data.get("pending", ())
             ]
             receipts, listed = [str(r) for r in data.get("receipts", ())], int(data.get("listed", 0))
-            return cls(seen, waiting, str(data.get("unplaced", "")), pending, receipts, listed)
+            materialized = int(data["materialized"]) if "materialized" in data else None
+            return cls(seen, waiting, str(data.get("unplaced", "")), pending, receipts, listed, materialized)
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInputError(f"the sensor's cursor cannot be read, reset it: {error}") from error
 
@@ -86,6 +91,8 @@ class LandingCursor:
         if self.listed:
             pending = [(f.path, f.size, f.mtime_ms) for f in self.pending]
             data |= {"pending": pending, "receipts": self.receipts, "listed": self.listed}
+        if self.materialized is not None:
+            data["materialized"] = self.materialized
         return json.dumps(data)
 
 
@@ -113,7 +120,7 @@ def plan_batches(
     """
     marks = {_mark_of(f): f for f in files if key_of(f.name) is not None}
     seen = {m for m in cursor.seen if m in marks} if whole else set(cursor.seen)
-    after = LandingCursor(seen, unplaced=cursor.unplaced, listed=cursor.listed)
+    after = LandingCursor(seen, unplaced=cursor.unplaced, listed=cursor.listed, materialized=cursor.materialized)
     fresh = {m: f for m, f in marks.items() if m not in after.seen}
     after.waiting = {m: cursor.waiting.get(m, now_ms) for m in fresh}
     # An event comes when its object is whole.

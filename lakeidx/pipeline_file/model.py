@@ -261,10 +261,7 @@ def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Ite
 
 
 def _landing_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[tuple[int, str]]:
-    """List what is wrong with the queue that is told of landing files, and with the asset that writes them."""
-    if config.landing.asset is not None and config.partitions.by == "files":
-        text = "landing.asset needs partitions by time or static ones, which the asset has, too: set partitions.by"
-        yield document.line(("landing", "asset")), text
+    """List what is wrong with the queue that is told of landing files."""
     events, path = config.landing.events, config.landing.path
     if events is not None and not _ON_S3.match(path):
         yield document.line(("landing", "events")), f"landing.events is for folders on S3; landing.path is {path}"

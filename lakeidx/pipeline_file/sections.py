@@ -65,7 +65,7 @@ class BatchingConfig(Strict):
 class EventsConfig(Strict):
     """A queue that is told of new landing files: SQS, or a service that speaks its protocol; for landing folders on S3.
 
-    url           of the queue; the bucket's event notifications of the landing folder go there, directly or through SNS
+    url           of the queue; the bucket's events of the landing folder go there, directly, through SNS or through EventBridge
     max_messages  messages that one look at it receives at most
     list_hours    hours after which the folder is listed all the same, for files whose message was lost
     """
@@ -99,7 +99,8 @@ class LandingConfig(Strict):
     success_marker        take a file only when a file of its name plus this suffix is there
     events                queue that is told of new files; the landing sensor receives its messages then, and seldom lists
     asset                 Dagster asset that writes the files, ``team/export``, of any code location: a partition of it that was
-                          materialized is a batch of the same partition, when automation is on; not with partitions by files
+                          materialized is a batch of the same partition, when automation is on. With partitions by files the
+                          landing sensor looks for files each time the asset was materialized
     """
 
     path: str

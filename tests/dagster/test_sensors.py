@@ -55,6 +55,47 @@ def test_a_batch_of_files_is_one_run_over_a_range(tmp_path: Path) -> None:
     assert request.tags["dagster/asset_partition_range_end"] == "c.parquet"
 
 
+@pytest.mark.parametrize("by", [None, dg.DailyPartitionsDefinition("2026-01-01")])
+def test_files_of_an_asset_become_partitions_each_time_it_was_materialized(
+    tmp_path: Path, by: dg.PartitionsDefinition | None
+) -> None:
+    d = Deployment(tmp_path, {"landing": {"asset": "team/export"}})
+    export = dg.AssetSpec(["team", "export"], partitions_def=by)
+    ingest = dg.Definitions.merge(d.defs, dg.Definitions(assets=[export])).resolve_asset_graph().get(
+        dg.AssetKey(["d", "t", "ingest"])
+    )  # fmt: skip
+    assert export.key in ingest.parent_keys
+
+    def exported() -> None:
+        key = None if by is None else "2026-01-02"
+        d.instance.report_runless_asset_event(dg.AssetMaterialization(export.key, partition=key))
+
+    land(d, "a")
+    first = tick(d, "d__t__landing_sensor")
+    assert [r.partition_key for r in first.run_requests or ()] == ["a.parquet"]
+    land(d, "a", "b")
+    before = tick(d, "d__t__landing_sensor", first.cursor)
+    assert (before.run_requests, before.cursor) == ([], first.cursor)
+    assert "team/export was not materialized since the last look, and no file waits" in str(before.skip_reason)
+    exported()
+    after = tick(d, "d__t__landing_sensor", before.cursor)
+    assert "b.parquet" in [r.partition_key for r in after.run_requests or ()]
+    (added,) = after.dynamic_partitions_requests or ()
+    assert added.partition_keys == ["a.parquet", "b.parquet"]
+    exported()
+    assert "2 landing files" in str(tick(d, "d__t__landing_sensor", after.cursor).skip_reason)
+
+
+def test_files_of_an_asset_that_have_not_settled_are_looked_at_again(tmp_path: Path) -> None:
+    d = Deployment(tmp_path, {"landing": {"asset": "export", "settle_seconds": 3600}})
+    first = tick(d, "d__t__landing_sensor")
+    land(d, "a")
+    d.instance.report_runless_asset_event(dg.AssetMaterialization("export"))
+    seen = tick(d, "d__t__landing_sensor", first.cursor)
+    assert (seen.run_requests, tick(d, "d__t__landing_sensor", seen.cursor).run_requests) == ([], [])
+    assert "1 landing files, 1 of them" in str(tick(d, "d__t__landing_sensor", seen.cursor).skip_reason)
+
+
 def test_a_folder_that_cannot_be_listed_is_a_reason_to_skip(tmp_path: Path) -> None:
     d = Deployment(tmp_path, {"landing": {"path": "s3://lake/landing"}})
     definition = next(s for s in d.defs.sensors or () if s.name == "d__t__landing_sensor")

@@ -1,9 +1,11 @@
 """Event notifications of S3: which objects a message says were created. Pure.
 
-A message is what S3 sends to a queue, as it is or wrapped by SNS. Keys in it are encoded as in a URL's query, with + for a space.
+A message is what S3 sends to a queue, or what EventBridge sends of S3, as it is or wrapped by SNS. S3 itself encodes keys as in a
+URL's query, with + for a space; EventBridge has them as they are.
 
 source   https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html, event version 2.x; MinIO
-         and Ceph send the same, with ``s3:`` before the name of an event
+         and Ceph send the same, with ``s3:`` before the name of an event.
+         https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html, version 0
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from urllib.parse import unquote_plus
 from lakeidx.errors import InvalidInputError
 
 _CREATED = "ObjectCreated:"
+_SOURCE, _DETAIL_TYPE, _CREATED_TYPE = "aws.s3", "detail-type", "Object Created"
 
 
 class CreatedObject(NamedTuple):
@@ -34,6 +37,8 @@ def created_objects(body: str) -> list[CreatedObject]:
         message = _mapping(message["Message"])
     if message.get("Event") == "s3:TestEvent":
         return []
+    if message.get("source") == _SOURCE and _DETAIL_TYPE in message:
+        return _of_event_bridge(message)
     records = message.get("Records")
     if not isinstance(records, list):
         raise _wrong("it has no list 'Records'")
@@ -49,6 +54,20 @@ def _mapping(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _wrong("it is not a JSON object")
     return value
+
+
+def _of_event_bridge(message: dict[str, Any]) -> list[CreatedObject]:
+    """List the one object of an event that EventBridge sends; none for one that says something else than that it was created."""
+    if message[_DETAIL_TYPE] != _CREATED_TYPE:
+        return []
+    try:
+        detail = message["detail"]
+        bucket, key = detail["bucket"]["name"], detail["object"]["key"]
+    except (KeyError, TypeError):
+        raise _wrong("the event of EventBridge lacks detail.bucket.name or detail.object.key") from None
+    if not all(isinstance(text, str) and text for text in (bucket, key)):
+        raise _wrong("the event of EventBridge has detail.bucket.name or detail.object.key that is no text, or empty")
+    return [CreatedObject(bucket, key)]
 
 
 def _object_of(number: int, record: Any) -> CreatedObject | None:

@@ -229,6 +229,6 @@ def test_an_event_queue_of_a_folder_on_s3(tmp_path: Path) -> None:
 def test_an_asset_that_writes_the_landing_files() -> None:
     text = GOOD.replace("fields:", "  asset: team/export\nfields:", 1)
     daily = "partitions: {by: daily, start: 2026-01-01, key: '(.*)'}\n"
-    assert parse_pipeline(text + daily, path="p", environment={}).landing.asset == "team/export"
-    assert "line 6: landing.asset needs partitions by time or static ones" in problem(text)
+    for partitions in ("", daily):
+        assert parse_pipeline(text + partitions, path="p", environment={}).landing.asset == "team/export"
     assert "line 6: landing.asset: String should match pattern" in problem(text.replace("team/", "team//") + daily)

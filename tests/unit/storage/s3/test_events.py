@@ -1,4 +1,4 @@
-"""Messages of S3, MinIO and SNS, and what is none of them."""
+"""Messages of S3, MinIO, EventBridge and SNS, and what is none of them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ FROM_AWS = """{"Records":[{"eventVersion":"2.1","eventSource":"aws:s3","awsRegio
 # As MinIO sends it, shortened.
 FROM_MINIO = """{"EventName":"s3:ObjectCreated:CompleteMultipartUpload","Key":"lake/in/a.csv","Records":[{"eventSource":"minio:s3",
 "eventName":"s3:ObjectCreated:CompleteMultipartUpload","s3":{"bucket":{"name":"lake"},"object":{"key":"in%2Fa.csv"}}}]}"""
+# As AWS documents it, whole but for the key: https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
+FROM_EVENT_BRIDGE = """{"version":"0","id":"17793124-05d4-b198-2fde-7ededc63b103","detail-type":"Object Created","source":"aws.s3",
+"account":"111122223333","time":"2021-11-12T00:00:00Z","region":"ca-central-1","resources":["arn:aws:s3:::amzn-s3-demo-bucket1"],
+"detail":{"version":"0","bucket":{"name":"amzn-s3-demo-bucket1"},"object":{"key":"landing/50%+é 1.csv","size":5,
+"etag":"b1946ac92492d2347c6235b4d2611184","version-id":"IYV3p45BT0ac8hjHg1houSdS1a.Mro8e","sequencer":"617f08299329d189"},
+"request-id":"N4N7GDK58NMKJ12R","requester":"123456789012","source-ip-address":"1.2.3.4","reason":"PutObject"}}"""
 TEST_EVENT = '{"Service":"Amazon S3","Event":"s3:TestEvent","Time":"2014-10-13T15:57:02.089Z","Bucket":"b"}'
 
 
@@ -30,6 +36,11 @@ def body(*records: Any) -> str:
     return json.dumps({"Records": records})
 
 
+def bridged(bucket: Any, key: Any) -> str:
+    detail = {"bucket": {"name": bucket}, "object": {"key": key}}
+    return json.dumps({"source": "aws.s3", "detail-type": "Object Created", "detail": detail})
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_keys_are_decoded_whoever_sends_the_message(wrapped: bool) -> None:
     def sent(text: str) -> str:
@@ -37,6 +48,8 @@ def test_keys_are_decoded_whoever_sends_the_message(wrapped: bool) -> None:
 
     assert created_objects(sent(FROM_AWS)) == [("amzn-s3-demo-bucket", "landing/red flower+é.jpg")]
     assert created_objects(sent(FROM_MINIO)) == [("lake", "in/a.csv")]
+    assert created_objects(sent(FROM_EVENT_BRIDGE)) == [("amzn-s3-demo-bucket1", "landing/50%+é 1.csv")]
+    assert created_objects(sent(FROM_EVENT_BRIDGE.replace("Object Created", "Object Deleted"))) == []
     assert created_objects(sent(TEST_EVENT)) == []
 
 
@@ -65,6 +78,10 @@ def test_a_message_may_have_many_records_of_all_kinds() -> None:
         (body(record(7)), "is no text, or empty"),
         (body(record("")), "is no text, or empty"),
         (body(record("a", bucket=None)), "is no text, or empty"),
+        ('{"source": "aws.s3", "detail-type": "Object Created"}', "lacks detail.bucket.name"),
+        (bridged("b", 7), "detail.object.key that is no text"),
+        (bridged("", "k"), "detail.object.key that is no text, or empty"),
+        (json.dumps({**json.loads(bridged("b", "k")), "source": "my.app"}), "no list 'Records'"),
         (body(record("%ff")), "key of record 1 is not UTF-8: '%ff'"),
     ],
 )
