@@ -1,4 +1,4 @@
-"""Dagster's daemon as a process of its own: a backfill as many runs, and a failed run that the sensor explains."""
+"""Dagster's daemon as a process of its own: backfills as many runs, upkeep beside them, failed runs that the sensor explains."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
+from dagster._core.execution.asset_backfill import AssetBackfillStatus, PartitionedAssetBackfillStatus
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 
 from dagster_project.home import prepare_home
@@ -26,6 +28,36 @@ pytestmark = [pytest.mark.dagster, pytest.mark.timeout(400)]
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 240
 MANY = ("a.parquet", "b.parquet")
+#: The daemon, which looks for backfills each half minute, looks each second.
+DAEMON = """
+import sys
+import dagster._daemon.controller as controller
+from dagster._daemon.cli import main
+controller.DEFAULT_DAEMON_INTERVAL_SECONDS = 1
+sys.argv[0] = "dagster-daemon"
+main()
+"""
+#: The code location: work that a file `hold-JOB` names says that it has begun, and waits until the file is gone.
+LOCATION = """
+import time
+from pathlib import Path
+from dagster_project.folder import build_definitions
+from dagster_project.resources import SparkResource
+
+HERE = Path(__file__).parent
+
+
+class Held(SparkResource):
+    def submitted(self, context, job, arguments, pipeline, **extras):
+        if (HERE / f"hold-{job}").exists():
+            (HERE / f"began-{job}-{context.run_id}").touch()
+            while (HERE / f"hold-{job}").exists():
+                time.sleep(0.05)
+        return super().submitted(context, job, arguments, pipeline, **extras)
+
+
+defs = build_definitions(HERE / "pipelines", spark=Held(engine="local", parallelism=1))
+"""
 
 
 @dataclass
@@ -59,6 +91,63 @@ class Daemon:
             )
         )
 
+    def upkeep(self, name: str, asset: str) -> None:
+        """Ask for an asset without partitions, as the UI does."""
+        key = dg.AssetKey(["d", "t", asset])
+        self.instance.add_backfill(
+            PartitionBackfill.from_asset_graph_subset(
+                backfill_id=name,
+                backfill_timestamp=time.time(),
+                tags={},
+                dynamic_partitions_store=self.instance,
+                asset_graph_subset=AssetGraphSubset(non_partitioned_asset_keys={key}),  # type: ignore[call-arg]
+                title=None,
+                description=None,
+                run_config=None,
+            )
+        )
+
+    def hold(self, *jobs: str) -> None:
+        """Let work wait when it begins."""
+        for job in jobs:
+            (self.deployment.folder / f"hold-{job}").touch()
+
+    def release(self, *jobs: str) -> None:
+        """Let work go on."""
+        for job in jobs:
+            (self.deployment.folder / f"hold-{job}").unlink()
+
+    def began(self, job: str) -> list[str]:
+        """Ids of the runs that have begun some work while it was held."""
+        mark = f"began-{job}-"
+        return [f.name.removeprefix(mark) for f in self.deployment.folder.glob(f"{mark}*")]
+
+    def progress(self, backfill: str, stage: str) -> dict[AssetBackfillStatus, int]:
+        """Partitions of a stage by what has become of them, as the page of a backfill shows it."""
+        found = self.instance.get_backfill(backfill)
+        assert found is not None
+        graph = self.deployment.defs.resolve_asset_graph()
+        seen = found.get_asset_backfill_data(graph).get_backfill_status_per_asset_key(graph)
+        (of_stage,) = (s for s in seen if s.asset_key == dg.AssetKey(["d", "t", stage]))
+        assert isinstance(of_stage, PartitionedAssetBackfillStatus)
+        assert of_stage.num_targeted_partitions == len(MANY)
+        return {status: count for status, count in of_stage.partitions_counts_by_status.items() if count}
+
+    def spans(self, backfill: str) -> list[tuple[float, float]]:
+        """From when to when the steps of a backfill's runs went, in order."""
+        found = []
+        for run in self.runs(backfill):
+            started: dict[str, float] = {}
+            for entry in self.instance.all_logs(run.run_id):
+                event = entry.dagster_event
+                if event is None or event.step_key is None:
+                    continue
+                if event.event_type is dg.DagsterEventType.STEP_START:
+                    started[event.step_key] = entry.timestamp
+                elif event.event_type is dg.DagsterEventType.STEP_SUCCESS:
+                    found.append((started[event.step_key], entry.timestamp))
+        return sorted(found)
+
     def runs(self, backfill: str) -> list[dg.DagsterRun]:
         """Runs of a backfill."""
         found = self.instance.get_runs(dg.RunsFilter(tags={"dagster/backfill": backfill}))
@@ -91,13 +180,13 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     environment = {
         **plain,
         "DAGSTER_HOME": str(home),
-        "LAKEIDX_PIPELINES": str(folder / "pipelines"),
-        "LAKEIDX_ENGINE": "local",
     }
     with dg.DagsterInstance.from_config(str(home)) as instance:
         changes = {"partitions": {"per_run": 1}, "retries": {"max_retries": 0}}
         deployment = Deployment(folder, changes, instance=instance)
-        module = ["-m", "dagster_project.definitions"]
+        location = folder / "location.py"
+        location.write_text(LOCATION)
+        module = ["-f", str(location)]
         dagster = [sys.executable, "-m", "dagster"]
         started = subprocess.run(
             [*dagster, "sensor", "start", "lakeidx__failed_run_sensor", *module],
@@ -107,15 +196,20 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         log = folder / "daemon.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [str(Path(sys.executable).parent / "dagster-daemon"), "run", *module],
+                [sys.executable, "-c", DAEMON, "run", *module],
                 cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         try:
             daemon = Daemon(deployment, log)
-            # Asked for at once, for the daemon looks every half minute only; tests wait for what they are about.
-            for i, name in enumerate("ab"):
-                deployment.land(f"{name}.parquet", [(1, k, name) for k in range(10 * i, 10 * i + 15)])
+            # Asked for at once; tests wait for what they are about.
+            for i, name in enumerate("zab"):
+                deployment.land(f"{name}.parquet", [(1, k, name) for k in range(10 * (i - 1), 10 * (i - 1) + 15)])
             (deployment.landing / "bad.parquet").write_bytes(b"no parquet")
+            assert deployment.run("z.parquet").success
+            daemon.hold("compaction", "commit")
+            daemon.upkeep("beside", "compaction")
+            # Two runs at a time: the compaction is one of them.
+            daemon.wait(lambda: bool(daemon.began("compaction")))
             daemon.backfill("many", *MANY)
             daemon.backfill("bad", "bad.parquet")
             yield daemon
@@ -128,6 +222,22 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
                 process.wait(10)
 
 
+def test_upkeep_goes_on_beside_a_batch_and_the_backfill_shows_how_far_it_is(daemon: Daemon) -> None:
+    done, working = AssetBackfillStatus.MATERIALIZED, AssetBackfillStatus.IN_PROGRESS
+    daemon.wait(lambda: bool(daemon.began("commit")))
+    # At this moment a compaction and a batch of the same table are in the middle of their steps.
+    assert (len(daemon.began("compaction")), len(daemon.began("commit"))) == (1, 1)
+    daemon.wait(lambda: daemon.progress("many", "ingest").get(done, 0) > 0)
+    assert daemon.progress("many", "commit") == {working: len(MANY)}
+    # The other batch cannot come to its commit: this one has the table's slot.
+    assert len(daemon.began("commit")) == 1
+    daemon.release("compaction")
+    daemon.wait(lambda: [r.status for r in daemon.runs("beside")] == [dg.DagsterRunStatus.SUCCESS])
+    assert len(daemon.began("commit")) == 1, "the compaction has ended while the batch was at its commit"
+    daemon.release("commit")
+    daemon.wait(lambda: daemon.progress("many", "commit") == {done: len(MANY)})
+
+
 def test_a_backfill_as_many_runs(daemon: Daemon) -> None:
     ended = (BulkActionStatus.COMPLETED_SUCCESS, BulkActionStatus.COMPLETED_FAILED, BulkActionStatus.FAILED)
     daemon.wait(lambda: getattr(daemon.instance.get_backfill("many"), "status", None) in ended)
@@ -135,26 +245,17 @@ def test_a_backfill_as_many_runs(daemon: Daemon) -> None:
     assert [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in runs] == [(key, key) for key in MANY]
     assert [r.status for r in runs] == [dg.DagsterRunStatus.SUCCESS] * 2, daemon.errors()
     # Runs of one table may go on side by side, in any order; each is a batch and a snapshot, and no key comes twice.
-    assert daemon.deployment.table.metadata.snapshot_ids() == [1, 2]
-    assert set(daemon.deployment.content()) == {(1, k) for k in range(25)}
+    assert daemon.deployment.table.metadata.snapshot_ids() == [1, 2, 3]
+    assert set(daemon.deployment.content()) == {(1, k) for k in range(-10, 25)}
 
 
 def test_writers_of_one_table_take_turns(daemon: Daemon) -> None:
     """Steps that share the table's pool never run at the same time, in whichever run they are."""
-    spans = []
-    for run in daemon.runs("many"):
-        started: dict[str, float] = {}
-        for entry in daemon.instance.all_logs(run.run_id):
-            event = entry.dagster_event
-            if event is None or event.step_key is None:
-                continue
-            if event.event_type is dg.DagsterEventType.STEP_START:
-                started[event.step_key] = entry.timestamp
-            elif event.event_type is dg.DagsterEventType.STEP_SUCCESS:
-                spans.append((started[event.step_key], entry.timestamp))
-    spans.sort()
+    spans = daemon.spans("many")
     assert len(spans) == 2 * (len(STAGES) + 2), "four stages and two steps of checks in each run"
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    (upkeep,) = daemon.spans("beside")
+    assert any(start < upkeep[1] and upkeep[0] < end for start, end in spans)
 
 
 def test_a_run_whose_process_is_killed_is_started_again(daemon: Daemon) -> None:
@@ -180,7 +281,7 @@ def test_a_run_whose_process_is_killed_is_started_again(daemon: Daemon) -> None:
     assert [r.status for r in runs] == [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.SUCCESS]
     assert runs[1].tags["dagster/parent_run_id"] == runs[0].run_id
     assert d.content() == before | {(1, k): "k" for k in range(20, 40)}
-    assert d.table.metadata.snapshot_ids() == [1, 2, 3]
+    assert d.table.metadata.snapshot_ids() == [1, 2, 3, 4]
 
 
 def test_a_failed_run_is_explained_by_the_sensor(daemon: Daemon) -> None:
