@@ -112,9 +112,8 @@ class Target(Report):
     """One (partition, bucket) that gets rows.
 
     partition        the manifest's partition bytes as hex
-    index_file       the bucket's HASH index file that assignment has seen, None when it has none
+    index_file       the bucket's HASH index file that assignment has seen, None when it has none; index_rows: hashes in it
     index_path       its whole path, when it is not in the table
-    index_rows       hashes in it
     new_hashes       hashes that the bucket gets and did not have; None: index_write has to look
     """
 
@@ -131,13 +130,13 @@ class Target(Report):
 class BucketAssignmentReport(Report):
     """Outcome of `bucket_assignment`.
 
-    targets_paths    one Arrow file per staged part: column ``target`` (int32), one per row
+    targets_paths    the targets of each staged part's rows: `lakeidx.batch.target_files`
+    placing_tasks    of each part, the tasks that placed its rows, each with a file of its own; none: one file per part
     assigned_on      partition hex -> bucket -> HASH index file the buckets were assigned on; None when no index is kept
     index_type       how rows found their buckets
     moves_path       directory of the files that say which rows move their key from another partition, are dropped, or take
                      the partition of their key (`lakeidx.batch.moved_rows`); None when none does
-    moved, dropped   deletes that moves add to the batch; rows that are left out
-    global_index     keys were looked for in all partitions
+    moved, dropped   deletes that moves add; rows left out; global_index: keys were looked for in all partitions
     by_partition     a key's bucket depends on all buckets of its partition (taken for true of reports of older releases)
     located_paths    what an index that keeps something outside the table had answered, one file per part
     overwrite        the batch's mode: ``upsert``, or what it replaces (``partitions``, ``table``); "" in older reports
@@ -149,6 +148,7 @@ class BucketAssignmentReport(Report):
     base_snapshot_id: int | None
     targets: tuple[Target, ...]
     targets_paths: tuple[str, ...]
+    placing_tasks: tuple[tuple[int, ...], ...] = ()
     assigned_on: dict[str, dict[int, str]] | None
     rows: int
     inserts: int

@@ -12,9 +12,6 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
 
-#: The driver places some thirty million hashes a second and holds about 17 bytes a row: beyond this many rows, 1 GiB.
-PARALLEL_ROWS = 64_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
@@ -26,14 +23,15 @@ class BatchContext:
     overwrite   None = upsert; "partitions" = replace the partitions the batch has rows for; "table" = replace all
     replaces    with "partitions": all partitions this condition holds for are replaced, also those the batch has no row for,
                 and it may have rows for no others; bound, over partition columns
-    parallel_rows   batches of so many rows or more are assigned by several assigners in tasks instead of the driver
+    driver_bytes   what a batch may hold in the driver: the rows of a larger one are placed in tasks; None = as the table's option
+                ``index.driver-memory`` says
     """
 
     metadata: TableMetadata
     files: BatchFiles
     runner: Runner
     overwrite: str | None = None
-    parallel_rows: int = PARALLEL_ROWS
+    driver_bytes: int | None = None
     replaces: Predicate | None = None
 
     @property

@@ -22,7 +22,7 @@ from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
 from lakeidx.batch.assignment.keyed_batch import read_batch, read_located
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import follows_commits, index_context, open_key_index, uses_key_index
-from lakeidx.batch.target_files import read_targets
+from lakeidx.batch.target_files import read_part_targets, tasks_of_part
 from lakeidx.errors import NotFoundError, UnavailableError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
@@ -117,7 +117,11 @@ class IndexHooks:
             return info
         batch = read_batch(context.metadata, self._ingest, self._schema)
         was = read_located(context.store, assign.located_paths)
-        goes = np.concatenate([np.zeros(0, np.int32), *(read_targets(context.store, p) for p in assign.targets_paths)])
+        targets = (
+            read_part_targets(context.store, path, tasks_of_part(assign.placing_tasks, number), part.rows)
+            for number, (part, path) in enumerate(zip(self._ingest.parts, assign.targets_paths, strict=True))
+        )
+        goes = np.concatenate([np.zeros(0, np.int32), *targets])
         # Rows that are dropped change no location.
         kept = np.flatnonzero(goes >= 0)
         partitions, numbers = number_partitions(was.partitions, (bytes.fromhex(t.partition) for t in assign.targets))

@@ -1,7 +1,7 @@
 """Rows of a batch whose keys live in another partition: how assignment tells the write stage, and what becomes of the rows.
 
-Next to the targets of part i (-1 there = the row is dropped) lies ``moves-<i>.arrow`` with one line per delete that the
-part adds:
+Next to the targets of part i (-1 there = the row is dropped) lies ``moves-<i>.arrow``, or ``moves-<i>-<task>.arrow`` where tasks
+placed the rows (`lakeidx.batch.target_files`), with one line per delete that the part adds:
 
 =========  ======  ====================================================================================================
 column     type    content
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from lakeidx.batch.arrow_files import read_columns, write_columns
 from lakeidx.batch.artifacts import Target
+from lakeidx.batch.target_files import as_numbered, share_path
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.data.row_kinds import DELETE
 from lakeidx.data.rows import take_rows
@@ -34,6 +35,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.view import decode_partition_dict
+from lakeidx.tasks.in_parallel import in_parallel
 
 _SCHEMA = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("target", pa.int32(), nullable=False)])
 
@@ -58,16 +60,39 @@ class TargetPartitions:
 
 
 def write_moves(
-    store: ObjectStore, directory: str, part: int, rows: NDArray[np.int32], targets: NDArray[np.int32]
+    store: ObjectStore,
+    directory: str,
+    part: int,
+    rows: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    *,
+    task: int | None = None,
 ) -> None:
-    """Write the deletes that a part adds: int32[d] rows, ascending, and int32[d] targets."""
-    write_columns(store, _path(directory, part), [rows, targets], _SCHEMA)
+    """Write the deletes that a part adds: int32[d] rows, ascending, and int32[d] targets.
+
+    task   that found them and numbered the targets; None: all rows of the part were placed in one process
+    """
+    path = _path(directory, part)
+    write_columns(store, path if task is None else share_path(path, task), [rows, targets], _SCHEMA)
 
 
-def read_moves(store: ObjectStore, directory: str, part: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Read what `write_moves` wrote."""
-    (rows, targets), _ = read_columns(store, _path(directory, part), _SCHEMA)
-    return rows, targets
+def read_moves(
+    store: ObjectStore, directory: str, part: int, tasks: Sequence[int] | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Read what `write_moves` wrote, of all tasks that placed rows of the part."""
+    path = _path(directory, part)
+    if tasks is None:
+        (rows, targets), _ = read_columns(store, path, _SCHEMA)
+        return rows, targets
+
+    def read(task: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        (rows, own), _ = read_columns(store, share_path(path, task), _SCHEMA)
+        return rows, as_numbered(store, path, task, own)
+
+    found = in_parallel(read, tasks)
+    rows, targets = (np.concatenate([np.zeros(0, np.int32), *(pair[i] for pair in found)]) for i in (0, 1))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], targets[order]
 
 
 def move_rows(

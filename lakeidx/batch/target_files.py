@@ -1,23 +1,117 @@
-"""Files that say to which target each staged row goes: one int32 column, one file per staged part; -1 = the row is dropped."""
+"""Files that say to which target each staged row goes; -1 = the row is dropped.
+
+Rows placed in one process: one file per staged part, ``targets-<part>.arrow``. Rows placed in several tasks: each task writes a
+file per part that it has rows of, ``targets-<part>-<task>.arrow``, and numbers its own targets in them, since no task knows
+the others' buckets. The stage then writes what each of these numbers means, ``numbers-<task>.arrow``.
+
+===================  ===============  ================================================================================
+file                 columns, int32   one line per
+===================  ===============  ================================================================================
+targets-p            target           row of the part
+targets-p-t          row, target      row of the part that task t placed, ascending; its own number of the target
+numbers-t            target           target of task t: its number in the batch
+===================  ===============  ================================================================================
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.batch.arrow_files import read_columns, write_columns
+from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.storage.base import ObjectStore
+from lakeidx.tasks.in_parallel import in_parallel
 
 _SCHEMA = pa.schema([pa.field("target", pa.int32(), nullable=False)])
+_SHARE_SCHEMA = pa.schema([pa.field(n, pa.int32(), nullable=False) for n in ("row", "target")])
+_DROPPED, _MISSING = -1, -2
+
+Int32s = NDArray[np.int32]
 
 
-def write_targets(store: ObjectStore, path: str, targets: NDArray[np.int32]) -> None:
+def targets_path(directory: str, part: int) -> str:
+    """Return the path of the targets of a part."""
+    return f"{directory}/targets-{part:05d}.arrow"
+
+
+def tasks_of_part(placing_tasks: Sequence[tuple[int, ...]], part: int) -> tuple[int, ...] | None:
+    """Return the tasks that placed rows of a part, from those of each part; None where one process placed the batch."""
+    return placing_tasks[part] if placing_tasks else None
+
+
+def write_targets(store: ObjectStore, path: str, targets: Int32s) -> None:
     """Write the targets of one part as an Arrow IPC file."""
     write_columns(store, path, [targets], _SCHEMA)
 
 
-def read_targets(store: ObjectStore, path: str) -> NDArray[np.int32]:
+def read_targets(store: ObjectStore, path: str) -> Int32s:
     """Read the target of each row of the part, int32[rows]."""
     (targets,), _ = read_columns(store, path, _SCHEMA)
     return targets
+
+
+def write_part_share(store: ObjectStore, path: str, task: int, rows: Int32s, targets: Int32s) -> None:
+    """Write the targets of the rows of a part that a task placed.
+
+    path      of the part's targets
+    rows      int32[n] positions in the part, ascending
+    targets   int32[n] the task's own numbers
+    """
+    write_columns(store, share_path(path, task), [rows, targets], _SHARE_SCHEMA)
+
+
+def write_numbers(store: ObjectStore, directory: str, task: int, numbers: Int32s) -> None:
+    """Write the batch's numbers of a task's targets, int32[k]."""
+    write_targets(store, _numbers_path(directory, task), numbers)
+
+
+def read_part_targets(store: ObjectStore, path: str, tasks: Sequence[int] | None, rows: int) -> Int32s:
+    """Read the target of each row of a part, int32[rows], whoever placed it.
+
+    path     of the part's targets
+    tasks    those that placed rows of the part; None: its targets are in one file
+    errors   InternalError when some row has no target, CorruptFileError
+    """
+    if tasks is None:
+        targets = read_targets(store, path)
+        if len(targets) != rows:
+            raise InternalError(f"{len(targets)} targets for {rows} rows", path=path)
+        return targets
+    out = np.full(rows, _MISSING, np.int32)
+    for at, targets in in_parallel(lambda task: _read_share(store, path, task), tasks):
+        if len(at) and not 0 <= int(at.min()) <= int(at.max()) < rows:
+            raise CorruptFileError(f"a target of a row that the part of {rows} rows does not have", path=path)
+        out[at] = targets
+    missing = int(np.count_nonzero(out == _MISSING))
+    if missing:
+        raise InternalError(f"{missing} of {rows} rows got no bucket", path=path)
+    return out
+
+
+def _read_share(store: ObjectStore, path: str, task: int) -> tuple[Int32s, Int32s]:
+    (rows, own), _ = read_columns(store, share_path(path, task), _SHARE_SCHEMA)
+    return rows, as_numbered(store, path, task, own)
+
+
+def as_numbered(store: ObjectStore, path: str, task: int, own: Int32s) -> Int32s:
+    """Return the batch's numbers for a task's own numbers; dropped rows stay dropped.
+
+    path   of a file in the directory of the targets
+    """
+    numbers = read_targets(store, _numbers_path(path.rpartition("/")[0], task))
+    if len(own) and not _DROPPED <= int(own.min()) <= int(own.max()) < len(numbers):
+        raise CorruptFileError(f"task {task} has {len(numbers)} targets, and a row goes to another", path=path)
+    return np.append(numbers, np.int32(_DROPPED))[own]
+
+
+def share_path(path: str, task: int) -> str:
+    """Return the path of what a task wrote of a part, from that of the part."""
+    return f"{path.removesuffix('.arrow')}-{task:05d}.arrow"
+
+
+def _numbers_path(directory: str, task: int) -> str:
+    return f"{directory}/numbers-{task:05d}.arrow"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
-from lakeidx.batch.context import PARALLEL_ROWS, BatchContext
+from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import run_commit
 from lakeidx.batch.stages.index_write import run_index_write
@@ -91,12 +91,12 @@ def make_context(
     *,
     runner: Runner | None = None,
     overwrite: str | None = None,
-    parallel_rows: int = PARALLEL_ROWS,
+    driver_bytes: int | None = None,
 ) -> BatchContext:
     """Make the context of a batch.
 
-    overwrite, parallel_rows   see `BatchContext`
-    errors                     UnsupportedError when an option of the table makes writing go wrong
+    overwrite, driver_bytes   see `BatchContext`
+    errors                    UnsupportedError when an option of the table makes writing go wrong
     """
     schema = metadata.latest_schema()
     check_use(schema, Use.WRITE, metadata.paths.root)
@@ -109,7 +109,7 @@ def make_context(
         )
     paths: TablePaths = metadata.paths
     return BatchContext(
-        metadata, BatchFiles(metadata.store, paths, batch_id), runner or LocalRunner(2), overwrite, parallel_rows
+        metadata, BatchFiles(metadata.store, paths, batch_id), runner or LocalRunner(2), overwrite, driver_bytes
     )
 
 

@@ -21,6 +21,7 @@ from lakeidx.options.descriptors import (
     number,
     opt_integer,
     opt_text,
+    size,
     text,
 )
 from lakeidx.options.table_options import TableOptions
@@ -48,6 +49,11 @@ class IndexOptions(TableOptions):
     index_type = choice("index.type", INDEX_TYPES, "How a row finds where its key lives.")
     index_bad_filter = choice(
         "index.bad-filter", "read-keys fail", "A filter that cannot be read: read the file's keys, or stop."
+    )
+    index_driver_memory = size(
+        "index.driver-memory",
+        "512 mb",
+        "What a batch may hold in the driver while its rows are placed; above, tasks do.",
     )
     index_threads = integer("index.threads", 0, "Threads that check files; 0 = one per core.", least=0)
 

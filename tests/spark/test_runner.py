@@ -240,7 +240,7 @@ def test_the_pages_of_spark_name_stage_batch_and_table(spark: SparkSession, tmp_
     context = spark.sparkContext
     context.setJobDescription("mine")
     table = make_table(tmp_path)
-    batch = make_context(table.metadata, "b1", runner=SparkRunner(spark), parallel_rows=1)
+    batch = make_context(table.metadata, "b1", runner=SparkRunner(spark), driver_bytes=0)
     try:
         upsert_table(batch, rows([(1, k, "a") for k in range(9)]))
         assert context.getLocalProperty("spark.job.description") == "mine"

@@ -8,7 +8,6 @@ source   org.apache.paimon.index.HashBucketAssigner, SimpleHashBucketAssigner, r
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.batch.assignment.part_keys import PartKeys
+from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
 from lakeidx.bucket_assignment.partition_index import Assignment, PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
@@ -24,7 +24,7 @@ from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
 from lakeidx.bucket_assignment.whole_columns import MIN_ROWS, ColumnsAssignment, assign_columns
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.table.key_buckets import find_hits
+from lakeidx.table.key_buckets import find_hits, hash_entries
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.ordered_threads import run_ordered
 
@@ -40,7 +40,7 @@ _REQUESTS, _PARTITIONS_AHEAD, _READ_AHEAD_BYTES = 32, 16, 64 << 20
 
 @dataclass(slots=True)
 class HashPlacing:
-    """The rules of one batch, partition after partition.
+    """The rules of one batch or of a task's share of it, partition after partition.
 
     index        HASH files of the partitions the batch touches, by bucket; none when the batch replaces what is there
     fresh        the batch replaces what is there: buckets are filled again from 0
@@ -58,24 +58,11 @@ class HashPlacing:
     rows_read: int = 0
 
     @classmethod
-    def of_batch(
-        cls,
-        metadata: TableMetadata,
-        schema: TableSchema,
-        index: Mapping[bytes, Mapping[int, IndexEntry]],
-        *,
-        batch_id: str,
-        fresh: bool,
-    ) -> HashPlacing:
-        """Make assigners by the table's options; draws are seeded by the batch, so that a stage that is run again gives
-        the same buckets.
-        """
-        options = schema.table_options
-        rules = AssignRules(
-            target_rows=options.dynamic_bucket_target_row_num, max_buckets=options.dynamic_bucket_max_buckets
+    def of(cls, work: PlaceWork, index: Mapping[bytes, Mapping[int, IndexEntry]], task: int | None) -> HashPlacing:
+        """Make the rules of the process that places a batch, or of one of its placing tasks."""
+        return cls(
+            work.metadata, work.schema, {} if work.fresh else index, work.rules(task), work.pick(task), work.fresh
         )
-        pick = RandomBuckets(np.random.default_rng(zlib.crc32(batch_id.encode())))
-        return cls(metadata, schema, {} if fresh else index, rules, pick, fresh)
 
     def place_each(self, batch: Sequence[tuple[bytes, Callable[[], Sequence[Hashes]]]]) -> Iterator[list[Assignment]]:
         """Place partition after partition, in order; the index files of the next ones are read meanwhile.
@@ -125,8 +112,13 @@ def _size_of(read: _Read) -> int:
     return sum(c.nbytes for c in columns) + sum(known.nbytes for _, known, _ in files)
 
 
-def place_by_hash(parts: Sequence[PartKeys], placing: HashPlacing) -> Placed:
-    """Place all rows, partition by partition, rows of a partition in batch order."""
+def place_by_hash(work: PlaceWork, parts: Sequence[PartKeys], task: int | None) -> Placed:
+    """Place rows, partition by partition, rows of a partition in batch order.
+
+    task   the placing task whose share they are; None: all rows are
+    """
+    entries = hash_entries(work.metadata, work.snapshot, {p for part in parts for p in part.keys.partitions})
+    placing = HashPlacing.of(work, entries, task)
     # Memory is taken when it is written to: parts of one partition take over what placing gives.
     buckets = [np.empty(len(p.keys), np.int32) for p in parts]
     known = [np.empty(len(p.keys), np.bool_) for p in parts]
@@ -150,7 +142,9 @@ def place_by_hash(parts: Sequence[PartKeys], placing: HashPlacing) -> Placed:
     for part, there in zip(parts, known, strict=True):
         counts.add(len(part.keys), there, part.retract)
     return Placed(
-        parts=[PartPlaces(p.keys.partitions, p.keys.codes, b) for p, b in zip(parts, buckets, strict=True)],
+        parts=[
+            PartPlaces(p.rows, p.keys.partitions, p.keys.codes, b, p.ranks) for p, b in zip(parts, buckets, strict=True)
+        ],
         counts=counts,
         new_hashes=placing.new_hashes,
         metrics={"index_hashes_loaded": float(placing.rows_read)},

@@ -7,7 +7,7 @@
     have no HASH index; else through the partition's HASH index (a hash that is in it keeps its bucket, so that the table stays one
     that Java continues with) and the PartitionIndex rules.
 
-Keys and decisions of the batch are held in the driver, some tens of bytes per row besides the keys themselves; the table is
+Keys and decisions of the rows at hand are held in memory, some tens of bytes per row besides the keys themselves; the table is
 read by the key index alone, file by file.
 
 source   org.apache.paimon.crosspartition.GlobalIndexAssigner, org.apache.paimon.index.PartitionIndex, release 1.4.2;
@@ -22,14 +22,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.assignment.by_hash import HashPlacing
-from lakeidx.batch.assignment.keyed_batch import KeyedBatch, read_batch
+from lakeidx.batch.assignment.keyed_batch import KeyedBatch
+from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.placed import Moves, PartPlaces, Place, Placed, RowCounts
-from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import index_context
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
-from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.key_moves import MovePlan, move_policy, place_by_room, plan_moves
 from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.keys.sets import KeySet
@@ -39,19 +37,17 @@ from lakeidx.table.key_buckets import hash_entries
 from lakeidx.table.view import load_view
 
 
-def place_by_key_index(
-    context: BatchContext, ingest: IngestReport, schema: TableSchema, snapshot: Snapshot | None, key_index: KeyIndex
-) -> Placed:
-    """Place all rows of a batch on a snapshot.
+def place_by_key_index(work: PlaceWork, batch: KeyedBatch, key_index: KeyIndex, task: int | None) -> Placed:
+    """Place rows on a snapshot.
 
+    task     the placing task whose share they are; None: all rows are
     errors   what the key index raises; CommitConflictError when what it keeps is of a later snapshot
     """
-    batch = read_batch(context.metadata, ingest, schema)
-    tagging = index_context(context.metadata, schema, snapshot)
-    work = _Placing(context, schema, snapshot, key_index, tagging, batch)
-    located = work.locate()
-    plan = _plan(schema, key_index, batch.keys, located)
-    opened = work.place(located, plan)
+    tagging = index_context(work.metadata, work.schema, work.snapshot)
+    placing = _Placing(work, key_index, tagging, batch, task)
+    located = placing.locate()
+    plan = _plan(work.schema, key_index, batch.keys, located)
+    opened = placing.place(located, plan)
     plan = plan.with_buckets(opened.buckets)
     known = _known_before(batch.keys, located, key_index) | opened.known
     counts = RowCounts()
@@ -64,7 +60,7 @@ def place_by_key_index(
         metrics={**metrics, **located.notes},
         moves=Moves(batch, plan),
         located=(batch, located) if key_index.has_external_state else None,
-        is_global=key_index.is_global and bool(schema.partition_keys),
+        is_global=key_index.is_global and bool(work.schema.partition_keys),
         by_partition=key_index.splits_buckets(tagging.options),
     )
 
@@ -77,7 +73,7 @@ def _outgoing(batch: KeyedBatch, located: KeyLocations, plan: MovePlan) -> list[
         kept = plan.keep[rows]
         codes = np.concatenate([plan.partition[rows][kept], plan.delete_partition[deletes]])
         buckets = np.concatenate([plan.bucket[rows][kept], plan.delete_bucket[deletes]])
-        out.append(PartPlaces(located.partitions, codes, buckets))
+        out.append(PartPlaces(batch.places[i], located.partitions, codes, buckets))
     return out
 
 
@@ -125,28 +121,22 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Placing:
-    """One batch on one snapshot."""
+    """Rows of one batch on one snapshot."""
 
-    context: BatchContext
-    schema: TableSchema
-    snapshot: Snapshot | None
+    work: PlaceWork
     key_index: KeyIndex
     tagging: IndexContext
     batch: KeyedBatch
-
-    @property
-    def fresh(self) -> bool:
-        """The batch replaces what is there."""
-        return self.context.overwrite is not None
+    task: int | None
 
     def locate(self) -> KeyLocations:
         """Locate the keys of the batch."""
         keys = self.batch.keys
-        return no_locations(keys) if self.fresh else self.key_index.tag(keys, self.tagging)
+        return no_locations(keys) if self.work.fresh else self.key_index.tag(keys, self.tagging)
 
     def place(self, located: KeyLocations, plan: MovePlan) -> _Opened:
         """Choose buckets for the keys that are new in their partition."""
-        if self.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        if self.work.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
             return self._by_room(located, plan)
         computed = self.key_index.place_inserts(self.batch.keys, self.tagging)
         if computed is None:
@@ -164,11 +154,9 @@ class _Placing:
         order = np.argsort(plan.slot_partition[slots], kind="stable")
         found, starts = np.unique(plan.slot_partition[slots][order], return_index=True)
         numbers, groups = found.tolist(), np.split(order, starts[1:])
-        metadata = self.context.metadata
-        entries = hash_entries(metadata, self.snapshot, {located.partitions[n] for n in numbers})
-        placing = HashPlacing.of_batch(
-            metadata, self.schema, entries, batch_id=self.context.files.batch_id, fresh=self.fresh
-        )
+        wanted = {located.partitions[n] for n in numbers}
+        entries = hash_entries(self.work.metadata, self.work.snapshot, wanted)
+        placing = HashPlacing.of(self.work, entries, self.task)
 
         def columns_of(mine: NDArray[np.int64]) -> list[Int32s]:
             return [np.ascontiguousarray(hashes[rows[mine]])]
@@ -184,15 +172,21 @@ class _Placing:
 
     def _by_room(self, located: KeyLocations, plan: MovePlan) -> _Opened:
         """Place keys in buckets with room, by the number of live keys of each bucket."""
-        options = self.schema.table_options
         buckets = np.full(len(plan.slot_partition), -1, np.int32)
         slots, _ = _open_slots(plan)
         wanted = plan.slot_partition[slots]
         numbers = {p: i for i, p in enumerate(located.partitions)}
-        target, limit = options.dynamic_bucket_target_row_num, options.dynamic_bucket_max_buckets
-        counts = {} if self.fresh else self._rows_in_files(numbers)
-        placed = place_by_room(wanted, counts, target_rows=target, max_buckets=limit)
-        if placed.max(initial=0) > 0 and not self.fresh:
+        fresh, rules = self.work.fresh, self.work.rules(self.task)
+        counts = {} if fresh else self._rows_in_files(numbers)
+        by_room = partial(
+            place_by_room,
+            target_rows=rules.target_rows,
+            max_buckets=rules.max_buckets,
+            assigner=rules.first_own_bucket,
+            assigners=rules.num_assigners,
+        )
+        placed = by_room(wanted, counts)
+        if placed.max(initial=0) > rules.first_own_bucket and not fresh:
             # Rows in files are at least as many as keys. Where they leave no room the keys have to be counted.
             found = self.key_index.count_keys(self.tagging)
             if found is not None:
@@ -201,12 +195,12 @@ class _Placing:
                 gone = plan.delete_bucket >= 0
                 for p, b in zip(plan.delete_partition[gone].tolist(), plan.delete_bucket[gone].tolist(), strict=True):
                     counts[p, b] = counts.get((p, b), 0) - 1
-                placed = place_by_room(wanted, counts, target_rows=target, max_buckets=limit)
+                placed = by_room(wanted, counts)
         buckets[slots] = placed
         return _Opened(buckets, np.zeros(len(self.batch.keys), np.bool_))
 
     def _rows_in_files(self, numbers: dict[bytes, int]) -> dict[tuple[int, int], int]:
-        view = load_view(self.context.metadata, self.snapshot, partitions=set(numbers))
+        view = load_view(self.work.metadata, self.work.snapshot, partitions=set(numbers))
         return {
             (numbers[partition], bucket): sum(f.row_count for f in files)
             for (partition, bucket), files in view.by_bucket().items()

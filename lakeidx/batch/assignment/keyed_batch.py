@@ -21,6 +21,7 @@ from lakeidx.batch.arrow_files import read_columns, write_columns
 from lakeidx.batch.artifacts import IngestReport, StagedPart
 from lakeidx.batch.keys import key_columns, partition_codes
 from lakeidx.batch.parts import read_part
+from lakeidx.batch.target_files import share_path
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -37,19 +38,33 @@ _READ_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class PartRows:
+    """Rows of one staged part.
+
+    number   of the part
+    at       int32[n] their positions in it, ascending; None: all of them
+    """
+
+    number: int
+    at: NDArray[np.int32] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class KeyedBatch:
-    """Keys of a batch's n rows, its parts one after another.
+    """Keys of n rows of a batch, its parts one after another: of all rows, or of a task's share of them.
 
     retract   bool[n] rows of kind -U or -D
-    starts    int64[parts + 1]: rows starts[i] .. starts[i + 1] are those of part i
+    starts    int64[parts + 1]: rows starts[i] .. starts[i + 1] are those of the i-th part
+    places    of each part: its number, and where its rows stand in it
     """
 
     keys: KeyBatch
     retract: NDArray[np.bool_]
     starts: NDArray[np.int64]
+    places: Sequence[PartRows]
 
     def of_part(self, part: int) -> slice:
-        """Return the rows of a part."""
+        """Return the rows of the i-th part."""
         return slice(int(self.starts[part]), int(self.starts[part + 1]))
 
     def split_rows(self, rows: NDArray[np.int64]) -> list[slice]:
@@ -78,17 +93,24 @@ def read_batch(metadata: TableMetadata, ingest: IngestReport, schema: TableSchem
     codes = partition_codes(whole, schema.partition_keys, schema.partition_types)
     starts = np.cumsum([0, *(t.num_rows for t in tables)]).astype(np.int64)
     retract = np.concatenate([np.zeros(0, np.bool_), *retracts])
-    return KeyedBatch(key_batch(whole.select(names).combine_chunks(), schema, codes), retract, starts)
+    keys = key_batch(whole.select(names).combine_chunks(), schema, codes)
+    return KeyedBatch(keys, retract, starts, [PartRows(i) for i in range(len(tables))])
 
 
-def write_located(store: ObjectStore, directory: str, batch: KeyedBatch, located: KeyLocations) -> tuple[str, ...]:
-    """Write the key index's locations, one file per part; returns the paths."""
+def write_located(
+    store: ObjectStore, directory: str, batch: KeyedBatch, located: KeyLocations, task: int | None
+) -> tuple[str, ...]:
+    """Write the key index's locations, one file per part; returns the paths.
+
+    task   the placing task whose share the rows are; None: all rows of the batch are
+    """
     texts = json.dumps([p.hex() for p in located.partitions])
     schema = _SCHEMA.with_metadata({_PARTITIONS: texts.encode()})
     paths = []
-    for part in range(len(batch.starts) - 1):
-        rows = batch.of_part(part)
-        paths.append(f"{directory}/located-{part:05d}.arrow")
+    for i, part in enumerate(batch.places):
+        rows = batch.of_part(i)
+        path = f"{directory}/located-{part.number:05d}.arrow"
+        paths.append(path if task is None else share_path(path, task))
         write_columns(store, paths[-1], [located.bucket[rows], located.partition[rows]], schema)
     return tuple(paths)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
+from lakeidx.batch.assignment.keyed_batch import PartRows
 from lakeidx.batch.keys import RowKeys, key_columns, row_keys
 from lakeidx.batch.parts import read_part
 from lakeidx.data.row_kinds import is_retract
@@ -22,18 +23,27 @@ from lakeidx.tasks.in_parallel import in_parallel
 _READ_THREADS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PartKeys:
-    """Keys and row kinds of one staged part; `retract` is None when all rows are +I or +U."""
+    """Keys and row kinds of rows of one staged part.
 
+    retract   bool[n]; None when all rows are +I or +U
+    ranks     see `lakeidx.batch.assignment.placed.PartPlaces`
+    """
+
+    rows: PartRows
     keys: RowKeys
     retract: NDArray[np.bool_] | None
+    ranks: NDArray[np.int32] | None = None
 
 
 def read_part_keys(
-    metadata: TableMetadata, source: SourceFile | None, part: StagedPart, schema: TableSchema
+    metadata: TableMetadata, source: SourceFile | None, part: StagedPart, schema: TableSchema, number: int
 ) -> PartKeys:
-    """Partition codes and key hashes (buckets, in fixed-bucket tables) of one staged part; only key columns are read."""
+    """Partition codes and key hashes (buckets, in fixed-bucket tables) of one staged part; only key columns are read.
+
+    number   of the part in the batch
+    """
     # An append table without buckets needs nothing but the number of rows, which any column tells.
     columns = key_columns(schema) or schema.field_names[:1]
     table = read_part(metadata.store, source, part, schema, columns)
@@ -45,13 +55,14 @@ def read_part_keys(
     keys = row_keys(table, schema)
     if schema.bucket_mode is BucketMode.HASH_FIXED:
         keys = RowKeys(keys.partitions, keys.codes, buckets_by_function(schema, table, schema.bucket))
-    return PartKeys(keys, retract)
+    return PartKeys(PartRows(number), keys, retract)
 
 
 def read_keys(metadata: TableMetadata, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
     """Read the keys of every staged part, parts in parallel; see `read_part_keys`."""
 
-    def read(part: StagedPart) -> PartKeys:
-        return read_part_keys(metadata, ingest.source_of(part), part, schema)
+    def read(numbered: tuple[int, StagedPart]) -> PartKeys:
+        number, part = numbered
+        return read_part_keys(metadata, ingest.source_of(part), part, schema, number)
 
-    return in_parallel(read, ingest.parts, threads=_READ_THREADS)
+    return in_parallel(read, list(enumerate(ingest.parts)), threads=_READ_THREADS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.assignment.keyed_batch import KeyedBatch
+from lakeidx.batch.assignment.keyed_batch import KeyedBatch, PartRows
 from lakeidx.key_index.key_moves import MovePlan
 from lakeidx.key_index.locations import KeyLocations
 
@@ -20,14 +20,18 @@ Place = tuple[bytes, int]
 class PartPlaces:
     """Where the rows of one staged part go, dropped ones left out, and after them the deletes that it adds.
 
+    rows         which rows of which part: those that are kept and those that are dropped
     partitions   distinct partitions as manifest bytes
     codes        int32[n]: which of them each row goes to
     buckets      int32[n]
+    ranks        int32[partitions], ascending: which of the part's partitions they are; None: all of them
     """
 
+    rows: PartRows
     partitions: tuple[bytes, ...]
     codes: NDArray[np.int32]
     buckets: NDArray[np.int32]
+    ranks: NDArray[np.int32] | None = None
 
 
 @dataclass(slots=True)
@@ -51,6 +55,12 @@ class RowCounts:
         self.deletes += deletes
         self.updates += updates
         self.inserts += rows - deletes - updates
+
+    def join(self, other: RowCounts) -> None:
+        """Add another task's counts to these."""
+        self.inserts += other.inserts
+        self.updates += other.updates
+        self.deletes += other.deletes
 
     @property
     def rows(self) -> int:
@@ -80,7 +90,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Placed:
-    """Places of all rows of a batch.
+    """Places of all rows of a batch, or of those of a task's share of it.
 
     parts          per staged part
     counts         rows by what they do

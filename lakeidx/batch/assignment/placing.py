@@ -1,58 +1,55 @@
-"""Locate the keys of a batch, then place those that are nowhere: chooses how, by bucket mode and by what the index type can."""
+"""Place the rows of a batch: in this process while they fit into what it may hold of them, else in tasks."""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
 from lakeidx.batch.artifacts import IngestReport
-from lakeidx.batch.assignment.by_hash import HashPlacing, place_by_hash
 from lakeidx.batch.assignment.by_key_index import place_by_key_index
 from lakeidx.batch.assignment.in_tasks import place_in_tasks
+from lakeidx.batch.assignment.keyed_batch import read_batch
 from lakeidx.batch.assignment.part_keys import read_keys
-from lakeidx.batch.assignment.placed import PartPlaces, Placed, RowCounts
+from lakeidx.batch.assignment.place_work import PlaceWork
+from lakeidx.batch.assignment.placed import Placed
+from lakeidx.batch.assignment.room import check_rows_fit, rows_in_driver
+from lakeidx.batch.assignment.shares import place_parts
+from lakeidx.batch.assignment.targets import BatchFigures, join_shares, write_share
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import open_key_index, uses_key_index
+from lakeidx.batch.index_types import finds_by_keys, index_options, open_key_index, uses_key_index
 from lakeidx.errors import UnsupportedError
-from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.port import KeyIndex
-from lakeidx.table.key_buckets import hash_entries
+from lakeidx.key_index.registry import make_key_index
 
 
-def place_batch(context: BatchContext, ingest: IngestReport, schema: TableSchema, snapshot: Snapshot | None) -> Placed:
-    """Place all rows of a batch on a snapshot.
+def place_batch(
+    context: BatchContext, ingest: IngestReport, schema: TableSchema, snapshot: Snapshot | None, directory: str
+) -> BatchFigures:
+    """Place all rows of a batch on a snapshot, and write their targets.
 
-    errors   UnsupportedError for an overwrite that the index type cannot follow; CommitConflictError when what an index type keeps
-             is of a later snapshot
+    directory   gets the target files
+    errors      UnsupportedError for an overwrite that the index type cannot follow; CommitConflictError when what an index type
+                keeps is of a later snapshot; InvalidInputError for a batch that this process has no memory for
     """
-    if not uses_key_index(schema):
-        return _by_function(context, ingest, schema)
-    with open_key_index(schema, context.metadata.paths) as key_index:
-        _check_overwrite(context, key_index)
-        if key_index.needs_keys:
-            return place_by_key_index(context, ingest, schema, snapshot, key_index)
-    if ingest.rows_staged >= context.parallel_rows:
-        return place_in_tasks(context, ingest, schema, snapshot)
-    parts = read_keys(context.metadata, ingest, schema)
-    entries = hash_entries(context.metadata, snapshot, {p for part in parts for p in part.keys.partitions})
-    placing = HashPlacing.of_batch(
-        context.metadata, schema, entries, batch_id=context.files.batch_id, fresh=context.overwrite is not None
-    )
-    return place_by_hash(parts, placing)
+    by_keys = finds_by_keys(schema)
+    if uses_key_index(schema):
+        _check_overwrite(context, make_key_index(index_options(schema)))
+    fits = ingest.rows_staged <= rows_in_driver(schema, context.driver_bytes)
+    parts = len(ingest.parts)
+    if not fits and not by_keys:
+        work = PlaceWork.of(context, schema, snapshot, directory, context.runner.parallelism)
+        figures = join_shares(directory, place_in_tasks(context, ingest, work), parts)
+        return replace(figures, metrics={**figures.metrics, "placing_tasks": float(work.plan.num_channels)})
+    check_rows_fit(schema, ingest.rows_staged)
+    work = PlaceWork.of(context, schema, snapshot, directory, 1)
+    placed = _by_keys(work, ingest) if by_keys else place_parts(work, read_keys(work.metadata, ingest, schema), None)
+    return join_shares(directory, [write_share(context.store, directory, placed, None)], parts)
 
 
-def _by_function(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> Placed:
-    """Place rows in fixed buckets, or in none: a row's bucket follows from the row."""
-    mode = schema.bucket_mode
-    if mode not in (BucketMode.HASH_FIXED, BucketMode.BUCKET_UNAWARE):
-        raise UnsupportedError(f"bucket mode {mode.name} cannot be upserted yet", path=context.paths.root)
-    counts, places = RowCounts(), []
-    for part in read_keys(context.metadata, ingest, schema):
-        keys = part.keys
-        counts.add(len(keys), None, part.retract)
-        buckets = keys.hashes if mode is BucketMode.HASH_FIXED else np.zeros(len(keys), np.int32)
-        places.append(PartPlaces(keys.partitions, keys.codes, buckets))
-    return Placed(parts=places, counts=counts)
+def _by_keys(work: PlaceWork, ingest: IngestReport) -> Placed:
+    with open_key_index(work.schema, work.metadata.paths) as key_index:
+        return place_by_key_index(work, read_batch(work.metadata, ingest, work.schema), key_index, None)
 
 
 def _check_overwrite(context: BatchContext, key_index: KeyIndex) -> None:

@@ -1,4 +1,4 @@
-"""Whether the memory of a process can hold a batch, told before anything is written.
+"""What of a batch a process may hold, and whether its memory can hold it, told before anything is written.
 
 Figures are lower bounds: what the assignment of a row with an 8-byte key takes. A batch that does not fit by them cannot be
 assigned; one that does may still be too large where keys are long texts.
@@ -6,9 +6,10 @@ assigned; one that does may still be too large where keys are long texts.
 
 from __future__ import annotations
 
-from lakeidx.batch.index_types import index_type
+from lakeidx.batch.index_types import index_options, index_type
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.tasks.limits import available_bytes
 
 #: Bytes of a row in the process that assigns, by index type; of types that look keys up.
 _ROW_BYTES, _KEYED_ROW_BYTES = {"hash": 40, "bucket": 40, "state": 160, "inmemory": 160}, 90
@@ -18,12 +19,23 @@ _TARGET_BYTES = 2000
 _MOST_ROWS = (1 << 31) - 1
 
 
-def check_rows_fit(schema: TableSchema, rows: int, room: int) -> None:
-    """Refuse a batch with more rows than can be assigned.
+def rows_in_driver(schema: TableSchema, held: int | None = None) -> int:
+    """Return how many rows of a batch may be assigned in the driver; more of them are in tasks.
 
-    room     bytes that this process may use
+    held   bytes that a batch may hold there; default as the table's option says
+    """
+    if held is None:
+        held = index_options(schema).index_driver_memory
+    return min(held // _ROW_BYTES.get(index_type(schema), _KEYED_ROW_BYTES), _MOST_ROWS)
+
+
+def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None) -> None:
+    """Refuse a batch with more rows than can be assigned in this process.
+
+    room     bytes that it may use; default as its limits say
     errors   InvalidInputError: says what it takes and what to change
     """
+    room = available_bytes() if room is None else room
     kind = index_type(schema)
     each = _ROW_BYTES.get(kind, _KEYED_ROW_BYTES)
     most = room // each if kind in ("hash", "bucket") else min(room // each, _MOST_ROWS)
@@ -35,11 +47,13 @@ def check_rows_fit(schema: TableSchema, rows: int, room: int) -> None:
         )
 
 
-def check_buckets_fit(schema: TableSchema, buckets: int, room: int) -> None:
+def check_buckets_fit(schema: TableSchema, buckets: int, room: int | None = None) -> None:
     """Refuse a batch that touches more buckets than one commit can hold.
 
+    room     bytes that this process may use; default as its limits say
     errors   InvalidInputError: says what it takes and what to change
     """
+    room = available_bytes() if room is None else room
     if buckets * _TARGET_BYTES <= room:
         return
     option = "dynamic-bucket.target-row-num" if schema.bucket < 0 else "bucket"

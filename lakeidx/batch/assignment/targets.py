@@ -2,51 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import Target
-from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed
+from lakeidx.batch.assignment.keyed_batch import PartRows, write_located
+from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
 from lakeidx.batch.moved_rows import write_moves
-from lakeidx.batch.target_files import write_targets
+from lakeidx.batch.target_files import targets_path, write_part_share, write_targets
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.key_index.locations import number_partitions
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.view import SnapshotView, decode_partition_dict
+from lakeidx.tasks.in_parallel import in_parallel
 
 #: Distinct codes within so many numbers are counted in a table instead of sorted.
 _TABLE = 1 << 20
+_NONE = np.zeros(0, np.int64)
 
 
-#: Number of each place, rows of each, and per part int32[rows] target numbers.
-NumberedTargets = tuple[dict[Place, int], list[int], list[NDArray[np.int32]]]
+@dataclass(frozen=True, slots=True, eq=False)
+class ShareFigures:
+    """What was decided about the rows that one process placed, as figures per target; what a task returns.
 
-
-def number_targets(parts: Sequence[PartPlaces]) -> NumberedTargets:
-    """Assign numbers to the (partition, bucket) pairs that get rows, in the order in which parts come to them.
-
-    returns    number of each place, rows of each, and per part int32[rows] target numbers
+    task         the placing task; None: all rows of the batch were placed in one process
+    partitions   those of its targets, as manifest bytes
+    partition    int32[k] of each target, in `partitions`
+    bucket       int32[k]
+    first        int64[k]: part in which the target first gets a row << 32 | number of its partition in that part
+    rows         int64[k]
+    new_hashes   int64[k] hashes that it gets and did not have; None: not counted
+    parts        numbers of the parts that have rows among them
+    moved        deletes that moves add
+    dropped      rows that are left out
+    moves        some row is dropped, moved, or adds a delete
+    located      files with the answers of an index type with state outside the table
     """
+
+    task: int | None
+    partitions: tuple[bytes, ...]
+    partition: NDArray[np.int32]
+    bucket: NDArray[np.int32]
+    first: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    new_hashes: NDArray[np.int64] | None
+    parts: tuple[int, ...]
+    counts: RowCounts
+    metrics: Mapping[str, float]
+    moved: int
+    dropped: int
+    moves: bool
+    located: tuple[str, ...]
+    is_global: bool
+    by_partition: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchFigures:
+    """What was decided about all rows of a batch, in the order of its targets.
+
+    places       of the targets
+    rows         of each target
+    new_hashes   of each target; None: not counted
+    paths        target file of each part
+    tasks        of each part: the tasks that placed rows of it; () without tasks
+    numbers      of each task: int32[k] the batch's number of each of its targets
+    """
+
+    places: list[Place]
+    rows: list[int]
+    new_hashes: list[int] | None
+    paths: tuple[str, ...]
+    tasks: tuple[tuple[int, ...], ...]
+    numbers: Mapping[int, NDArray[np.int32]]
+    counts: RowCounts
+    metrics: Mapping[str, float]
+    moved: int
+    dropped: int
+    moves: bool
+    located: tuple[str, ...]
+    is_global: bool
+    by_partition: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbered:
+    """The targets of some rows, in the order in which parts come to them.
+
+    places, first, rows   of each target
+    per_part              int32[n] each: the targets of the rows that `PartPlaces` tells of
+    """
+
+    places: list[Place]
+    first: list[int]
+    rows: list[int]
+    per_part: list[NDArray[np.int32]]
+
+
+def _number_targets(parts: Sequence[PartPlaces]) -> _Numbered:
     numbers: dict[Place, int] = {}
-    counts: list[int] = []
+    first: list[int] = []
+    rows: list[int] = []
     out: list[NDArray[np.int32]] = []
     for part in parts:
         combined = part.codes.astype(np.int64) << 32 | part.buckets.astype(np.int64)
         distinct, inverse, sizes = _unique(combined)
         mapping = np.empty(len(distinct), dtype=np.int32)
         for j, (value, size) in enumerate(zip(distinct.tolist(), sizes.tolist(), strict=True)):
-            place = (part.partitions[value >> 32], value & 0xFFFFFFFF)
+            code = value >> 32
+            place = (part.partitions[code], value & 0xFFFFFFFF)
             number = numbers.setdefault(place, len(numbers))
-            if number == len(counts):
-                counts.append(0)
-            counts[number] += size
+            if number == len(rows):
+                rows.append(0)
+                first.append(part.rows.number << 32 | (code if part.ranks is None else int(part.ranks[code])))
+            rows[number] += size
             mapping[j] = number
         out.append(mapping[inverse])
-    return numbers, counts, out
+    return _Numbered(list(numbers), first, rows, out)
+
+
+def write_share(store: ObjectStore, directory: str, placed: Placed, task: int | None) -> ShareFigures:
+    """Write where rows go, with the targets numbered in the order in which parts come to them; return the figures.
+
+    task   the placing task whose share they are; None: all rows of the batch
+    """
+    numbered = _number_targets(placed.parts)
+    _write_places(store, directory, placed, numbered.per_part, task)
+    moves, new = placed.moves, placed.new_hashes
+    partitions, codes = number_partitions((), (p for p, _ in numbered.places))
+    located = () if placed.located is None else write_located(store, directory, *placed.located, task)
+    return ShareFigures(
+        task=task,
+        partitions=partitions,
+        partition=np.array([codes[p] for p, _ in numbered.places], np.int32),
+        bucket=np.array([b for _, b in numbered.places], np.int32),
+        first=np.array(numbered.first, np.int64),
+        rows=np.array(numbered.rows, np.int64),
+        new_hashes=None if new is None else np.array([new.get(p, 0) for p in numbered.places], np.int64),
+        parts=tuple(part.rows.number for part in placed.parts),
+        counts=placed.counts,
+        metrics=placed.metrics,
+        moved=0 if moves is None else len(moves.plan.delete_row),
+        dropped=0 if moves is None else int(np.count_nonzero(~moves.plan.keep)),
+        moves=moves is not None and moves.any,
+        located=located,
+        is_global=placed.is_global,
+        by_partition=placed.by_partition,
+    )
+
+
+def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> BatchFigures:
+    """Give the targets of all shares their numbers in the batch, in the order in which parts come to them.
+
+    parts   of the batch
+    """
+    partitions, codes = number_partitions((), (p for share in shares for p in share.partitions))
+    combined = [
+        np.array([codes[p] for p in share.partitions], np.int64)[share.partition] << 32 | share.bucket
+        for share in shares
+    ]
+    distinct, inverse = np.unique(np.concatenate([_NONE, *combined]), return_inverse=True)
+    first = np.full(len(distinct), np.iinfo(np.int64).max)
+    np.minimum.at(first, inverse, np.concatenate([_NONE, *(share.first for share in shares)]))
+    order = np.lexsort((distinct & 0xFFFFFFFF, first))
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    numbers = rank[inverse]
+
+    def total(columns: Sequence[NDArray[np.int64]]) -> list[int]:
+        out = np.zeros(len(distinct), np.int64)
+        np.add.at(out, numbers, np.concatenate([_NONE, *columns]))
+        return list(out.tolist())
+
+    new = [share.new_hashes for share in shares if share.new_hashes is not None]
+    edges = np.cumsum([0, *(len(share.rows) for share in shares)])
+    in_tasks = [share for share in shares if share.task is not None]
+    counts, metrics = RowCounts(), dict[str, float]()
+    for share in shares:
+        counts.join(share.counts)
+        for name, value in share.metrics.items():
+            metrics[name] = metrics.get(name, 0.0) + value
+    return BatchFigures(
+        places=[(partitions[value >> 32], value & 0xFFFFFFFF) for value in distinct[order].tolist()],
+        rows=total([share.rows for share in shares]),
+        new_hashes=total(new) if len(new) == len(shares) else None,
+        paths=tuple(targets_path(directory, part) for part in range(parts)),
+        tasks=_tasks_of_parts(in_tasks, parts) if in_tasks else (),
+        numbers={s.task: numbers[a:b] for s, (a, b) in zip(shares, pairwise(edges), strict=True) if s.task is not None},
+        counts=counts,
+        metrics=metrics,
+        moved=sum(share.moved for share in shares),
+        dropped=sum(share.dropped for share in shares),
+        moves=any(share.moves for share in shares),
+        located=tuple(path for share in shares for path in share.located),
+        is_global=any(share.is_global for share in shares),
+        by_partition=any(share.by_partition for share in shares),
+    )
+
+
+def _tasks_of_parts(shares: Sequence[ShareFigures], parts: int) -> tuple[tuple[int, ...], ...]:
+    tasks: list[list[int]] = [[] for _ in range(parts)]
+    for share in shares:
+        for part in share.parts:
+            tasks[part].append(share.task or 0)
+    return tuple(tuple(sorted(found)) for found in tasks)
 
 
 def check_indexed(paths: TablePaths, view: SnapshotView) -> None:
@@ -67,23 +233,22 @@ def check_indexed(paths: TablePaths, view: SnapshotView) -> None:
 
 
 def describe_targets(
-    schema: TableSchema, view: SnapshotView, placed: Placed, numbers: dict[Place, int], rows: list[int], *, fresh: bool
+    schema: TableSchema, view: SnapshotView, figures: BatchFigures, *, fresh: bool
 ) -> tuple[list[Target], int]:
     """Return what index_write must know of each target, and how many of them are new buckets.
 
     view    state of the partitions that get rows
-    rows    of each target
     fresh   the batch replaces what is there: sequence numbers start at 0, no index file is continued
     """
     dynamic = schema.bucket_mode in (BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC)
     top = {} if fresh else view.max_sequence_numbers()
     index = {} if fresh or schema.bucket_mode is not BucketMode.HASH_DYNAMIC else view.hash_index()
     targets, opened = [], 0
-    for place, number in numbers.items():
+    for number, place in enumerate(figures.places):
         entry = index.get(place[0], {}).get(place[1])
         opened += dynamic and entry is None and place not in top
-        new = None if placed.new_hashes is None else placed.new_hashes.get(place, 0)
-        targets.append(_target(place, rows[number], top.get(place, -1) + 1, entry, new))
+        new = None if figures.new_hashes is None else figures.new_hashes[number]
+        targets.append(_target(place, figures.rows[number], top.get(place, -1) + 1, entry, new))
     return targets, opened
 
 
@@ -100,32 +265,45 @@ def _target(place: Place, rows: int, first_sequence: int, entry: IndexEntry | No
     )
 
 
-def write_places(
-    store: ObjectStore, directory: str, placed: Placed, numbers: Sequence[NDArray[np.int32]]
-) -> tuple[str, ...]:
+def _write_places(
+    store: ObjectStore, directory: str, placed: Placed, numbers: Sequence[NDArray[np.int32]], task: int | None
+) -> None:
     """Write where each row of each part goes, and the moves that there are.
 
     numbers   per part int32: targets of the rows that are kept, then of the deletes the part adds
-    returns   the target file of each part; moves are beside them
     """
-    paths = []
-    for i, goes in enumerate(numbers):
-        paths.append(f"{directory}/targets-{i:05d}.arrow")
+
+    def write(i: int) -> None:
+        goes, part = numbers[i], placed.parts[i].rows
         if placed.moves is None:
-            write_targets(store, paths[-1], goes)
-            continue
+            _write_targets(store, directory, part, goes, task)
+            return
         batch, plan = placed.moves.batch, placed.moves.plan
         rows = batch.of_part(i)
         kept = plan.keep[rows]
         count = int(np.count_nonzero(kept))
         of_rows = np.full(len(kept), -1, np.int32)
         of_rows[kept] = goes[:count]
-        write_targets(store, paths[-1], of_rows)
-        if placed.moves.any:
-            deletes = batch.split_rows(plan.delete_row)[i]
-            at = (plan.delete_row[deletes] - rows.start).astype(np.int32)
-            write_moves(store, directory, i, at, goes[count:])
-    return tuple(paths)
+        _write_targets(store, directory, part, of_rows, task)
+        # Whether other tasks have found moves is not known here.
+        if placed.moves.any or (task is not None and placed.is_global):
+            at = (plan.delete_row[deletes[i]] - rows.start).astype(np.int32)
+            at = at if part.at is None else part.at[at]
+            write_moves(store, directory, part.number, at, goes[count:], task=task)
+
+    deletes = [] if placed.moves is None else placed.moves.batch.split_rows(placed.moves.plan.delete_row)
+    in_parallel(write, range(len(numbers)))
+
+
+def _write_targets(
+    store: ObjectStore, directory: str, part: PartRows, goes: NDArray[np.int32], task: int | None
+) -> None:
+    path = targets_path(directory, part.number)
+    if task is None:
+        write_targets(store, path, goes)
+    else:
+        at = np.arange(len(goes), dtype=np.int32) if part.at is None else part.at
+        write_part_share(store, path, task, at, goes)
 
 
 def _unique(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

@@ -15,25 +15,17 @@ import time
 from typing import NamedTuple
 
 from lakeidx.batch.artifacts import UPSERT, BucketAssignmentReport, IngestReport
-from lakeidx.batch.assignment.keyed_batch import write_located
-from lakeidx.batch.assignment.placed import Placed
 from lakeidx.batch.assignment.placing import place_batch
-from lakeidx.batch.assignment.room import check_buckets_fit, check_rows_fit
-from lakeidx.batch.assignment.targets import (
-    NumberedTargets,
-    check_indexed,
-    describe_targets,
-    number_targets,
-    write_places,
-)
+from lakeidx.batch.assignment.room import check_buckets_fit
+from lakeidx.batch.assignment.targets import BatchFigures, check_indexed, describe_targets
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import check_index_type, index_type
 from lakeidx.batch.stages.rerun import check_mode
+from lakeidx.batch.target_files import write_numbers
 from lakeidx.errors import CommitConflictError, NotFoundError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.view import SnapshotView, load_view
-from lakeidx.tasks.limits import available_bytes
 
 log = logging.getLogger(__name__)
 
@@ -55,65 +47,63 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
     ingest = context.files.require(IngestReport)
     schema = context.metadata.schema(ingest.schema_id)
     check_index_type(schema)
-    check_rows_fit(schema, ingest.rows_staged, available_bytes())
-    placed, latest, view, (numbers, rows, per_part) = _place(context, ingest, schema)
-    check_buckets_fit(schema, len(numbers), available_bytes())
-    touched = {partition for partition, _ in numbers}
-    targets, new_buckets = describe_targets(schema, view, placed, numbers, rows, fresh=context.overwrite is not None)
-    directory = context.files.new_dir("bucket_assignment")
-    paths = write_places(context.store, directory, placed, per_part)
-    moves, counts = placed.moves, placed.counts
+    plan = _place(context, ingest, schema)
+    figures, latest, view = plan.figures, plan.latest, plan.view
+    check_buckets_fit(schema, len(figures.places))
+    targets, new_buckets = describe_targets(schema, view, figures, fresh=context.overwrite is not None)
+    for task, numbers in figures.numbers.items():
+        write_numbers(context.store, plan.directory, task, numbers)
+    counts = figures.counts
     report = BucketAssignmentReport(
         batch_id=context.files.batch_id,
         attempt=attempt,
         base_snapshot_id=None if latest is None else latest.id,
         targets=tuple(targets),
-        targets_paths=paths,
-        assigned_on=_assigned_on(schema, view, touched),
+        targets_paths=figures.paths,
+        placing_tasks=figures.tasks,
+        assigned_on=_assigned_on(schema, view, {partition for partition, _ in figures.places}),
         rows=counts.rows,
         inserts=counts.inserts,
         updates=counts.updates,
         deletes=counts.deletes,
         new_buckets=new_buckets,
         index_type=index_type(schema),
-        index_metrics=dict(placed.metrics),
-        moves_path=directory if moves is not None and moves.any else None,
-        moved=0 if moves is None else len(moves.plan.delete_row),
-        dropped=0 if moves is None else int((~moves.plan.keep).sum()),
-        global_index=placed.is_global,
-        by_partition=placed.by_partition,
+        index_metrics=dict(figures.metrics),
+        moves_path=plan.directory if figures.moves else None,
+        moved=figures.moved,
+        dropped=figures.dropped,
+        global_index=figures.is_global,
+        by_partition=figures.by_partition,
         overwrite=context.overwrite or UPSERT,
-        located_paths=() if placed.located is None else write_located(context.store, directory, *placed.located),
+        located_paths=figures.located,
         seconds=time.monotonic() - started,
     )
     return context.files.close(report, attempt=attempt)
 
 
 class _Plan(NamedTuple):
-    """Where the rows of a batch go, decided on a snapshot; its state in their partitions; see `number_targets`."""
+    """Where the rows of a batch go, decided on a snapshot; its state in their partitions; where their targets lie."""
 
-    placed: Placed
+    figures: BatchFigures
     latest: Snapshot | None
     view: SnapshotView
-    numbered: NumberedTargets
+    directory: str
 
 
 def _place(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> _Plan:
     """Place the batch on the newest snapshot; on a newer one when that expires, or the index type's own state is newer."""
     for left in reversed(range(_TRIES)):
-        latest = context.metadata.latest_snapshot()
+        latest, directory = context.metadata.latest_snapshot(), context.files.new_dir("bucket_assignment")
         try:
-            placed = place_batch(context, ingest, schema, latest)
-            numbered = number_targets(placed.parts)
-            touched = {partition for partition, _ in numbered[0]}
-            view = load_view(context.metadata, latest, partitions=touched)
+            figures = place_batch(context, ingest, schema, latest, directory)
+            view = load_view(context.metadata, latest, partitions={partition for partition, _ in figures.places})
             if (
-                placed.new_hashes is not None
+                figures.new_hashes is not None
                 and context.overwrite is None
                 and schema.bucket_mode is BucketMode.HASH_DYNAMIC
             ):
                 check_indexed(context.paths, view)
-            return _Plan(placed, latest, view, numbered)
+            return _Plan(figures, latest, view, directory)
         except CommitConflictError:
             if not left:
                 raise

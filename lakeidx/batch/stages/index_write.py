@@ -28,7 +28,7 @@ from lakeidx.batch.artifacts import (
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves
 from lakeidx.batch.parts import read_part, text_columns
-from lakeidx.batch.target_files import read_targets
+from lakeidx.batch.target_files import read_part_targets, tasks_of_part
 from lakeidx.bucket_assignment.maintainer import plan_index_update
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.engines import apply_write_options, make_engine
@@ -63,12 +63,14 @@ class _PartWork:
 
     source         the landing file it is taken from by reference
     targets_path   the targets of its rows
+    tasks          that placed its rows; None: one process did
     """
 
     number: int
     part: StagedPart
     source: SourceFile | None
     targets_path: str
+    tasks: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +106,9 @@ class WriteContext:
             self.schema.field_names,
             dictionaries=_dictionary_columns(self.schema),
         )
-        targets = read_targets(self.metadata.store, work.targets_path)
-        if len(targets) != rows.num_rows:
-            raise InternalError(f"{len(targets)} targets for {rows.num_rows} rows", path=part.path)
+        targets = read_part_targets(self.metadata.store, work.targets_path, work.tasks, rows.num_rows)
         if self.moves_path is not None and self.places is not None:
-            deletes = read_moves(self.metadata.store, self.moves_path, work.number)
+            deletes = read_moves(self.metadata.store, self.moves_path, work.number, work.tasks)
             rows, targets = move_rows(rows, targets, deletes, self.places, self.schema)
         yield RoutedRows(work.number, rows, targets)
 
@@ -140,7 +140,7 @@ def run_index_write(
     written = context.runner.shuffle(
         tasks.split,
         [
-            _PartWork(number, part, ingest.source_of(part), path)
+            _PartWork(number, part, ingest.source_of(part), path, tasks_of_part(assign.placing_tasks, number))
             for number, (part, path) in enumerate(zip(ingest.parts, assign.targets_paths, strict=True))
         ],
         tasks.combine,

@@ -178,7 +178,7 @@ with mock.patch(sys.argv[2], dies):
     "place",
     [
         "lakeidx.key_index.state.key_state.KeyState.commit",
-        "lakeidx.batch.stages.bucket_assignment.write_located",
+        "lakeidx.batch.assignment.targets.write_located",
         "lakeidx.key_index.state.checkpoint.CheckpointFolder.save",
     ],
 )

@@ -190,7 +190,7 @@ def weights_of_all_stages(folder: Any, partitions: int) -> dict[str, int]:
     for value in ("a", "b"):
         batch = rows([(p, k, value) for p in range(partitions) for k in range(3)])
         context = make_context(table.metadata, f"batch-{value}", runner=weighing)
-        made = BatchContext(context.metadata, context.files, weighing, parallel_rows=1)
+        made = BatchContext(context.metadata, context.files, weighing, driver_bytes=0)
         upsert_table(made, batch)
     table = TableHandle.open(table.uri)
     run_compaction(table.metadata, weighing, full=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.batch.assignment import room as rooms
 from lakeidx.batch.assignment.room import check_buckets_fit, check_rows_fit
-from lakeidx.batch.stages import bucket_assignment
 from lakeidx.errors import InvalidInputError
 from lakeidx.testing.reachable import files_on_disk
 from lakeidx.testing.small_tables import content, make_table, upsert
@@ -55,7 +55,7 @@ def test_a_batch_that_does_not_fit_writes_no_file_into_the_table(
     before = files_on_disk(table)
     values = [(p, 0, "a") for p in range(5)]
     with monkeypatch.context() as small:
-        small.setattr(bucket_assignment, "available_bytes", lambda: room)
+        small.setattr(rooms, "available_bytes", lambda: room)
         with pytest.raises(InvalidInputError, match="5 rows" if room == 100 else "5 buckets"):
             upsert(table, values, batch_id="b")
     assert files_on_disk(table) == before

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.batch.assignment.in_tasks import plan_assigners
+from lakeidx.batch.assignment.place_work import plan_assigners
 from lakeidx.batch.keys import key_columns, partition_codes, row_keys
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.target_files import read_targets, write_targets
+from lakeidx.batch.target_files import read_part_targets, read_targets, tasks_of_part, write_targets
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
@@ -35,7 +35,7 @@ def put(
     table: TableHandle, name: str, values: Values, *, assigners: int, kinds: list[str] | None = None, **options: Any
 ) -> Any:
     """Upsert by so many assigners in tasks; 0: by the driver."""
-    large = {"parallel_rows": 0} if assigners else {}
+    large = {"driver_bytes": 0} if assigners else {}
     context = make_context(table.metadata, name, runner=LocalRunner(max(1, assigners)), **large, **options)  # type: ignore[arg-type]
     return upsert_table(context, rows(values, kinds))
 
@@ -53,6 +53,15 @@ def index_of(table: TableHandle) -> dict[bytes, dict[int, set[int]]]:
             out.setdefault(partition, {})[bucket] = set(hashes)
         assert not [h for h, n in seen.items() if n > 1]
     return out
+
+
+def targets_of(table: TableHandle, result: Any) -> list[list[int]]:
+    """The target of each row of each part."""
+    assign = result.assign
+    return [
+        read_part_targets(table.store, path, tasks_of_part(assign.placing_tasks, number), part.rows).tolist()
+        for number, (part, path) in enumerate(zip(result.ingest.parts, assign.targets_paths, strict=True))
+    ]
 
 
 batches = st.lists(
@@ -111,8 +120,7 @@ def test_driver_and_one_assigner_in_a_task_agree_exactly(tmp_path: Path) -> None
             t.model_copy(update={"index_file": a.index_file})
             for t, a in zip(two.assign.targets, one.assign.targets, strict=True)
         )
-        for a, b in zip(one.assign.targets_paths, two.assign.targets_paths, strict=True):
-            assert read_targets(tables[0].store, a).tolist() == read_targets(tables[1].store, b).tolist()
+        assert targets_of(tables[0], one) == targets_of(tables[1], two)
         assert (one.assign.inserts, one.assign.updates, one.assign.deletes, one.assign.new_buckets) == (
             two.assign.inserts, two.assign.updates, two.assign.deletes, two.assign.new_buckets,
         )  # fmt: skip

@@ -43,7 +43,7 @@ def _put(table: TableHandle, keys: range, value: str, assigners: int) -> tuple[_
     handle = TableHandle.open(table.uri)
     store = _Reads(handle.store)
     handle.metadata.store = store
-    large = {"parallel_rows": 0} if assigners else {}
+    large = {"driver_bytes": 0} if assigners else {}
     context = make_context(handle.metadata, f"{value}-{assigners}", runner=LocalRunner(max(1, assigners)), **large)  # type: ignore[arg-type]
     return store, upsert_table(context, rows([(1, k, value) for k in keys]))
 
@@ -132,7 +132,7 @@ def test_index_files_of_many_partitions_are_read_side_by_side(tmp_path: Path, in
     handle.metadata.store = _Together(handle.store)
     context = make_context(handle.metadata, "new-keys")
     ingest = stage_table(context.files, handle.schema, rows([(p, 2, "b") for p in range(16)]))
-    placed = place_batch(context, ingest, handle.schema, handle.snapshot)
+    placed = place_batch(context, ingest, handle.schema, handle.snapshot, context.files.new_dir("bucket_assignment"))
     # Each partition's one bucket has room.
-    assert [part.buckets.tolist() for part in placed.parts] == [[0] * 16]
+    assert [(bucket, n) for (_, bucket), n in zip(placed.places, placed.rows, strict=True)] == [(0, 1)] * 16
     assert placed.counts.inserts == 16

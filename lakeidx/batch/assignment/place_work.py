@@ -1,0 +1,67 @@
+"""What placing the rows of a batch needs to know, in whichever process it is done."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from lakeidx.batch.context import BatchContext
+from lakeidx.bucket_assignment.assigner import AssignPlan
+from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.metadata import TableMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceWork:
+    """One batch on one snapshot; pickles, and holds nothing that grows with rows, parts or buckets.
+
+    snapshot    the state that keys are looked for in; None for a table without snapshots
+    fresh       the batch replaces what is there: nothing is known, buckets are filled again from 0
+    directory   where targets are written
+    plan        placing tasks, and who owns which hashes and buckets
+    """
+
+    metadata: TableMetadata
+    schema: TableSchema
+    snapshot: Snapshot | None
+    batch_id: str
+    fresh: bool
+    directory: str
+    plan: AssignPlan
+
+    @classmethod
+    def of(
+        cls, context: BatchContext, schema: TableSchema, snapshot: Snapshot | None, directory: str, tasks: int
+    ) -> PlaceWork:
+        """Make the work of a batch; `tasks` are at most those that may run at a time."""
+        plan = plan_assigners(schema, tasks)
+        fresh = context.overwrite is not None
+        return cls(context.metadata, schema, snapshot, context.files.batch_id, fresh, directory, plan)
+
+    def rules(self, task: int | None) -> AssignRules:
+        """Return the rules by which new keys are placed: of a placing task, or (None) of a process that places all rows."""
+        if task is not None:
+            return self.plan.rules(task)
+        return AssignRules(target_rows=self.plan.target_rows, max_buckets=self.plan.max_buckets)
+
+    def pick(self, task: int | None) -> RandomBuckets:
+        """Return the draws of buckets; seeded by batch and task, so that either may be run again and decides the same."""
+        if task is not None:
+            return RandomBuckets.seeded(f"{self.batch_id}#{task}")
+        return RandomBuckets(np.random.default_rng(zlib.crc32(self.batch_id.encode())))
+
+
+def plan_assigners(schema: TableSchema, parallelism: int) -> AssignPlan:
+    """Plan how many assigners share the work, by the table's dynamic-bucket options and the runner's slots."""
+    options = schema.table_options
+    return AssignPlan.from_options(
+        parallelism=parallelism,
+        target_rows=options.dynamic_bucket_target_row_num,
+        max_buckets=options.dynamic_bucket_max_buckets,
+        initial_buckets=options.dynamic_bucket_initial_buckets,
+        assigner_parallelism=options.dynamic_bucket_assigner_parallelism,
+    )

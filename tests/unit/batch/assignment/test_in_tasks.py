@@ -1,0 +1,107 @@
+"""Rows placed in tasks: they are placed as well as in one process, and what comes back does not grow with rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
+from lakeidx.batch.upsert import BatchResult, make_context, upsert_table
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.index_history import (
+    GLOBAL_TYPES,
+    LOCAL_TYPES,
+    IndexedTable,
+    Model,
+    Row,
+    apply,
+    fixed_history,
+)
+from lakeidx.testing.small_tables import rows
+
+#: Types whose keys are placed in tasks when a batch is more than the driver may hold.
+TYPES = [
+    *((n, False) for n in ("hash", "fixed buckets")),
+]
+
+
+class MeteredRunner:
+    """A runner in this process that counts the bytes of the results that reach its caller, by stage."""
+
+    def __init__(self, parallelism: int = 3) -> None:
+        self.inner = LocalRunner(1)
+        self.parallelism = parallelism
+        self.received: dict[str, int] = {}
+
+    def _count(self, label: str, results: list[Any]) -> list[Any]:
+        stage = label.partition(":")[0]
+        dumped: list[bytes] = [cloudpickle.dumps(r) for r in results]  # type: ignore[no-untyped-call]
+        size = sum(map(len, dumped))
+        self.received[stage] = self.received.get(stage, 0) + size
+        return results
+
+    def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
+        return self._count(label, self.inner.map(task, items, label=label))
+
+    def shuffle(
+        self, split: Any, items: Sequence[Any], combine: Any, *, targets: Any, weights: Sequence[int], label: str
+    ) -> list[Any]:
+        made = self.inner.shuffle(split, items, combine, targets=targets, weights=weights, label=label)
+        return self._count(label, made)
+
+
+def put(table: TableHandle, batch_id: str, batch: pa.Table, runner: Any) -> BatchResult:
+    """Upsert by a process that may hold nothing of the batch."""
+    context = make_context(TableHandle.open(table.uri).metadata, batch_id, runner=runner, driver_bytes=0)
+    return upsert_table(context, batch)
+
+
+def as_rows(batch: Sequence[Row]) -> pa.Table:
+    return rows([(p, k, v) for p, k, v, _ in batch], [kind for *_, kind in batch])
+
+
+def options_of(name: str, over_partitions: bool) -> dict[str, str]:
+    return dict((GLOBAL_TYPES if over_partitions else LOCAL_TYPES)[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize(("name", "over_partitions"), TYPES)
+def test_a_history_of_batches_placed_in_tasks(tmp_path: Path, name: str, over_partitions: bool, tasks: int) -> None:
+    """Every other batch is placed in this process: both ways go on from what the other one left."""
+    model: Model = {}
+    table = IndexedTable.make(tmp_path, name, options_of(name, over_partitions))
+    for number, batch in enumerate(fixed_history(11, batches=7)):
+        apply(model, batch, over_partitions=over_partitions)
+        if number % 3 == 2:
+            table.upsert(batch, f"b{number}")
+            continue
+        result = put(table.table, f"b{number}", as_rows(batch), MeteredRunner(tasks))
+        assert result.assign.placing_tasks
+        assert result.assign.rows == len(batch)
+        assert sum(t.rows for t in result.assign.targets) == len(batch) + result.assign.moved - result.assign.dropped
+    table.compact()
+    table.check(model)
+
+
+@pytest.mark.parametrize(("name", "over_partitions"), TYPES)
+def test_what_reaches_the_driver_does_not_grow_with_rows(tmp_path: Path, name: str, over_partitions: bool) -> None:
+    received = []
+    for size in (200, 2000):
+        options = {**options_of(name, over_partitions), "dynamic-bucket.target-row-num": "1000000"}
+        table = IndexedTable.make(tmp_path / str(size), name, options).table
+        runner = MeteredRunner()
+        for value in ("a", "b"):
+            put(table, value, rows([(k % 2, k, value) for k in range(size)]), runner)
+        received.append(runner.received)
+        placed = BatchFiles(table.store, table.metadata.paths, "b").require(BucketAssignmentReport)
+        assert (placed.updates if name != "fixed buckets" else placed.inserts) == size
+    few, many = received
+    assert set(few) == set(many)
+    assert {stage: many[stage] - few[stage] for stage in few if many[stage] - few[stage] > 100} == {}
