@@ -34,7 +34,12 @@ def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'dagster_project' has no attribute {name!r}")
-    return getattr(import_module(place), name)
+    try:
+        return getattr(import_module(place), name)
+    except ModuleNotFoundError as error:
+        if error.name != "dagster":
+            raise
+        raise ModuleNotFoundError("needs Dagster: pip install 'lakeidx[dagster]'", name=error.name) from error
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
 """Query tables with DuckDB: they are attached as views, and each query reads the newest state.
 
 DuckDB hands down which columns and rows it wants; comparisons with numbers and texts prune partitions, buckets, files, row groups
-and pages. ``pip install duckdb``.
+and pages. ``pip install 'lakeidx[duckdb]'``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _connect() -> DuckDBPyConnection:
     try:
         import duckdb
     except ImportError as error:
-        raise InvalidInputError("DuckDB is not installed: pip install duckdb") from error
+        raise InvalidInputError("DuckDB is not installed: pip install 'lakeidx[duckdb]'") from error
     return duckdb.connect()
 
 

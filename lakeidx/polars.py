@@ -1,4 +1,4 @@
-"""Query tables with Polars: a lazy frame that hands columns, filters and row limits down to the scan. ``pip install polars``."""
+"""Query tables with Polars (extra ``polars``): a lazy frame that hands columns, filters and row limits down to the scan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scan(table: Table, **state: Any) -> pl.LazyFrame:
         import polars as pl
         from polars.io.plugins import register_io_source
     except ImportError as error:
-        raise InvalidInputError("Polars is not installed: pip install polars") from error
+        raise InvalidInputError("Polars is not installed: pip install 'lakeidx[polars]'") from error
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -41,11 +42,27 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, also on a 
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="no progress bar on stderr")]
 
 
+class _OnTerminal(logging.Handler):
+    """Prints what a logger says on stderr, as it is at that moment, where that is a terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one line."""
+        if sys.stderr.isatty():
+            typer.echo(f"lakeidx: {record.getMessage()}", err=True)
+
+
+#: By name: the module itself comes with Numba, which not every command needs.
+_compiling = logging.getLogger("lakeidx.codec.jit")
+_on_terminal = _OnTerminal()
+
+
 def report_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Run a command; an error of lakeidx becomes one line on stderr and exit code 2, without a stack trace."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        _compiling.setLevel(logging.INFO)
+        _compiling.addHandler(_on_terminal)
         try:
             command(*args, **kwargs)
         except LakeIdxError as error:

@@ -1,7 +1,8 @@
 """How kernels are compiled, and unaligned access to byte arrays for them.
 
 Kernels compile at their first call (a second at most) and are kept on disk beside the source, so that a later process
-loads them in milliseconds. Several processes may compile one kernel at once: the cache files are replaced whole.
+loads them in milliseconds. Several processes may compile one kernel at once: the cache files are replaced whole. A process
+that compiles says so once, to this module's logger at INFO; the command line shows it.
 
 Inputs of kernels are always *frozen* (read-only, aligned, contiguous): Arrow's buffers are read-only arrays, ours are
 not, and Numba would compile each kernel once for every mixture of the two.
@@ -9,6 +10,7 @@ not, and Numba would compile each kernel once for every mixture of the two.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +18,29 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
+from numba.core import event as events
 from numba.core import types
 from numba.extending import intrinsic
+
+log = logging.getLogger(__name__)
+
+
+class _Word(events.Listener):
+    """Says before the first kernel is compiled that this takes time; nothing when kernels are found on disk."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        """Look at a compilation that begins; those of other packages' functions are none of ours."""
+        if not self.said and str(event.data["dispatcher"].py_func.__module__).startswith("lakeidx."):
+            self.said = True
+            log.info("compiling kernels for this processor, once; `lakeidx warm-up` compiles all of them (a minute)")
+
+    def on_end(self, event: Any) -> None:
+        """Do nothing."""
+
+
+events.register("numba:compile", _Word())  # type: ignore[no-untyped-call]
 
 
 def kernel(function: Callable[..., Any]) -> Any:

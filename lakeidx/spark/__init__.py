@@ -23,4 +23,9 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    try:
+        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        raise ModuleNotFoundError("Spark needs pyspark: pip install 'lakeidx[spark]'", name=error.name) from error

@@ -13,7 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
+
+try:
+    import pytest
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "the tests of stores need pytest: pip install 'lakeidx[test]'", name=error.name
+    ) from error
 
 from lakeidx.errors import NotFoundError
 from lakeidx.storage import ObjectStore, OutputFile, join

@@ -84,6 +84,31 @@ def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "bin/lakeidx"
 
 
+TABLE = (
+    "import lakeidx; t = lakeidx.Table.create('lake/db.db/t', {'fields': [{'name': 'id', 'type': 'BIGINT'}],"
+    " 'primaryKeys': ['id'], 'options': {'bucket': '-1', **OPTIONS}}); "
+)
+NEEDING = {
+    "spark": ["from lakeidx.spark import register", TABLE.replace("**OPTIONS", "") + "t.compact(runner='spark')"],
+    "dagster": ["from dagster_project import PrimaryKeyTable"],
+    "duckdb": ["import lakeidx.duckdb; lakeidx.duckdb.attach('lake')"],
+    "polars": ["import lakeidx.polars; lakeidx.polars.scan(None)"],
+    "state": [TABLE.replace("**OPTIONS", "'index.type': 'state'") + "t.upsert([{'id': 1}])"],
+    "hbase": [
+        TABLE.replace("**OPTIONS", "'index.type': 'hbase', 'hoodie.index.hbase.table': 't'") + "t.upsert([{'id': 1}])"
+    ],
+    "test": ["import lakeidx.testing.store_contract"],
+}
+
+
+@pytest.mark.parametrize(("extra", "program"), [(e, p) for e, programs in NEEDING.items() for p in programs])
+def test_an_error_that_needs_an_extra_names_it(installed: Path, tmp_path: Path, extra: str, program: str) -> None:
+    command = [str(installed.with_name("python")), "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=bare_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"pip install 'lakeidx[{extra}]'" in done.stderr.splitlines()[-1], done.stderr
+
+
 def test_an_empty_environment_can_use_the_wheel(installed: Path, tmp_path: Path) -> None:
     environment = bare_environment()
 

@@ -122,7 +122,7 @@ class HBaseLocations:
 
     def __init__(self, options: IndexOptions, *, connections: int) -> None:
         if happybase is None:
-            raise UnsupportedError("index type hbase needs the package happybase: install lakeidx[hbase]")
+            raise UnsupportedError("index type hbase needs the package happybase: pip install 'lakeidx[hbase]'")
         name = options.hoodie_index_hbase_table
         if not name:
             raise InvalidInputError("index type hbase needs option hoodie.index.hbase.table")

@@ -71,7 +71,7 @@ class RocksStore:
 
     def __init__(self, directory: Path, *, cache_bytes: int) -> None:
         if rocksdict is None:
-            raise UnsupportedError("index type state needs the package rocksdict: install lakeidx[state]")
+            raise UnsupportedError("index type state needs the package rocksdict: pip install 'lakeidx[state]'")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory = directory
         options = rocksdict.Options(raw_mode=True)
