@@ -19,13 +19,14 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO
 
 import psutil
 
+from tests import line_coverage
 from tests.kernel_list import unlisted
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,9 +36,6 @@ _AT_A_TIME = 3
 #: Where files of tests cost no disk, and what must be free there: lanes leave up to 1 GB each.
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES = 6 << 30
-#: Prints the share of lines that ran, and fails below the floor in pyproject.toml. It makes the lane slower, so only a run of
-#: all lanes measures it.
-_COVERED = ("--cov", "--cov-report=")
 #: Seconds a lane may take, about twice what it needs: one that hangs is named, and says where.
 _SECONDS = 45 * 60
 #: Seconds from a lane's last test to its end.
@@ -52,13 +50,16 @@ _HEAVY = ("spark", "interop", "s3", "dagster", "hbase", "browser", "postgres", "
 
 @dataclass(frozen=True)
 class Lane:
-    """One lane: a pytest mark expression, more arguments, and whether it runs beside others."""
+    """One lane: a pytest mark expression, more arguments, whether it runs beside others, and whether it has to reach the
+    share of lines that pyproject.toml names.
+    """
 
     name: str
     marks: str
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     aside: bool = False
+    covers: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def lanes() -> list[Lane]:
     # The fast lane takes a tenth of the examples of each property beside a module.
     apart = tuple(f"--ignore={f}" for f in ("tests/golden_tests", "tests/property", *_heavy_places()))
     out = [
-        Lane("fast", light, (*side_by_side, *apart), (("LAKEIDX_EXAMPLES_SCALE", "0.1"),)),
+        Lane("fast", light, (*side_by_side, *apart), (("LAKEIDX_EXAMPLES_SCALE", "0.1"),), covers=True),
         Lane("golden", light, (*side_by_side, "tests/golden_tests")),
         Lane("properties", light, (*side_by_side, "tests/property")),
     ]
@@ -130,6 +131,9 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         environment.setdefault("JDK_JAVA_OPTIONS", _JAVA)
         environment["TMPDIR"] = folder
+        if lane.covers:
+            command += line_coverage.ARGUMENTS
+            environment[line_coverage.FOLDER] = folder
         if aside:
             # A file, not a pipe: a server that outlives its test would hold a pipe open.
             said = Path(folder) / "output.txt"
@@ -149,6 +153,9 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
                 counts["failed" if found in ("failure", "error") else found] += 1
                 if found == "skipped":
                     reasons[(case.find("skipped").get("message") or "no reason").splitlines()[0]] += 1  # type: ignore[union-attr]
+        if lane.covers and (missed := line_coverage.missed_floor(Path(folder))):
+            counts["failed"] += 1
+            reasons[missed] += 1
     # Exit code 5 is pytest's "no test": an empty lane. Any other code than 0 and 1 means that pytest itself broke.
     if code not in (0, 1, 5) or (code == 1 and not counts["failed"]):
         counts["failed"] += 1
@@ -206,8 +213,6 @@ def main(names: list[str]) -> int:
         print(f"unknown lanes {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2
     chosen = [known[n] for n in names] if names else list(known.values())
-    if not names:
-        chosen = [replace(c, arguments=(*c.arguments, *_COVERED)) if c.name == "fast" else c for c in chosen]
     outcomes = [run(lane) for lane in chosen if not lane.aside]
     beside = [lane for lane in chosen if lane.aside]
     if len(beside) < 2:

@@ -1,0 +1,139 @@
+"""Measures which lines of lakeidx a lane reaches, for little of what tracing costs: ``pytest -p tests.line_coverage``.
+
+Before Python 3.12 coverage.py can only be called for every line of every library, which made the fast lane twice as
+long. Here the modules of lakeidx are compiled with a mark before each statement instead. Each process writes what it
+reached to the folder LAKEIDX_COVERAGE; `missed_floor` hands that to coverage.py, which knows the lines that count.
+
+An `except` or a `case` counts as reached when its block or a later one is.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.machinery
+import json
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import coverage
+
+ROOT = Path(__file__).resolve().parent.parent
+#: What a lane that is measured is started with, and the variable that names where its processes write.
+ARGUMENTS, FOLDER = ("-p", "tests.line_coverage"), "LAKEIDX_COVERAGE"
+_ENDING = ".lines.json"
+_PACKAGE, _KIT = "lakeidx", "lakeidx.testing"
+#: What a module's marks are called inside it.
+_MARKS = "__lines_reached__"
+#: File -> 1 for each of its lines that was reached.
+_reached: dict[str, list[int]] = {}
+
+
+def _settings() -> dict[str, Any]:
+    """What pyproject.toml says of the report."""
+    return dict(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["coverage"]["report"])
+
+
+#: Decorators of functions that count no lines: Numba compiles their bytecode, and knows no marks.
+_UNCOUNTED = re.compile("|".join(f"(?:{p})" for p in _settings()["exclude_also"]))
+
+
+def _mark(line: int) -> ast.stmt:
+    """``marks[line] = 1`` as code of that line."""
+    place = ast.Subscript(ast.Name(_MARKS, ast.Load()), ast.Constant(line), ast.Store())
+    mark = ast.Assign([place], ast.Constant(1), lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
+    return ast.fix_missing_locations(mark)
+
+
+def _lines_of(statement: ast.stmt) -> list[int]:
+    """Where a statement begins, and its decorators."""
+    return sorted({statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))})
+
+
+def _marked(statements: list[ast.stmt]) -> list[ast.stmt]:
+    """Put a mark before each statement of a block, and of the blocks inside it."""
+    out: list[ast.stmt] = []
+    for statement in statements:
+        mark_blocks(statement)
+        # Docstrings, which are no code, and imports from the future have to stay first.
+        if statement is statements[0] and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            out.append(statement)
+        elif isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+            out += [statement, *map(_mark, _lines_of(statement))]
+        else:
+            out += [*map(_mark, _lines_of(statement)), statement]
+    return out
+
+
+def mark_blocks(node: ast.AST) -> None:
+    """Put marks into the blocks of a module or statement."""
+    if any(_UNCOUNTED.search(f"@{ast.unparse(d)}") for d in getattr(node, "decorator_list", ())):
+        return
+    for name in ("body", "orelse", "finalbody"):
+        if isinstance(block := getattr(node, name, None), list):
+            setattr(node, name, _marked(block))
+    tried: list[int] = []
+    for choice in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        tried.append(choice.pattern.lineno if isinstance(choice, ast.match_case) else choice.lineno)
+        choice.body = [*map(_mark, tried), *_marked(choice.body)]
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles a module with marks."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        tree = ast.parse(self.get_data(path), path)
+        mark_blocks(tree)
+        return compile(tree, path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        path = self.get_filename(module.__name__)
+        lines = self.get_data(path).count(b"\n")
+        setattr(module, _MARKS, _reached.setdefault(path, [0] * (lines + 2)))
+        super().exec_module(module)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules that are measured."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname.partition(".")[0] != _PACKAGE or fullname.startswith(_KIT):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            spec.loader = _Loader(fullname, spec.loader.path)
+        return spec
+
+
+def pytest_configure() -> None:
+    sys.meta_path.insert(0, _Finder())
+
+
+def pytest_sessionfinish() -> None:
+    lines = {path: [n for n, mark in enumerate(marks) if mark] for path, marks in _reached.items()}
+    (Path(os.environ[FOLDER]) / f"{os.getpid()}{_ENDING}").write_text(json.dumps(lines), encoding="utf-8")
+
+
+def missed_floor(folder: Path) -> str | None:
+    """Print the share of lines that the processes of a lane reached; gives one line when it is below the floor, else None."""
+    measure = coverage.Coverage(data_file=None, config_file=str(ROOT / "pyproject.toml"))
+    data = measure.get_data()
+    for file in folder.glob(f"*{_ENDING}"):
+        data.add_lines(json.loads(file.read_text(encoding="utf-8")))
+    # What no process imported counts as well.
+    data.add_lines({str(f): () for f in (ROOT / _PACKAGE).rglob("*.py")})
+    with open(os.devnull, "w") as nowhere:
+        share = round(measure.report(file=nowhere), 1)
+    floor = float(_settings()["fail_under"])
+    said = f"{share} % of the lines of {_PACKAGE} ran; pyproject.toml asks for {floor}"
+    print(said)
+    return said if share < floor else None
