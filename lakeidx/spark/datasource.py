@@ -29,6 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakeidx.errors import UnsupportedError
+from lakeidx.spark.catalog_tables import options_of, with_options
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
 from lakeidx.spark.worker_python import check_worker_python, python_errors
@@ -54,11 +55,11 @@ class LakeIdxDataSource(DataSource):
         options = ReadOptions.parse(self.options)
         found = read_schema(options.open(), options)
         names = found.field_names if options.columns is None else [found.field(n).name for n in options.columns]
-        return spark_schema(options.layout.arrow_schema(found, names))
+        return with_options(spark_schema(options.layout.arrow_schema(found, names)), self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in `schema`."""
-        options = ReadOptions.parse(self.options)
+        options = self._options(schema)
         made = PushingTableReader if options.filter_pushdown else TableReader
         return made(options, schema.names, to_arrow_schema(schema))
 
@@ -71,14 +72,17 @@ class LakeIdxDataSource(DataSource):
             reader = resolve_name(_STREAM_READER)
         except ImportError as error:
             raise UnsupportedError("streams need pyspark 4.2 or later") from error
-        made: DataSourceStreamReader = reader(ReadOptions.parse(self.options), schema.names, to_arrow_schema(schema))
+        made: DataSourceStreamReader = reader(self._options(schema), schema.names, to_arrow_schema(schema))
         return made
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of one batch."""
-        options = ReadOptions.parse(self.options)
+        options = self._options(schema)
         made: DataSourceWriter = resolve_name(_WRITER)(options, to_arrow_schema(schema), overwrite=overwrite)
         return made
+
+    def _options(self, schema: StructType) -> ReadOptions:
+        return ReadOptions.parse(options_of(self.options, schema))
 
 
 def register(spark: SparkSession) -> None:

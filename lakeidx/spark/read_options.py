@@ -121,7 +121,10 @@ class ReadOptions:
         given = {k.lower(): v for k, v in options.items()}
         path = given.get("path")
         if not path:
-            raise InvalidInputError('name the table: .load("/lake/db.db/flights") or .option("path", ...)')
+            raise InvalidInputError(
+                'name the table: .load("/lake/db.db/flights") or .option("path", ...); in SQL '
+                "CREATE TABLE name USING lakeidx LOCATION '/lake/db.db/table'"
+            )
         columns = given.get("columns")
         mode = given.get("incremental-between-scan-mode", "auto")
         if mode not in {str(m.value) for m in IncrementalMode}:

@@ -1,0 +1,62 @@
+"""Tables of Spark's catalog: ``CREATE TABLE flights USING lakeidx LOCATION '/lake/db.db/flights'``.
+
+Spark gives a Python source the options of such a table once, when it asks for the columns of a table that is created without any
+(``V2SessionCatalog.createTable``). Whoever reads or writes it later gets the columns the catalog keeps, and no options: Spark 4's
+``PythonDataSourceV2.getTable(schema, partitioning, properties)`` makes its ``PythonTable`` of the schema only. So the options
+stay in the metadata of the first column, which the catalog keeps and hands back with every read and write.
+
+Frames of ``spark.read.format("lakeidx").load(...)`` have no such metadata: their options come with each call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructField, StructType
+
+from lakeidx.errors import InvalidInputError
+
+#: Name of the metadata.
+KEY = "lakeidx.options"
+#: What the catalog gives and nobody else.
+_FROM_CATALOG = "provider"
+#: All that the catalog itself gives beside the options of the user.
+_OF_THE_CATALOG = frozenset(
+    {_FROM_CATALOG, "owner", "location", "external", "comment", "is_managed_location", "collation"}
+)
+_PREFIX = "option."
+_SECRET = ("secret", "token", "password", "access_key", "access-key")
+_HOW_TO_CREATE = "CREATE TABLE name USING lakeidx LOCATION '/lake/db.db/table'"
+
+
+def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """Return the columns with the options in the metadata of the first, when the catalog asks for them.
+
+    errors   InvalidInputError for an option with a secret: frames and the files they are written to would show it
+    """
+    if _FROM_CATALOG not in options:
+        return schema
+    kept = {k: v for k, v in options.items() if k.lower() not in _OF_THE_CATALOG and not k.startswith(_PREFIX)}
+    for key in kept:
+        if any(word in key.lower() for word in _SECRET):
+            raise InvalidInputError(f"{key}: the catalog would show it to everybody; set it in the environment instead")
+    first = schema.fields[0]
+    metadata = {**first.metadata, KEY: json.dumps(kept)}
+    return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *schema.fields[1:]])
+
+
+def options_of(options: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
+    """Return the options of a read or write: the given ones over those the catalog's table was created with.
+
+    errors   InvalidInputError when there is no path: the table was created with columns, or from a query
+    """
+    found = [f.metadata[KEY] for f in schema.fields if KEY in f.metadata]
+    if "path" in options:
+        return options
+    if not found:
+        raise InvalidInputError(
+            "Spark does not say where the table is: a table of its catalog is created without columns and without a query, "
+            f"{_HOW_TO_CREATE}; a frame names its table by .load(...), .save(...) or .option('path', ...)"
+        )
+    return {**json.loads(found[0]), **options}
