@@ -11,17 +11,31 @@ from contextlib import closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from threading import Event
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
 from lakeidx.cli.difference.collect import collect
 from lakeidx.cli.difference.terminal import print_difference
-from lakeidx.cli.output import ListFormat, RowFormat, chosen_format, print_list, text_sink, write_rows
+from lakeidx.cli.output import (
+    ListFormat,
+    RowFormat,
+    chosen_format,
+    for_people,
+    for_programs,
+    print_first_rows,
+    print_list,
+    text_sink,
+    write_rows,
+)
 from lakeidx.errors import InvalidInputError
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.states import find_range
+
+if TYPE_CHECKING:
+    from lakeidx.batch.upsert import BatchResult
+    from lakeidx.table.stream.follow import StreamStep
 
 Mode = Annotated[
     IncrementalMode, typer.Option("--mode", help="derived: -U +U +I -D computed from the states, for any table")
@@ -29,7 +43,10 @@ Mode = Annotated[
 Where = Annotated[str | None, typer.Option("--where", help="SQL condition on each row, before or after")]
 Columns = Annotated[str | None, typer.Option("--columns", help="comma list; the row kind follows them")]
 Format = Annotated[
-    RowFormat | None, typer.Option("--format", help="how to print; default by the name of -o, else jsonl")
+    RowFormat | None,
+    typer.Option(
+        "--format", help="default by the name of -o, else a table of the first rows on a terminal, else jsonl"
+    ),
 ]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")]
 
@@ -53,7 +70,10 @@ def changes(
     after, upto = find_range(opened.metadata, states)
     found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns))
     kind = chosen_format(row_format, output, RowFormat, RowFormat.JSONL, as_json=as_json)
-    write_rows(found.batches(), found.arrow_schema, kind, output)
+    if for_people(row_format, output, as_json=as_json):
+        print_first_rows(found.batches(), found.arrow_schema)
+    else:
+        write_rows(found.batches(), found.arrow_schema, kind, output)
 
 
 class DiffFormat(StrEnum):
@@ -145,13 +165,12 @@ def tail(
     mode: Mode = IncrementalMode.AUTO,
     where: Where = None,
     columns: Columns = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="print JSON lines; nothing else is printed without it")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Print what each snapshot brings, oldest first, as JSON lines with the row kind in _rowkind: +I -U +U -D.
+    """Print what each snapshot brings, oldest first, each row with its kind in _rowkind: +I -U +U -D.
 
-    Without --follow it ends at the newest snapshot. An interrupt ends it after the snapshot it is at; a second one at once.
+    On a terminal a table per snapshot, of its first rows; else JSON lines. Without --follow it ends at the newest snapshot.
+    An interrupt ends it after the snapshot it is at; a second one at once.
     """
     if into is not None and consumer is None:
         raise InvalidInputError("--into needs --consumer, the name under which the table keeps what was upserted")
@@ -169,11 +188,30 @@ def tail(
         )
         with closing(steps):
             for step in steps:
+                result = None if target is None else target.upsert_changes(step)
                 if target is None:
-                    write_rows(step.changes.batches(), step.changes.arrow_schema, RowFormat.JSONL, None)
-                elif (result := target.upsert_changes(step)) is not None:
-                    print(json.dumps({"snapshot": step.snapshot.id, **result.as_dict()}))
+                    _print_step(step, as_json=as_json)
+                elif result is not None:
+                    _print_copied(step, result, as_json=as_json)
                 sys.stdout.flush()
+
+
+def _print_step(step: StreamStep, *, as_json: bool) -> None:
+    """Print what one snapshot brings."""
+    rows, schema = step.changes.batches(), step.changes.arrow_schema
+    if for_programs(as_json):
+        write_rows(rows, schema, RowFormat.JSONL, None)
+    else:
+        print(f"snapshot {step.snapshot.id}:")
+        print_first_rows(rows, schema)
+
+
+def _print_copied(step: StreamStep, result: BatchResult, *, as_json: bool) -> None:
+    """Print what one snapshot brought to the other table."""
+    if for_programs(as_json):
+        print(json.dumps({"snapshot": step.snapshot.id, **result.as_dict()}))
+    else:
+        print(f"snapshot {step.snapshot.id}: {result.ingest.rows_in} changes applied")
 
 
 @contextmanager

@@ -35,7 +35,7 @@ COMMANDS: dict[str, Command | Group] = {
     "tail": Command(
         "change_commands",
         "tail",
-        "Print what each snapshot brings, oldest first, as JSON lines with the row kind in _rowkind: +I -U +U -D.",
+        "Print what each snapshot brings, oldest first, each row with its kind in _rowkind: +I -U +U -D.",
     ),
     "keys": Command(
         "read_commands",

@@ -44,6 +44,9 @@ class ListFormat(StrEnum):
     JSONL = "jsonl"
 
 
+#: Rows that a terminal shows when nothing else is asked for.
+SHOWN_ROWS = 100
+
 ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", help="how to print; default table")]
 
 
@@ -249,6 +252,26 @@ def print_result(result: Result, *, as_json: bool) -> None:
         print_json(result.as_dict())
     else:
         print(result)
+
+
+def print_first_rows(tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+    """Print the first rows as a table for people, and say when there are more; the rest is not read."""
+    kept: list[pa.Table] = []
+    left, more = SHOWN_ROWS, False
+    for table in tables:
+        kept.append(table.slice(0, left))
+        more = table.num_rows > left
+        left -= kept[-1].num_rows
+        if more:
+            break
+    _write_table(kept, schema, None)
+    if more:
+        print(f"the first {SHOWN_ROWS} rows; all of them come with --json, --format or -o FILE")
+
+
+def for_people(kind: RowFormat | None, output: Path | None, *, as_json: bool) -> bool:
+    """Return True when rows go to a terminal and no format is asked for."""
+    return kind is None and output is None and not for_programs(as_json)
 
 
 def for_programs(as_json: bool) -> bool:

@@ -12,11 +12,14 @@ from rich.console import Console
 from lakeidx.api.system_table import SystemTable
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
 from lakeidx.cli.output import (
+    SHOWN_ROWS,
     ListFormat,
     ListFormatOption,
     RowFormat,
     chosen_format,
+    for_people,
     for_programs,
+    print_first_rows,
     print_json,
     print_list,
     write_rows,
@@ -60,7 +63,10 @@ def scan(
     ] = False,
     row_format: Annotated[
         RowFormat | None,
-        typer.Option("--format", help="how to print; default by the name of -o, else jsonl; a table with --explain"),
+        typer.Option(
+            "--format",
+            help="default by the name of -o, else a table of the first rows on a terminal, else jsonl; a table with --explain",
+        ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="read, and show what each layer pruned and cost")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
@@ -74,6 +80,11 @@ def scan(
         "where": where, "columns": None if columns is None else [c.strip() for c in columns.split(",") if c.strip()],
         "snapshot": snapshot, "tag": tag, "timestamp": timestamp, "limit": limit, "mode": mode,
     }  # fmt: skip
+    people = for_people(row_format, output, as_json=as_json)
+    shown = people and limit is None and not explain
+    if shown:
+        # One more than is shown says that there are more.
+        common["limit"] = SHOWN_ROWS + 1
     root, layout = split_system_name(table)
     opened = open_table(root)
     if incremental is not None:
@@ -81,12 +92,14 @@ def scan(
     found: TableScan | ChangeScan = (
         opened.scan(**common, kinds=kinds) if layout is None else SystemTable(opened, layout).scan(**common)
     )
-    usual = RowFormat.TABLE if explain else RowFormat.JSONL
+    usual = RowFormat.TABLE if explain or people else RowFormat.JSONL
     kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
     if explain:
         if isinstance(found, ChangeScan):
             raise InvalidInputError("--explain shows the scan of one state of a table")
         _show_explanation(found.explain(), ListFormat.JSONL if kind is RowFormat.JSONL else ListFormat.TABLE)
+    elif shown:
+        print_first_rows(found.batches(), found.arrow_schema)
     else:
         write_rows(found.batches(), found.arrow_schema, kind, output)
 

@@ -178,3 +178,45 @@ def test_what_cannot_be_followed_is_said_in_one_line(table: Table, arguments: li
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stdout == ""
     assert {f.name for f in consumers.iterdir()} <= {"consumer-old", "consumer-gone", "consumer-bad"}
+
+
+def test_a_terminal_shows_tables_of_the_first_rows(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads sees a table; a program, and --json, the same lines as ever."""
+    commands = (("scan", table.uri), ("changes", table.uri, "0..2"), ("tail", table.uri, "--from", "1"))
+    lines = [CliRunner().invoke(app, list(command)).stdout for command in commands]
+    # All commands ask this one place whether a program reads.
+    for module in ("output", "change_commands"):
+        monkeypatch.setattr(f"lakeidx.cli.{module}.for_programs", lambda as_json: as_json)
+
+    def show(*arguments: str) -> str:
+        result = CliRunner().invoke(app, list(arguments))
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    for command in commands:
+        shown = show(*command)
+        assert "│ B" in shown
+        assert "{" not in shown
+        assert "first" not in shown
+    assert [line for line in show(*commands[2]).splitlines() if "snapshot" in line] == ["snapshot 1:", "snapshot 2:"]
+    assert [show(*command, "--json") for command in commands] == lines
+    assert show(*commands[0], "--format", "csv").splitlines()[0] == '"k","v","n"'
+    monkeypatch.setattr("lakeidx.cli.output.SHOWN_ROWS", 2)
+    monkeypatch.setattr("lakeidx.cli.read_commands.SHOWN_ROWS", 2)
+    for command in commands[:2]:
+        shown = show(*command)
+        assert "the first 2 rows; all of them come with --json" in shown
+        assert shown.count("\n│ ") == 2
+    # A number that is asked for is shown whole.
+    assert show("scan", table.uri, "--limit", "3").count("\n│ ") == 3
+
+
+def test_a_terminal_is_told_in_words_what_was_copied(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeidx.cli.change_commands.for_programs", lambda as_json: as_json)
+    copy = Table.create(f"{tmp_path}/d.db/copy", {"fields": FIELDS, "primaryKeys": ["k"], "options": {"bucket": "1"}})
+    command = ["tail", table.uri, "--from", "1", "--consumer", "copy", "--into", copy.uri]
+    shown = CliRunner().invoke(app, command).stdout
+    assert shown.splitlines() == ["snapshot 1: 3 changes applied", "snapshot 2: 3 changes applied"]
+    assert sorted(copy.scan().to_arrow().column("k").to_pylist()) == [1, 2, 4]
