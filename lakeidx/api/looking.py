@@ -28,7 +28,7 @@ from lakeidx.table.scan.changes import ChangeScan, scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import Layout
 from lakeidx.table.scan.plan import PlanOptions
-from lakeidx.table.scan.states import StateName, find_state, newest_state
+from lakeidx.table.scan.states import StateName, check_range, find_state, newest_state
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.follow import ChangeFollower, StreamStep, run_stream
@@ -116,8 +116,8 @@ class LookingMixin(TableHandle):
         first, last = incremental
         after = find_state(self.metadata, first)
         upto = newest_state(self.metadata) if last is None else find_state(self.metadata, last)
-        # That of the branch the later state is in.
-        schema = upto.metadata.latest_schema()
+        check_range(upto.metadata, after.number, upto.number)
+        schema = upto.metadata.latest_schema()  # that of the branch the later state is in
         return scan_changes(
             schema,
             after,

@@ -60,6 +60,9 @@ def committed_entries(metadata: TableMetadata, reports: BatchReports) -> list[Ma
     for snapshot_id in reports.commit.snapshot_ids:
         try:
             snapshot = metadata.snapshot(snapshot_id)
+            if reports.commit.commit_user and snapshot.commit_user != reports.commit.commit_user:
+                # Put on the id when ours had expired.
+                return None
             metas = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
             entries = [e for m in metas for e in metadata.manifest(m.file_name)]
         except NotFoundError:

@@ -238,7 +238,7 @@ def _load_snapshots(metadata: TableMetadata, evidence: TableEvidence, pool: Loca
         evidence.latest_hint = int(metadata.store.get(metadata.paths.latest))
     except (NotFoundError, ValueError):
         evidence.latest_hint = None
-    ids = metadata.snapshot_ids()
+    ids = metadata.listed_snapshot_ids()
 
     def read(number: int) -> Snapshot | CorruptFileError | None:
         try:

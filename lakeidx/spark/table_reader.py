@@ -19,6 +19,7 @@ from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
 from lakeidx.table.handle import TableHandle, bind_where
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
+from lakeidx.table.scan.states import check_range
 from lakeidx.table.stream.start import StartMode
 
 T = TypeVar("T")
@@ -102,6 +103,7 @@ class TableReader(DataSourceReader):
             plans: Sequence[ChangePlan] = (table.scan(where=where, **options.state(table.metadata)).plan,)  # type: ignore[arg-type]
         else:
             (after, upto), mode = between
+            check_range(upto.metadata, after.number, upto.number)
             plans = scan_changes(schema, after, upto, predicate=where, mode=mode).plans
         return [split for plan in plans for split in _splits_of(plan, options)]
 

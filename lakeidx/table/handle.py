@@ -15,11 +15,12 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import TRUE, Predicate, bind
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.metadata import TableMetadata, time_travel
+from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.bucket_finder import make_bucket_finder
 from lakeidx.table.scan.file_indexes import FileIndexTest
 from lakeidx.table.scan.layout import split_system_name
 from lakeidx.table.scan.plan import PlanOptions, plan_scan
+from lakeidx.table.scan.states import time_travel
 from lakeidx.table.scan.table_scan import TableScan
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, TableReplacedError
+from lakeidx.errors import CorruptFileError, NotFoundError, TableReplacedError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, decode_schema
@@ -24,6 +24,8 @@ from lakeidx.table.manifest_files import ManifestFiles
 
 #: How often a reader looks again when the snapshot it was told of has just been expired.
 _VANISHED_STEPS = 300
+#: How often the snapshots are listed when a rollback takes away what the listing told of.
+_LISTINGS = 5
 
 
 class TableMetadata(ManifestFiles):
@@ -67,16 +69,36 @@ class TableMetadata(ManifestFiles):
     # -- snapshots ---------------------------------------------------------------------------------------------
 
     def snapshot_ids(self) -> list[int]:
-        """Return the ids of all snapshots that are there now, ascending (one listing)."""
+        """Return the ids of the table's history, ascending: those without a gap up to the newest (one listing).
+
+        Before a gap stand snapshots that were put on ids that had expired (`lakeidx.table.commit.chain`).
+        """
+        return self.split_snapshot_ids()[1]
+
+    def stray_snapshot_ids(self) -> list[int]:
+        """Return the ids of the snapshot files that do not belong to the history, ascending (one listing)."""
+        return self.split_snapshot_ids()[0]
+
+    def split_snapshot_ids(self) -> tuple[list[int], list[int]]:
+        """Return `stray_snapshot_ids` and `snapshot_ids` (one listing)."""
+        ids: list[int] = []
+        for _ in range(_LISTINGS):
+            ids = self.listed_snapshot_ids()
+            gaps = ((n, i) for n in range(len(ids) - 1, 0, -1) for i in range(ids[n] - 1, ids[n - 1], -1))
+            # A listing may leave out what came while it was made.
+            position, missing = next(((n, i) for n, i in gaps if not self.has_snapshot(i)), (0, 0))
+            if not position or self.expired_before(missing, ids[-1]):
+                return ids[:position], ids[position:]
+        return [], ids
+
+    def listed_snapshot_ids(self) -> list[int]:
+        """Return the ids of all snapshot files that are there now, ascending, whether or not they belong to the history."""
         return self._ids_in(self.paths.snapshot_dir, "snapshot-")
 
     def earliest_snapshot_id(self) -> int | None:
-        """Return the id of the oldest snapshot that is still there."""
-        hint = self.earliest_hint()
-        if hint is not None and self.store.exists(self.paths.snapshot(hint)):
-            return hint
-        ids = self.snapshot_ids()
-        return ids[0] if ids else None
+        """Return the id of the oldest snapshot of the history that is not being expired (one listing)."""
+        hint, ids = self.earliest_hint(), self.snapshot_ids()
+        return hint if hint in ids else ids[0] if ids else None
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """Read one snapshot as it is now; NotFoundError names the ids that exist."""
@@ -90,6 +112,21 @@ class TableMetadata(ManifestFiles):
         known = self._chain.get(snapshot_id)
         if known is not None and known.identity != snapshot.identity:
             self._forget_chain()
+        return snapshot
+
+    def past_snapshot(self, snapshot_id: int) -> Snapshot:
+        """Read a snapshot that someone names by its id: one of the history only.
+
+        cost     a listing besides
+        errors   NotFoundError also for what a writer put on an id that had expired
+        """
+        snapshot, ids = self.snapshot(snapshot_id), self.snapshot_ids()
+        if ids and snapshot_id < ids[0]:
+            raise NotFoundError(
+                f"snapshot {snapshot_id} has expired; what lies under its name was put there later, by a writer that was "
+                f"overtaken, and is no state of the table; snapshots {ids[0]} to {ids[-1]} exist",
+                path=self.paths.snapshot(snapshot_id),
+            )
         return snapshot
 
     def commit(self, snapshot_id: int) -> Snapshot:
@@ -133,6 +170,13 @@ class TableMetadata(ManifestFiles):
     def has_snapshot(self, snapshot_id: int) -> bool:
         """Return True when snapshot-N exists now (by the store, never by the cache)."""
         return self.store.exists(self.paths.snapshot(snapshot_id))
+
+    def expired_before(self, missing: int, newest: int) -> bool:
+        """Return True when a snapshot that was not there has expired, given a newer one that was listed.
+
+        A rollback takes the newest ones first, an expiry never. False when things changed meanwhile.
+        """
+        return self.has_snapshot(newest) and not self.has_snapshot(missing)
 
     def latest_snapshot(self) -> Snapshot | None:
         """Read the newest snapshot now; step forward when expiry takes one away between the look and the read.
@@ -351,19 +395,3 @@ class TableMetadata(ManifestFiles):
     def _ids_in(self, directory: str, prefix: str) -> list[int]:
         names = (f.name for f in self.store.list(directory) if f.name.startswith(prefix))
         return sorted(int(n[len(prefix) :]) for n in names if n[len(prefix) :].isdigit())
-
-
-def time_travel(
-    metadata: TableMetadata, *, snapshot_id: int | None = None, tag: str | None = None, timestamp_ms: int | None = None
-) -> Snapshot | None:
-    """Find the snapshot a read asks for: one of id, tag or timestamp, or the newest; None for a table without snapshots."""
-    asked = [n for n, v in (("snapshot", snapshot_id), ("tag", tag), ("timestamp", timestamp_ms)) if v is not None]
-    if len(asked) > 1:
-        raise InvalidInputError(f"a scan reads one state: give only one of {', '.join(asked)}")
-    if snapshot_id is not None:
-        return metadata.snapshot(snapshot_id)
-    if tag is not None:
-        return metadata.tag(tag)
-    if timestamp_ms is not None:
-        return metadata.snapshot_at(timestamp_ms)
-    return metadata.latest_snapshot()

@@ -36,7 +36,7 @@ def reachable(table: TableHandle, *, branch: str | None = None) -> set[str]:
     if branch is not None:
         m = TableMetadata(table.store, TablePaths.of(table.uri, table.schema, branch=branch))
     else:
-        out = {f"snapshot/snapshot-{i}" for i in m.snapshot_ids()} | {f"tag/tag-{n}" for n in m.tag_names()}
+        out = {f"snapshot/snapshot-{i}" for i in m.listed_snapshot_ids()} | {f"tag/tag-{n}" for n in m.tag_names()}
 
     def files_of(entry: ManifestEntry) -> set[str]:
         directory = Path(m.paths.bucket_dir(decode_partition_dict(entry.partition, table.schema), entry.bucket))

@@ -104,7 +104,7 @@ def test_a_batch_that_comes_again_is_not_taken_for_rolled_back(table: TableHandl
     with pytest.raises(KeyboardInterrupt):
         run_compaction(TableHandle(store, table.paths).metadata, LocalRunner(1), full=True)
     handle = TableHandle.open(table.uri)
-    assert handle.metadata.snapshot_ids() == [2, 5]
+    assert handle.metadata.listed_snapshot_ids() == [2, 5]
     upsert(handle, ROWS, batch_id="b")
     assert content(TableHandle.open(table.uri)) == EXPECTED
 
@@ -120,7 +120,7 @@ def test_two_in_a_row_are_no_history(table: TableHandle) -> None:
         commit_batch(make_context(TableHandle.open(table.uri).metadata, "b"))
         with pytest.raises(KeyboardInterrupt):
             upsert(TableHandle(second, table.paths), late, batch_id="late")
-        assert table.metadata.snapshot_ids() == [3, 5]
+        assert table.metadata.listed_snapshot_ids() == [3, 5]
 
     first.fail("put_if_absent", "/snapshot-2", act=run_by_another_and_go_on, times=1)
     upsert(TableHandle(first, table.paths), ROWS, batch_id="b")

@@ -60,13 +60,14 @@ def went_on_without(
     """Return True when others went on from another snapshot of that id, which had expired when this one was put.
 
     Asked when the snapshot before it is gone.
-    returns       None when the snapshot is gone as well, and the one after it: it has expired in its turn, or another process that
-                  runs the same batch has taken it away; the files of the batch tell (`earlier_commit.was_in_history`)
+    returns       None when the files of the batch tell (`earlier_commit.was_in_history`): the snapshot is gone as well, and the one
+                  after it, so it has expired in its turn, or another process that runs the same batch has taken it away; or
+                  it stands before a gap, as one does that was put on an expired id, and one that an expiry failed to delete
     data, index   what it changed
     errors        CommitUnknownError when nothing tells
     """
     for _ in range(_TRIES):
-        ids = metadata.snapshot_ids()
+        ids = metadata.listed_snapshot_ids()
         newest = ids[-1] if ids else 0
         if newest <= snapshot.id:
             return False
@@ -77,8 +78,9 @@ def went_on_without(
             except NotFoundError:
                 continue  # expired meanwhile
         # A listing may leave out what came while it was made.
-        if not metadata.has_snapshot(missing):
-            return _stands_before_a_gap(metadata, snapshot)
+        if not metadata.has_snapshot(missing) and metadata.expired_before(missing, newest):
+            _check_gap(metadata, snapshot)
+            return None
     raise CommitUnknownError(
         f"snapshots after {snapshot.id} expire as fast as they are read; commit the batch again",
         path=metadata.paths.snapshot(snapshot.id),
@@ -86,21 +88,18 @@ def went_on_without(
     )
 
 
-def _stands_before_a_gap(metadata: TableMetadata, snapshot: Snapshot) -> bool | None:
-    """Return True when a snapshot is there and one after it has expired, which goes later in its turn; None when it is gone.
+def _check_gap(metadata: TableMetadata, snapshot: Snapshot) -> None:
+    """Raise CommitUnknownError when snapshots after one may be missing because a branch is being put in their place.
 
-    errors   CommitUnknownError when nothing says that it has expired
+    Java's fast-forward takes the hint of the newest one away first, then snapshots in any order; the next commit puts the hint.
     """
-    if not metadata.has_snapshot(snapshot.id):
-        return None
-    if (metadata.earliest_hint() or 0) > snapshot.id + 1:
-        return True
-    # No expiry has said that it goes so far: a rollback may be at work, or another program's expiry, which says so at its end.
-    raise CommitUnknownError(
-        f"snapshots after {snapshot.id} are missing, and no expiry says that they have gone; commit the batch again",
-        path=metadata.paths.snapshot(snapshot.id),
-        snapshot_id=snapshot.id,
-    )
+    if metadata.latest_hint() is None:
+        raise CommitUnknownError(
+            f"snapshots after {snapshot.id} are missing, and so is the hint of the newest one, as while a branch is put in their "
+            "place: commit the batch again when that is done, and other batches after it",
+            path=metadata.paths.snapshot(snapshot.id),
+            snapshot_id=snapshot.id,
+        )
 
 
 def _follows(

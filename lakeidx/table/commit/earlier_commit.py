@@ -47,7 +47,7 @@ def _down_to(metadata: TableMetadata, latest: Snapshot, base: int) -> Iterator[S
     else:
         return
     # All before it have expired, too, but for one that was put on an expired id.
-    for left in reversed([i for i in metadata.snapshot_ids() if base < i < snapshot_id]):
+    for left in reversed([i for i in metadata.listed_snapshot_ids() if base < i < snapshot_id]):
         with contextlib.suppress(NotFoundError):
             yield metadata.snapshot(left)
 
@@ -57,18 +57,13 @@ def _is_stray(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot, req
         return False
     changes = request.changes
     index = changes.compact_index if snapshot.commit_kind is CommitKind.COMPACT else changes.append_index
-    try:
+    without: bool | None = None
+    # An expiry takes the manifests first, and may have stopped then.
+    with contextlib.suppress(NotFoundError):
         delta = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        data = metadata.manifests(delta)
-    except NotFoundError as error:
-        raise CommitUnknownError(
-            "the snapshot of an earlier try expires while it is looked at; commit the batch again",
-            path=metadata.paths.snapshot(snapshot.id),
-            snapshot_id=snapshot.id,
-        ) from error
-    without = went_on_without(metadata, snapshot, data, index)
+        without = went_on_without(metadata, snapshot, metadata.manifests(delta), index)
     if without is None:
-        return not was_in_history(metadata, changes, snapshot, request.files_since_ms)
+        without = not was_in_history(metadata, changes, snapshot, request.files_since_ms)
     if not without:
         return False
     log.warning("snapshot %d was written after that id had been expired; deleting it", snapshot.id)
@@ -95,7 +90,8 @@ def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bo
     """
     if not request.tried_before:
         return False
-    earliest = metadata.earliest_snapshot_id()
+    # A hint may name a snapshot that was put on the expired id of the one it meant.
+    earliest = next(iter(metadata.snapshot_ids()), None)
     if earliest is None or earliest <= (request.base_snapshot_id or 0) + 1:
         return False
     added = _added(request.changes)
@@ -105,7 +101,7 @@ def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bo
 def was_in_history(
     metadata: TableMetadata, changes: TableChanges, snapshot: Snapshot, files_since_ms: int | None = None
 ) -> bool:
-    """Return True when a snapshot that is gone has expired, False when another process took it away: no state went on from it.
+    """Return True when a snapshot that is gone, or stands before a gap, has expired; False when no state went on from it.
 
     errors   CommitUnknownError when nothing tells
     """

@@ -93,7 +93,8 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
         raise
     without = went_on_without(metadata, snapshot, made.data, made.index)
     if without is None:
-        without = not was_in_history(metadata, made.changes, snapshot)
+        # What is still there stands before a gap, and was put just now.
+        without = metadata.has_snapshot(snapshot.id) or not was_in_history(metadata, made.changes, snapshot)
     if without:
         why = "after that id had been expired"
     elif latest is None or not _was_rolled_back(metadata, latest):
@@ -126,7 +127,7 @@ def _was_rolled_back(metadata: TableMetadata, before: Snapshot) -> bool:
     A rollback leaves the snapshots below it, and as a rule names the newest of them in the hint; expiry begins with those, and
     needs newer ones than ours.
     """
-    ids = metadata.snapshot_ids()
+    ids = metadata.listed_snapshot_ids()
     if before.id in ids:
         return not is_same(metadata, before)
     below = [i for i in ids if i < before.id]

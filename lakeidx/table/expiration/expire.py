@@ -39,6 +39,7 @@ from lakeidx.table.expiration.read import (
     read_tags,
     used_files,
 )
+from lakeidx.table.expiration.strays import drop_strays
 from lakeidx.table.expiration.tags import delete_tag
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.consumer import LEASE_PREFIX, dead_leases
@@ -50,7 +51,7 @@ log = logging.getLogger(__name__)
 class ExpireReport:
     """What an expiry did, or in a dry run would do.
 
-    snapshots   ids that went, ascending
+    snapshots   ids that went, ascending; files that lay under ids that had expired before are among `files` only
     earliest    oldest snapshot that stays; None for a table without snapshots
     tags, consumers   names that went because their time was over
     changelogs  ids of long-lived changelogs that went, ascending
@@ -105,7 +106,9 @@ def expire_table(
     old_tags, files, notes = _expire_tags(metadata, schema, tags, dry_run=dry_run)
     staying = {n: t for n, t in tags.items() if n not in old_tags}
     progress = [p for c, (p, _) in consumers.items() if c not in old_consumers]
-    snapshots = read_snapshots(metadata)
+    stray_ids, ids = metadata.split_snapshot_ids()
+    strays = drop_strays(metadata, stray_ids, dry_run=dry_run)
+    snapshots = read_snapshots(metadata, ids)
     changelogs = expire_changelogs(
         metadata,
         schema,
@@ -132,7 +135,7 @@ def expire_table(
         tags=tuple(old_tags),
         consumers=tuple(old_consumers),
         changelogs=changelogs.ids,
-        files=(*files, *changelogs.files, *report.files),
+        files=(*files, *strays, *changelogs.files, *report.files),
         notes=(*notes, *changelogs.notes, *report.notes),
     )
 

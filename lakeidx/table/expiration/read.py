@@ -83,9 +83,12 @@ def used_files(metadata: TableMetadata, states: Iterable[SnapshotMetadata]) -> A
     return found
 
 
-def read_snapshots(metadata: TableMetadata) -> dict[int, Snapshot]:
-    """Read all snapshots that exist, by id, ascending."""
-    ids = metadata.snapshot_ids()
+def read_snapshots(metadata: TableMetadata, ids: Sequence[int] | None = None) -> dict[int, Snapshot]:
+    """Read all snapshots of the history, by id, ascending.
+
+    ids   of the history; None: listed now
+    """
+    ids = metadata.snapshot_ids() if ids is None else ids
     found = in_parallel(lambda i: _or_missing(lambda: metadata.snapshot(i)), ids)
     return {i: s for i, s in zip(ids, found, strict=True) if s is not None}
 

@@ -26,6 +26,7 @@ from lakeidx.table.expiration.read import (
     used_files,
 )
 from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_rollback
+from lakeidx.table.expiration.strays import drop_strays
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position
@@ -67,7 +68,7 @@ def roll_back(
     """
     if (snapshot_id is None) == (tag is None):
         raise InvalidInputError("name either a snapshot or a tag to roll back to")
-    target = metadata.snapshot(snapshot_id) if snapshot_id is not None else metadata.tag(tag or "")
+    target = metadata.past_snapshot(snapshot_id) if snapshot_id is not None else metadata.tag(tag or "")
     if dry_run:
         return _roll_back(metadata, schema, target, dry_run=True)
     with StreamConsumer(metadata) as kept:
@@ -100,6 +101,8 @@ def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *
     plan = _plan(metadata, target, snapshots, tags, dropped_tags).sparing(names_in_branches(metadata))
     gone = measure(plan, metadata, schema)
     if not dry_run:
+        # One that stands above a tag, and before a gap, would be the newest when what came after is gone.
+        drop_strays(metadata, metadata.stray_snapshot_ids(), dry_run=False)
         apply_plan(plan, metadata, schema)
         _drop_late_snapshots(metadata, target)
         if not metadata.has_snapshot(target.id):
@@ -123,7 +126,7 @@ def _drop_late_snapshots(metadata: TableMetadata, target: Snapshot) -> None:
 
     A writer that built on the target itself, after the last dropped one was gone, is no late one.
     """
-    later = [i for i in metadata.snapshot_ids() if i > target.id]
+    later = [i for i in metadata.listed_snapshot_ids() if i > target.id]
     first_missing = next(
         (i for i in range(target.id + 1, (later[-1] if later else target.id) + 1) if i not in later), None
     )

@@ -80,7 +80,7 @@ def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms:
 
 def _snapshot(metadata: TableMetadata, snapshot_id: int | None) -> Snapshot:
     if snapshot_id is not None:
-        return metadata.snapshot(snapshot_id)
+        return metadata.past_snapshot(snapshot_id)
     latest = metadata.latest_snapshot()
     if latest is None:
         raise NotFoundError("the table has no snapshot to tag", path=metadata.paths.root)

@@ -30,7 +30,7 @@ class State:
         """Read the snapshot, None for the empty table; NotFoundError when it has expired."""
         if self.known is not None or self.number == 0:
             return self.known
-        return self.metadata.snapshot(self.number)
+        return self.metadata.past_snapshot(self.number)
 
 
 #: How callers name a state.
@@ -75,6 +75,32 @@ def state_at(metadata: TableMetadata, time_ms: int) -> State:
     except NotFoundError:
         return State(metadata, (metadata.earliest_snapshot_id() or 1) - 1)
     return State(metadata, found.id, found)
+
+
+def time_travel(
+    metadata: TableMetadata, *, snapshot_id: int | None = None, tag: str | None = None, timestamp_ms: int | None = None
+) -> Snapshot | None:
+    """Find the snapshot a read asks for: one of id, tag or timestamp, or the newest; None for a table without snapshots."""
+    asked = [n for n, v in (("snapshot", snapshot_id), ("tag", tag), ("timestamp", timestamp_ms)) if v is not None]
+    if len(asked) > 1:
+        raise InvalidInputError(f"a scan reads one state: give only one of {', '.join(asked)}")
+    if snapshot_id is not None:
+        return metadata.past_snapshot(snapshot_id)
+    if tag is not None:
+        return metadata.tag(tag)
+    if timestamp_ms is not None:
+        return metadata.snapshot_at(timestamp_ms)
+    return metadata.latest_snapshot()
+
+
+def check_range(metadata: TableMetadata, after: int, upto: int) -> None:
+    """Raise NotFoundError when what lies under the name of a commit in (after, upto] was put there after it had expired.
+
+    cost   one listing
+    """
+    strays = [i for i in metadata.stray_snapshot_ids() if after < i <= upto]
+    if strays:
+        metadata.past_snapshot(strays[0])
 
 
 def newest_state(metadata: TableMetadata) -> State:

@@ -25,7 +25,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.changes import ChangeScan, scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.plan import plan_scan
-from lakeidx.table.scan.states import State
+from lakeidx.table.scan.states import State, check_range
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position, check_history
 from lakeidx.table.stream.start import Start
@@ -91,6 +91,8 @@ class ChangeFollower:
         check_history(self.metadata, position)
         if newest is None:
             return
+        if newest.id >= position.next_snapshot:
+            check_range(self.metadata, position.next_snapshot - 1, newest.id)
         schema = self.schema or self.metadata.latest_schema()
         for number in range(position.next_snapshot, newest.id + 1):
             yield self._step(number, schema, whole=position.whole and number == position.snapshot)

@@ -69,8 +69,9 @@ def check_history(metadata: TableMetadata, position: Position) -> None:
         if position.identity in (None, metadata.commit(number).identity):
             return
     except NotFoundError:
-        if number < (metadata.earliest_snapshot_id() or 0):
-            return
+        pass
+    if number < (metadata.earliest_snapshot_id() or 0):
+        return
     raise InvalidInputError(
         f"the stream has read up to snapshot {number}, which was rolled back or replaced since: start a new stream, with a "
         "new checkpoint or with its consumer's progress ignored",

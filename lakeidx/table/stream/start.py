@@ -99,7 +99,7 @@ class Start:
         if self.snapshot is None:
             raise InvalidInputError(f"{self.mode} needs a snapshot id (scan.snapshot-id)")
         if self.mode is StartMode.FROM_SNAPSHOT_FULL:
-            return _whole(metadata.snapshot(self.snapshot))
+            return _whole(metadata.past_snapshot(self.snapshot))
         if self.snapshot > newest.id + 1:
             raise InvalidInputError(
                 f"snapshot {self.snapshot} is not there yet; the newest is {newest.id}: start with latest"

@@ -357,7 +357,7 @@ class Interleaved:
         self._stream.check(self.marks, now)
         # A snapshot that a program put on an expired id when it died goes with the next expiry.
         calls.expire(self.open(), 2)
-        ids = self.open().metadata.snapshot_ids()
+        ids = self.open().metadata.listed_snapshot_ids()
         assert ids == list(range(ids[0], ids[-1] + 1)), f"snapshots {ids} are no chain"
 
 

@@ -18,7 +18,7 @@ def test_a_snapshot_that_is_committed_meanwhile_is_not_behind_the_hint(
 ) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, 1, "a")])
-    listed = TableMetadata.snapshot_ids
+    listed = TableMetadata.listed_snapshot_ids
 
     def beside(metadata: TableMetadata) -> list[int]:
         found = listed(metadata)
@@ -26,7 +26,7 @@ def test_a_snapshot_that_is_committed_meanwhile_is_not_behind_the_hint(
             upsert(TableHandle.open(table.uri), [(1, 2, "b")])
         return found
 
-    monkeypatch.setattr(TableMetadata, "snapshot_ids", beside)
+    monkeypatch.setattr(TableMetadata, "listed_snapshot_ids", beside)
     evidence = load_evidence(table.metadata)
     assert table.metadata.latest_snapshot_id() == 2
     assert (sorted(evidence.snapshots), evidence.latest_hint) == ([1], 1)

@@ -1,0 +1,246 @@
+"""A snapshot that a writer put on an expired id, and died, stands below the history until an expiry takes it away. Until then
+
+- it was listed, read by its id or by a time, tagged, and rolled back to, which left a table whose files had gone;
+- a stream without a consumer, and a range of commits, read what the dead writer had put instead of saying that it has expired;
+- an expiry kept it as the long-lived changelog of the commit that had had its id, and what that had changed was lost;
+- an expiry took what two of them, one after the other, had deleted for deleted: files of the newest state went;
+- a tag that was deleted took files with it that the oldest state still had;
+- where an expiry had died without its hint, the batch could be committed by nobody until the next one came so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.errors import CommitUnknownError, NotFoundError
+from lakeidx.format.snapshot import decode_snapshot
+from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.maintenance.rollback import roll_back_table
+from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.tags import create_tag, delete_tag
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.scan.states import State, check_range
+from lakeidx.table.stream.follow import ChangeFollower
+from lakeidx.table.stream.position import Position
+from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.small_tables import content, make_table, upsert
+
+NEWEST_ONLY = Retention(num_min=1, num_max=1, time_ms=0)
+ALL_STAY = Retention(num_min=100, num_max=100)
+LATER = 4_000_000_000_000
+
+
+def expire(table: TableHandle, retention: Retention | None = NEWEST_ONLY) -> None:
+    expire_table(table.metadata, table.schema, now_ms=LATER, retention=retention)
+
+
+def expire_as_java_that_dies(table: TableHandle, upto: int) -> None:
+    """Java deletes snapshots from the oldest on, and says so in EARLIEST when all are gone."""
+    for snapshot_id in range(1, upto):
+        table.store.delete(table.paths.snapshot(snapshot_id))
+
+
+def put_and_die(
+    table: TableHandle, snapshot_id: int, overtake: Callable[[], None], act: Callable[[TableHandle], object]
+) -> None:
+    """Have a writer be overtaken before it puts a snapshot, and die when it has put it."""
+    store = FaultStore(table.store)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    store.fail("put_if_absent", f"/snapshot-{snapshot_id}", act=lambda *_: overtake(), times=1)
+    store.fail("put_if_absent", f"/snapshot-{snapshot_id}", when="after", act=killed, times=1)
+    with pytest.raises(KeyboardInterrupt):
+        act(TableHandle(store, table.paths))
+
+
+def others(table: TableHandle) -> None:
+    for number in range(3):
+        upsert(TableHandle.open(table.uri), [(2, number, "other")])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableHandle:
+    """Snapshot 1, then 2 to 4 by others; 1 to 3 expire, and a dead writer's stands under 2."""
+    made = make_table(tmp_path)
+    upsert(made, [(1, 1, "first")])
+
+    def overtake() -> None:
+        others(made)
+        expire(TableHandle.open(made.uri))
+
+    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
+    return TableHandle.open(made.uri)
+
+
+def test_nobody_reads_it(table: TableHandle) -> None:
+    m = table.metadata
+    assert m.listed_snapshot_ids() == [2, 4]
+    assert m.snapshot_ids() == [4]
+    assert [s.id for s in m.snapshots()] == [4]
+    with pytest.raises(NotFoundError, match="snapshot 2 has expired; what lies under its name was put there later"):
+        table.scan(snapshot=2)
+    with pytest.raises(NotFoundError, match="no snapshot at or before"):
+        table.scan(timestamp_ms=m.snapshot(2).time_millis - 1)
+    with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
+        State(m, 2).snapshot()
+    with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
+        check_range(m, 1, 2)
+    check_range(m, 2, 4)
+
+
+def test_it_is_not_tagged_nor_rolled_back_to(table: TableHandle) -> None:
+    with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
+        create_tag(table.metadata, "t", snapshot_id=2)
+    with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
+        roll_back_table(table.metadata, table.schema, snapshot_id=2)
+    assert table.metadata.snapshot_ids() == [4]
+
+
+def test_a_stream_says_that_what_it_has_not_read_has_expired(table: TableHandle) -> None:
+    with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
+        next(ChangeFollower(table.metadata).steps(Position(1, "of the real one")))
+    # The one it read last has expired, and is neither rolled back nor replaced.
+    with pytest.raises(NotFoundError, match="snapshot 3"):
+        next(ChangeFollower(table.metadata).steps(Position(2, "of the real one")))
+    assert [s.snapshot.id for s in ChangeFollower(table.metadata).steps(Position(3, "of the real one"))] == [4]
+
+
+def test_an_expiry_takes_it_away_whatever_stays(table: TableHandle) -> None:
+    report = expire_table(table.metadata, table.schema, now_ms=LATER, retention=ALL_STAY, dry_run=True)
+    assert [f.path for f in report.files] == [table.paths.snapshot(2)]
+    assert table.metadata.listed_snapshot_ids() == [2, 4]
+    report = expire_table(table.metadata, table.schema, now_ms=LATER, retention=ALL_STAY)
+    assert [f.path for f in report.files] == [table.paths.snapshot(2)]
+    assert table.metadata.listed_snapshot_ids() == [4]
+    upsert(table, [(1, 1, "dead")], batch_id="b")
+    assert content(table) == {(1, 1): "dead", **{(2, n): "other" for n in range(3)}}
+
+
+def test_it_is_not_kept_as_the_changelog_of_the_one_that_had_its_id(tmp_path: Path) -> None:
+    options = {"changelog-producer": "input", "changelog.num-retained.min": "50", "changelog.num-retained.max": "50"}
+    made = make_table(tmp_path, options=options)
+    upsert(made, [(1, 1, "first")])
+    retention = Retention(num_min=1, num_max=1, time_ms=0, changelogs_live_longer=True, has_changelog_producer=True)
+
+    def overtake() -> None:
+        others(made)
+        expire(TableHandle.open(made.uri), retention)
+
+    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
+    table = TableHandle.open(made.uri)
+    path = table.paths.changelog(2)
+    before = table.store.get(path)
+    assert decode_snapshot(before, path).identity != table.metadata.snapshot(2).identity
+    upsert(table, [(1, 2, "more")])
+    expire(table, retention)
+    assert table.metadata.listed_snapshot_ids() == [5]
+    assert table.store.get(path) == before
+    rows = [r for s in ChangeFollower(table.metadata).steps(Position(1)) for r in s.changes.to_arrow().to_pylist()]
+    assert {r["v"] for r in rows} == {"other", "more"}
+
+
+def test_what_two_of_them_deleted_is_not_deleted(tmp_path: Path) -> None:
+    """The second one is a compaction, made on the real snapshot of the first one's id: it deletes files that are still live."""
+    made = make_table(tmp_path)
+    upsert(made, [(1, 1, "first")])
+    late = [(1, 9, "late")]
+
+    def overtake_compaction() -> None:
+        others(made)
+        expire_as_java_that_dies(TableHandle.open(made.uri), 5)
+
+    def overtake_batch() -> None:
+        upsert(TableHandle.open(made.uri), [(1, 2, "second")])
+        compact = lambda t: run_compaction(t.metadata, LocalRunner(1), full=True)  # noqa: E731
+        put_and_die(made, 3, overtake_compaction, compact)
+
+    put_and_die(made, 2, overtake_batch, lambda t: upsert(t, late, batch_id="late"))
+    table = TableHandle.open(made.uri)
+    assert table.metadata.listed_snapshot_ids() == [2, 3, 5]
+    expected = {(1, 1): "first", (1, 2): "second", **{(2, n): "other" for n in range(3)}}
+    assert content(table) == expected
+    expire(table)
+    assert table.metadata.listed_snapshot_ids() == [5]
+    assert content(TableHandle.open(table.uri)) == expected
+    upsert(table, late, batch_id="late")
+    assert content(table) == expected | {(1, 9): "late"}
+
+
+def test_a_tag_that_is_deleted_takes_no_file_of_the_oldest_state(tmp_path: Path) -> None:
+    made = make_table(tmp_path)
+    upsert(made, [(1, 1, "first")])
+    create_tag(made.metadata, "first", snapshot_id=1)
+
+    def overtake() -> None:
+        others(made)
+        expire_as_java_that_dies(TableHandle.open(made.uri), 4)
+
+    # What the dead one says has replaced the file of snapshot 1 is the only trace of that file in it.
+    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")], overwrite="table"))
+    table = TableHandle.open(made.uri)
+    assert table.metadata.listed_snapshot_ids() == [2, 4]
+    delete_tag(table.metadata, table.schema, "first")
+    assert content(table) == {(1, 1): "first", **{(2, n): "other" for n in range(3)}}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_an_expiry_that_died_without_its_hint_keeps_no_batch_from_being_committed(tmp_path: Path, dies: bool) -> None:
+    made = make_table(tmp_path)
+    upsert(made, [(1, 1, "first")])
+
+    def overtake() -> None:
+        others(made)
+        expire_as_java_that_dies(TableHandle.open(made.uri), 4)
+
+    if dies:
+        put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 2, "mine")], batch_id="b"))
+        table = TableHandle.open(made.uri)
+        commit_batch(make_context(table.metadata, "b"), sleep=lambda _: None)
+    else:
+        store = FaultStore(made.store)
+        store.fail("put_if_absent", "/snapshot-2", act=lambda *_: overtake(), times=1)
+        table = TableHandle(store, made.paths)
+        upsert(table, [(1, 2, "mine")], batch_id="b")
+    assert table.metadata.listed_snapshot_ids() == [4, 5]
+    expected = {(1, 1): "first", (1, 2): "mine", **{(2, n): "other" for n in range(3)}}
+    assert content(table) == expected
+    upsert(table, [(1, 2, "mine")], batch_id="b")
+    assert content(TableHandle.open(table.uri)) == expected
+
+
+def test_a_rollback_to_a_tag_does_not_make_it_the_newest(tmp_path: Path) -> None:
+    made = make_table(tmp_path)
+    upsert(made, [(1, 1, "first")])
+    create_tag(made.metadata, "first", snapshot_id=1)
+
+    def overtake() -> None:
+        others(made)
+        expire(TableHandle.open(made.uri))
+
+    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
+    table = TableHandle.open(made.uri)
+    roll_back_table(table.metadata, table.schema, tag="first")
+    assert table.metadata.listed_snapshot_ids() == [1]
+    assert content(TableHandle.open(table.uri)) == {(1, 1): "first"}
+
+
+def test_while_a_branch_is_put_in_the_place_of_snapshots_nothing_is_taken_for_a_gap(table: TableHandle) -> None:
+    """Java's fast-forward takes LATEST away, then snapshots in any order, and copies the branch's then, in any order."""
+    table.store.delete(table.paths.latest)
+    with pytest.raises(CommitUnknownError, match="as while a branch is put in their place"):
+        upsert(table, [(1, 1, "dead")], batch_id="b")
+    expire(table, ALL_STAY)
+    assert table.metadata.listed_snapshot_ids() == [2, 4]
+    # The next commit of another batch puts the hint.
+    upsert(table, [(3, 1, "other")])
+    upsert(table, [(1, 1, "dead")], batch_id="b")
+    assert content(table)[1, 1] == "dead"
+    assert table.metadata.listed_snapshot_ids() == [4, 5, 6]
