@@ -52,8 +52,9 @@ test-fast: install-dev ## run the fast lane only: no JVM, no network
 bench: install-dev ## measure lakeidx beside its peers (each result is checked before it is timed)
 	@$(BIN)/python -m bench
 
-bench-growth: install-dev ## what a batch of one size costs while its table grows, with slopes and pictures (hours; MOST=0.02: minutes)
-	@$(BIN)/python -m bench growth -- --most $(or $(MOST),1) --picture bench/results/growth.png
+bench-growth: install-dev ## what a batch of one size costs while its table grows, with slopes and pictures (hours; MOST=0.02: minutes; KEEP=1: for the docs)
+	@mkdir -p $(WORK)
+	@PYTHONPATH=. $(BIN)/python bench/bench_growth.py --most $(or $(MOST),1) $(if $(KEEP),--keep,--picture $(WORK)/growth.png)
 
 bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
 	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000) $(if $(KEEP),--keep)

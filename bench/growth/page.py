@@ -1,0 +1,180 @@
+"""What a run shows: on a terminal, as Markdown for docs/scaling.md, and as pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from bench.growth.model import EACH, FEATURES, HELD_OUT, TYPES, Cost, stage_costs, type_costs
+from bench.growth.points import FIGURES, STAGES, Measured, slope
+
+#: The run that docs/scaling.md shows.
+KEPT = Path(__file__).with_name("measured.json")
+#: What issue 13 aims at.
+TARGETS: Mapping[str, Mapping[str, int]] = {
+    "a batch of a day": {
+        "rows": 10_000_000, "keys": 1_000_000_000, "buckets": 1_000, "partitions": 100, "files": 100_000,
+    },
+    "the largest": {
+        "rows": 1_000_000_000, "keys": 10_000_000_000, "buckets": 100_000, "partitions": 10_000, "files": 1_000_000,
+    },
+}  # fmt: skip
+_UNITS = {"cpu": "CPU s", "requests": "requests", "read_mib": "MiB read", "written_mib": "MiB written"}
+#: A slope from here on follows the table rather than the batch.
+_FOLLOWS = 0.3
+
+
+def kept() -> tuple[Mapping[str, Any], list[Measured]]:
+    """Where and when the kept run was, and its points."""
+    found = json.loads(KEPT.read_text(encoding="utf-8"))
+    return found, [Measured.from_json(p) for p in found["points"]]
+
+
+def number(value: float) -> str:
+    """Three digits that mean something."""
+    size = abs(value)
+    if size < 1e-12:
+        return "0"
+    return (
+        f"{value:,.0f}"
+        if size >= 100
+        else f"{value:.1f}"
+        if size >= 10
+        else f"{value:.2f}"
+        if size >= 0.01
+        else f"{value:.1e}"
+    )
+
+
+def of_axis(measured: Sequence[Measured], axis: str) -> list[Measured]:
+    """Points of an axis, by size."""
+    return sorted((m for m in measured if m.point.axis == axis), key=lambda m: m.point.size)
+
+
+def growing_axes(measured: Sequence[Measured]) -> list[str]:
+    """Axes along which one measure grows."""
+    return [a for a in dict.fromkeys(m.point.axis for m in measured) if a not in (TYPES, HELD_OUT)]
+
+
+def slopes(measured: Sequence[Measured], axis: str) -> dict[str, float | None]:
+    """Slope of each figure along an axis."""
+    of = of_axis(measured, axis)
+    return {n: slope([(m.point.size, m.whole[n]) for m in of if n in m.whole]) for n in FIGURES}
+
+
+def on_terminal(measured: Sequence[Measured]) -> Table:
+    """Every point, and the slopes."""
+    table = Table("axis", "size", *FIGURES)
+    for axis in dict.fromkeys(m.point.axis for m in measured):
+        for m in of_axis(measured, axis):
+            name = f"{m.point.size:,}" + (f" {m.point.index}, batch {m.point.batch:,}" if axis == TYPES else "")
+            table.add_row(axis, name, *(f"{m.whole[n]:,.2f}" if n in m.whole else "" for n in FIGURES))
+        if axis in growing_axes(measured):
+            found = slopes(measured, axis)
+            table.add_row(axis, "slope", *(_slope(found[n]) for n in FIGURES), end_section=True)
+    return table
+
+
+def markdown_points(measured: Sequence[Measured]) -> str:
+    """A table for each axis, with its slopes."""
+    lines = []
+    for axis in growing_axes(measured):
+        lines += [f"**{axis}**", "", f"| {axis} | {' | '.join(FIGURES)} |", "|---" * (len(FIGURES) + 1) + "|"]
+        for m in of_axis(measured, axis):
+            cells = (number(m.whole[n]) if n in m.whole else "" for n in FIGURES)
+            lines.append(f"| {m.point.size:,} | {' | '.join(cells)} |")
+        found = slopes(measured, axis)
+        lines += [f"| *slope* | {' | '.join(_slope(found[n]) for n in FIGURES)} |", ""]
+    return "\n".join(lines).rstrip()
+
+
+def markdown_model(measured: Sequence[Measured]) -> str:
+    """The constants of each stage and index type."""
+    names = tuple(dict.fromkeys(n for of in FEATURES.values() for n in of))
+    lines = [
+        f"| stage | figure | {EACH} | {' | '.join(f'per 1,000 {n}' for n in names)} |",
+        "|---" * (len(names) + 3) + "|",
+    ]
+    for stage, figures in stage_costs(measured).items():
+        lines += [f"| {stage} | {_UNITS[figure]} | {_cells(cost, names)} |" for figure, cost in figures.items()]
+    types = type_costs(measured)
+    if types:
+        lines += ["", "CPU s of `bucket_assignment` by index type:", ""]
+        lines += [f"| type | {EACH} | per 1,000 rows | per 1,000 keys |", "|---|---|---|---|"]
+        lines += [f"| {name} | {_cells(cost, ('rows', 'keys'))} |" for name, cost in types.items()]
+    return "\n".join(lines)
+
+
+def markdown_check(measured: Sequence[Measured]) -> str:
+    """What the model says of the point that it was not fitted to, beside what was measured."""
+    costs = stage_costs(measured)
+    lines = ["| stage | figure | measured | by the model |", "|---|---|---|---|"]
+    for m in of_axis(measured, HELD_OUT):
+        for stage in STAGES:
+            for figure, cost in costs.get(stage, {}).items():
+                found = m.stages[stage][figure]
+                lines.append(f"| {stage} | {_UNITS[figure]} | {number(found)} | {number(cost.of(m.work))} |")
+    return "\n".join(lines)
+
+
+def markdown_targets(measured: Sequence[Measured]) -> str:
+    """What the model says of the sizes to reach."""
+    costs = stage_costs(measured)
+    lines = []
+    for title, work in TARGETS.items():
+        lines += [f"**{title}**: {', '.join(f'{n:,} {name}' for name, n in work.items())}", ""]
+        lines += [f"| stage | {' | '.join(_UNITS.values())} |", "|---" * (len(_UNITS) + 1) + "|"]
+        for stage, figures in costs.items():
+            cells = (number(figures[n].of(work)) if n in figures else "0" for n in _UNITS)
+            lines.append(f"| {stage} | {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def follows_table(measured: Sequence[Measured]) -> list[tuple[str, str]]:
+    """Axis and figure of every slope that follows the table rather than the batch."""
+    axes = [a for a in growing_axes(measured) if a != "batch"]
+    return [(a, n) for a in axes for n, s in slopes(measured, a).items() if s is not None and s >= _FOLLOWS]
+
+
+def draw(measured: Sequence[Measured], path: Path) -> None:
+    """Log-log pictures, one for each axis: processor seconds of each stage, and of the whole batch."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    axes = growing_axes(measured)
+    figure, places = plt.subplots(2, len(axes), figsize=(4.2 * len(axes), 7), squeeze=False, layout="constrained")
+    for column, axis in enumerate(axes):
+        of = of_axis(measured, axis)
+        top, below = places[0][column], places[1][column]
+        for stage in STAGES:
+            line = [(m.point.size, m.stages[stage]["cpu"]) for m in of if m.stages.get(stage, {}).get("cpu", 0) > 0]
+            if line:
+                top.loglog(*zip(*line, strict=True), marker="o", label=stage)
+        for name in ("requests", "read_mib", "written_mib", "peak_mib"):
+            line = [(m.point.size, m.whole[name]) for m in of if m.whole.get(name, 0) > 0]
+            if line:
+                below.loglog(*zip(*line, strict=True), marker="o", label=name)
+        top.set_title(axis)
+        below.set_xlabel(axis)
+        top.legend(fontsize=7)
+        below.legend(fontsize=7)
+    places[0][0].set_ylabel("CPU seconds")
+    places[1][0].set_ylabel("requests, MiB")
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def _cells(cost: Cost, names: Sequence[str]) -> str:
+    per = (number(1000 * cost.constants[n]) if n in cost.constants else "" for n in names)
+    return " | ".join((number(cost.constants[EACH]), *per))
+
+
+def _slope(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

@@ -1,0 +1,28 @@
+"""Fill the generated parts of docs/scaling.md from the run that was kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from bench.growth import page
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/scaling.md"
+
+
+def growth_part() -> dict[Path, str]:
+    """Return the page and the text it must have."""
+    run, measured = page.kept()
+    made = {
+        "run": f"Run that began before {run['at'][:10]} ended, on {run['cores']} cores and {run['memory_gib']} GiB, load average "
+        f"{run['load_before']} before it.",
+        "points": page.markdown_points(measured),
+        "model": page.markdown_model(measured),
+        "check": page.markdown_check(measured),
+        "targets": page.markdown_targets(measured),
+    }
+    text = PAGE.read_text(encoding="utf-8")
+    for name, part in made.items():
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text = marked.sub(lambda m, part=part: f"{m[1]}{part}\n{m[2]}", text)  # type: ignore[misc]
+    return {PAGE: text}
