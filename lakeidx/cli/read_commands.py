@@ -30,7 +30,6 @@ from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.read import LandingOptions, read_landing
 from lakeidx.storage import open_store
 from lakeidx.table.scan.changes import ChangeScan
-from lakeidx.table.scan.explain import ScanExplanation
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import split_system_name
 from lakeidx.table.scan.states import find_range
@@ -81,10 +80,8 @@ def scan(
         "snapshot": snapshot, "tag": tag, "timestamp": timestamp, "limit": limit, "mode": mode,
     }  # fmt: skip
     people = for_people(row_format, output, as_json=as_json)
-    shown = people and limit is None and not explain
-    if shown:
-        # One more than is shown says that there are more.
-        common["limit"] = SHOWN_ROWS + 1
+    if shown := people and limit is None and not explain:
+        common["limit"] = SHOWN_ROWS + 1  # one more than is shown says that there are more
     root, layout = split_system_name(table)
     opened = open_table(root)
     if incremental is not None:
@@ -95,17 +92,18 @@ def scan(
     usual = RowFormat.TABLE if explain or people else RowFormat.JSONL
     kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
     if explain:
-        if isinstance(found, ChangeScan):
-            raise InvalidInputError("--explain shows the scan of one state of a table")
-        _show_explanation(found.explain(), ListFormat.JSONL if kind is RowFormat.JSONL else ListFormat.TABLE)
+        _show_explanation(found, ListFormat.JSONL if kind is RowFormat.JSONL else ListFormat.TABLE)
     elif shown:
         print_first_rows(found.batches(), found.arrow_schema)
     else:
         write_rows(found.batches(), found.arrow_schema, kind, output)
 
 
-def _show_explanation(explained: ScanExplanation, list_format: ListFormat) -> None:
-    """Print one line per layer on stdout, the sum on stderr."""
+def _show_explanation(found: TableScan | ChangeScan, list_format: ListFormat) -> None:
+    """Read, and print one line per layer on stdout, the sum on stderr."""
+    if isinstance(found, ChangeScan):
+        raise InvalidInputError("--explain shows the scan of one state of a table")
+    explained = found.explain()
     print_list(explained.rows_as_dicts(), list_format)
     typer.echo(
         f"snapshot {explained.snapshot_id}, where {explained.predicate}: {explained.rows} rows in"
