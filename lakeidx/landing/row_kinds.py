@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.data.row_kinds import SHORT_NAMES
+from lakeidx.data.row_kinds import SHORT_NAMES, is_retract
 
 KIND_COLUMN = "_kind"
 
@@ -25,3 +25,12 @@ def kind_codes(column: pa.ChunkedArray | pa.Array) -> tuple[pa.Array, np.ndarray
     position = pc.index_in(pc.fill_null(text, "+I"), pa.array(SHORT_NAMES))
     unknown = np.asarray(pc.is_null(position)) if position.null_count else None
     return pc.cast(pc.fill_null(position, 0), pa.int8()), unknown
+
+
+def has_upserts(rows: pa.Table) -> bool:
+    """Return True unless every row deletes its key."""
+    if KIND_COLUMN not in rows.column_names:
+        return bool(rows.num_rows > 0)
+    codes, unknown = kind_codes(rows.column(KIND_COLUMN))
+    upserts = ~is_retract(np.asarray(codes))
+    return bool(upserts.any() if unknown is None else (upserts & ~unknown).any())

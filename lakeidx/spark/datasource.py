@@ -32,6 +32,7 @@ from lakeidx.errors import UnsupportedError
 from lakeidx.spark.catalog_tables import options_of, with_options
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
+from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.worker_python import check_worker_python, python_errors
 
 FORMAT = "lakeidx"
@@ -50,6 +51,7 @@ class LakeIdxDataSource(DataSource):
         """Return the name for ``format``."""
         return FORMAT
 
+    @one_line
     def schema(self) -> StructType:
         """Return the columns that are read, in Spark's types."""
         options = ReadOptions.parse(self.options)
@@ -57,12 +59,14 @@ class LakeIdxDataSource(DataSource):
         names = found.field_names if options.columns is None else [found.field(n).name for n in options.columns]
         return with_options(spark_schema(options.layout.arrow_schema(found, names)), self.options)
 
+    @one_line
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in `schema`."""
         options = self._options(schema)
         made = PushingTableReader if options.filter_pushdown else TableReader
         return made(options, schema.names, to_arrow_schema(schema))
 
+    @one_line
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Make a reader that follows the snapshots.
 
@@ -75,6 +79,7 @@ class LakeIdxDataSource(DataSource):
         made: DataSourceStreamReader = reader(self._options(schema), schema.names, to_arrow_schema(schema))
         return made
 
+    @one_line
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of one batch."""
         options = self._options(schema)

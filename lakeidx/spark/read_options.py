@@ -27,9 +27,12 @@
 ``source.split.target-size``               bytes of a task
 ``source.split.open-file-cost``            least bytes a file counts
 ``storage.<name>``                         option of the object store
+``traceback``                              true: errors show where in lakeidx they were raised, not only their line
 ``batch-id``                               writes: a batch of the same name is committed once
 ``write.merge-schema``                     writes: columns that the table does not have: add, or true (widen) to widen types, too;
                                            also as ``mergeSchema`` and ``merge_schema`` (see `lakeidx.landing.new_columns`)
+``missing``                                upserts: columns that the frame does not have: refuse (default), or null to set them to
+                                           null (see `lakeidx.landing.missing_columns`)
 =========================================  ======================================================================================
 
 ``versionAsOf`` is taken as ``scan.version``. Other options that begin with ``scan.`` or ``incremental-`` are refused, and so
@@ -43,6 +46,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
+from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.new_columns import merge_policy
 from lakeidx.options.descriptors import parse_size
 from lakeidx.table.handle import TableHandle
@@ -106,6 +110,7 @@ class ReadOptions:
     open_cost: int | None = None
     batch_id: str | None = None
     merge_schema: str = "refuse"
+    missing: str = MISSING_DEFAULT
     between: tuple[str, str] | None = None
     between_tags: tuple[str, str] | None = None
     between_times: tuple[str, str] | None = None
@@ -113,6 +118,7 @@ class ReadOptions:
     version: str | None = None
     filter_pushdown: bool = False
     tag_to_snapshot: bool = False
+    traceback: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -158,12 +164,14 @@ class ReadOptions:
             open_cost=_size(given, "source.split.open-file-cost"),
             batch_id=given.get("batch-id"),
             merge_schema=merge_policy(_one_of(given, _MERGE) or "refuse"),
+            missing=given.get("missing", MISSING_DEFAULT),
             between=_pair(given, "incremental-between"),
             between_tags=_pair(given, "incremental-between-tag"),
             between_times=_pair(given, "incremental-between-timestamp"),
             version=_one_of(given, _VERSION),
             filter_pushdown=_flag(given, "filter-pushdown"),
             tag_to_snapshot=_flag(given, "incremental-between-tag-to-snapshot"),
+            traceback=_flag(given, "traceback"),
             storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},
         )
 

@@ -30,6 +30,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import Split, alone, packed, read_splits, split_sizes, unit_bytes, unit_files
+from lakeidx.spark.task_errors import one_line
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, units_of, without_units
 from lakeidx.table.scan.incremental_diff import DiffUnit
@@ -115,11 +116,12 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 groups.setdefault(key, []).append((plan, unit))
         return self._splits(list(groups.values()), as_new=first.whole and first.units is not None)
 
+    @one_line
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
         # A batch without splits: Spark runs one task all the same, with no partition.
         parts = partition.parts if isinstance(partition, _BucketsSplit) else []
-        return read_splits(self.options, self.columns, self.arrow_schema, parts)
+        yield from read_splits(self.options, self.columns, self.arrow_schema, parts)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Record that everything up to an offset is done: from now on it may expire."""

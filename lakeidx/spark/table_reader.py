@@ -16,6 +16,7 @@ from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import TRUE, Predicate, and_
 from lakeidx.spark.filters import push
 from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
+from lakeidx.spark.task_errors import one_line
 from lakeidx.table.handle import TableHandle, bind_where
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
@@ -89,6 +90,7 @@ class TableReader(DataSourceReader):
         self.arrow_schema = arrow_schema
         self.pushed: Predicate = TRUE
 
+    @one_line
     def partitions(self) -> Sequence[InputPartition]:
         """Return one split per task."""
         table, schema = self._table_and_schema()
@@ -107,11 +109,12 @@ class TableReader(DataSourceReader):
             plans = scan_changes(schema, after, upto, predicate=where, mode=mode).plans
         return [split for plan in plans for split in _splits_of(plan, options)]
 
+    @one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
         # A plan without splits: Spark runs one task all the same, with no partition.
         splits = [partition] if isinstance(partition, Split) else []
-        return read_splits(self.options, self.columns, self.arrow_schema, splits)
+        yield from read_splits(self.options, self.columns, self.arrow_schema, splits)
 
     def _table_and_schema(self) -> tuple[TableHandle, Any]:
         table = self.options.open()
@@ -121,6 +124,7 @@ class TableReader(DataSourceReader):
 class PushingTableReader(TableReader):
     """Takes Spark's filters as well; on request only, see `lakeidx.spark.datasource`."""
 
+    @one_line
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         """Accept the filters that lakeidx applies exactly; Spark applies the rest."""
         self.pushed, left = push(filters, self._table_and_schema()[1].fields)

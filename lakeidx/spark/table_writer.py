@@ -20,11 +20,14 @@ from lakeidx.batch.upsert import finish_batch, make_context, new_batch_id, repla
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.landing.cast_rows import cast_piece
+from lakeidx.landing.missing_columns import refuse_missing
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import LandingOptions, Piece, check_columns
+from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_columns, put_columns
 from lakeidx.spark.read_options import ReadOptions
+from lakeidx.spark.task_errors import one_line
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner, Runner
@@ -57,6 +60,8 @@ class TableWriter(DataSourceArrowWriter):
         self.columns = columns
         self.base = table.schema
         self.schema = self._merged(table, self.base)
+        if KIND_COLUMN not in columns.names:
+            self._refuse_missing(columns.names)
         self.mode = None if not overwrite else "partitions" if self.base.partition_keys else "table"
         self.directory = self._context(table).files.new_dir("ingest")
 
@@ -64,12 +69,18 @@ class TableWriter(DataSourceArrowWriter):
         context = make_context(table.metadata, self.batch_id, runner=runner, overwrite=self.mode)
         return replacing(context, self.options.where)
 
+    def _refuse_missing(self, present: list[str]) -> None:
+        """Refuse upserts without some of the columns, unless null is wanted; the rows of an overwrite replace all columns."""
+        missing = "null" if self.overwrite else self.options.missing
+        refuse_missing(self.schema, present, missing, what="the data frame's rows")
+
     def _merged(self, table: TableHandle, base: TableSchema) -> TableSchema:
         """Return the schema that rows are staged under: the table's, with the columns that the data frame brings."""
         keys = (*base.primary_keys, *base.partition_keys)
         found = new_columns(self.columns, base.fields, self.options.merge_schema, keys=keys)
         return plan_columns(table, base, found) if found else base
 
+    @one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task, in order."""
         table = self.options.open()
@@ -85,6 +96,8 @@ class TableWriter(DataSourceArrowWriter):
             nonlocal staged, content, waiting_bytes
             piece = Piece(pa.Table.from_batches(waiting), rows - sum(b.num_rows for b in waiting) + 1)
             check_columns(piece.rows.column_names, schema.fields, options, "the data frame")
+            if has_upserts(piece.rows):
+                self._refuse_missing(piece.rows.column_names)
             kept = _cast(piece, schema, number)
             parts.append(write_part(table.store, f"{self.directory}-{attempt}", number, len(parts), kept))
             content += content_of(kept, schema)
@@ -104,6 +117,7 @@ class TableWriter(DataSourceArrowWriter):
             flush()
         return _StagedRows(tuple(parts), rows, content)
 
+    @one_line
     def commit(self, messages: list[Any]) -> None:
         """Run all staged rows through assignment, write and commit."""
         started = time.monotonic()

@@ -82,6 +82,9 @@ def test_a_table_with_columns_of_its_own_says_how_to_create_it(spark: SparkSessi
     try:
         with pytest.raises(Exception, match=r"CREATE TABLE name USING lakeidx LOCATION '/lake/db\.db/table'"):
             spark.sql("SELECT * FROM own").collect()
+        with pytest.raises(Exception, match="Spark does not say where the table is") as refused:
+            spark.sql("INSERT INTO own VALUES (1, 'x')")
+        assert "File " not in str(refused.value)
     finally:
         spark.sql("DROP TABLE own")
     with pytest.raises(Exception, match=r"CREATE TABLE name USING lakeidx LOCATION '/lake/db\.db/table'"):

@@ -43,7 +43,7 @@ def frame(spark: SparkSession, keys: range, text: str) -> DataFrame:
 
 
 def save(rows: DataFrame, table: Table, mode: str = "append") -> None:
-    rows.write.format(FORMAT).mode(mode).save(table.uri)
+    rows.write.format(FORMAT).mode(mode).option("missing", "null").save(table.uri)
 
 
 def content(rows: DataFrame) -> dict[int, str]:
@@ -164,9 +164,35 @@ def test_a_data_frame_brings_columns(spark: SparkSession, table: Table) -> None:
     rows = spark.createDataFrame([(0, 1, "a", 7)], "p INT, k LONG, v STRING, extra INT")
     with pytest.raises(Exception, match="columns the table does not have: extra"):
         save(rows, table)
-    rows.write.format(FORMAT).mode("append").option("mergeSchema", "true").save(table.uri)
+    wanted = rows.write.format(FORMAT).mode("append").option("mergeSchema", "true").option("missing", "null")
+    wanted.save(table.uri)
     found = spark.read.format(FORMAT).load(table.uri).select("k", "extra").collect()
     assert [tuple(r) for r in found] == [(1, 7)]
+
+
+def test_a_frame_without_some_columns_says_what_that_means(spark: SparkSession, table: Table) -> None:
+    full = spark.createDataFrame([(0, 2, "a", None, None)], "p INT, k LONG, v STRING, d DECIMAL(9, 2), t TIMESTAMP_NTZ")
+    full.write.format(FORMAT).mode("append").save(table.uri)
+    known = spark.createDataFrame([(0, 2)], "p INT, k LONG")
+    with pytest.raises(Exception, match="lack the columns v, d, t, and null would overwrite") as refused:
+        known.write.format(FORMAT).mode("append").save(table.uri)
+    # Errors of tasks and plans are the one line, the traceback is for those who ask.
+    assert "File " not in str(refused.value)
+    with pytest.raises(Exception, match="lack the columns v, d, t") as refused:
+        known.write.format(FORMAT).mode("append").option("traceback", "true").save(table.uri)
+    assert "table_writer.py" in str(refused.value)
+    with pytest.raises(Exception, match="missing must be one of refuse, null, not 'none'"):
+        known.write.format(FORMAT).mode("append").option("missing", "none").save(table.uri)
+    assert content(spark.read.format(FORMAT).load(table.uri)) == {2: "a"}
+    known.write.format(FORMAT).mode("append").option("missing", "null").save(table.uri)
+    assert content(spark.read.format(FORMAT).load(table.uri)) == {2: None}
+    # Deletes need their keys only; whether there are others is known when the rows come.
+    gone = spark.createDataFrame([(0, 2, "-D")], "p INT, k LONG, _kind STRING")
+    gone.write.format(FORMAT).mode("append").save(table.uri)
+    assert content(spark.read.format(FORMAT).load(table.uri)) == {}
+    with pytest.raises(Exception, match="lack the columns v, d, t, and null would overwrite") as refused:
+        gone.replace("-D", "+U").write.format(FORMAT).mode("append").save(table.uri)
+    assert "File " not in str(refused.value)
 
 
 def test_a_stream_follows_the_snapshots(spark: SparkSession, table: Table, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -19,7 +18,6 @@ from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, Staged
 from lakeidx.batch.before_images import BeforeImageCheck, refuse_uncheckable
 from lakeidx.batch.parts import GROUP_BYTES, PartWriter, cut, is_full, landing_store, part_checksum, write_part
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
-from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
@@ -38,7 +36,7 @@ from lakeidx.landing.read import (
     read_landing,
 )
 from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
+from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
@@ -225,7 +223,7 @@ def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows]) -> IngestedFile
             # Nothing is staged under this schema any more; what follows may have more such columns.
             continue
         present |= set(piece.rows.column_names)
-        upserts = upserts or _has_upserts(piece.rows)
+        upserts = upserts or has_upserts(piece.rows)
         kept, bad = cast_piece(piece, task.schema.fields, task.file.path, keys=_key_names(task.schema), refuse=refuse)
         rows_in += piece.rows.num_rows + len(piece.bad_lines)
         rejected.append(bad)
@@ -241,15 +239,6 @@ def _read(task: IngestTask) -> Iterator[Piece]:
     if task.options.is_changes:
         return read_changes(store, path, task.schema, task.options)
     return read_landing(store, path, task.schema.fields, task.options, keys=_key_names(task.schema))
-
-
-def _has_upserts(rows: pa.Table) -> bool:
-    """Return True unless every row deletes its key."""
-    if KIND_COLUMN not in rows.column_names:
-        return bool(rows.num_rows > 0)
-    codes, unknown = kind_codes(rows.column(KIND_COLUMN))
-    upserts = ~is_retract(np.asarray(codes))
-    return bool(upserts.any() if unknown is None else (upserts & ~unknown).any())
 
 
 def _key_names(schema: TableSchema) -> frozenset[str]:
@@ -339,7 +328,7 @@ def stage_table(
     extra = new_columns(rows.schema, schema.fields, merge_schema, keys=_key_names(schema))
     if extra:
         raise NewColumnsError(extra)
-    if _has_upserts(rows):
+    if has_upserts(rows):
         refuse_missing(schema, rows.column_names, missing, what="the given rows")
     out_dir = files.new_dir("ingest")
     parts = [
