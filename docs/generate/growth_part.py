@@ -14,8 +14,9 @@ def growth_part() -> dict[Path, str]:
     """Return the page and the text it must have."""
     run, measured = page.kept()
     made = {
-        "run": f"Run of {run['at'][:10]} on {run['cores']} cores and {run['memory_gib']} GiB, load average {run['load_before']} before its last "
-        "part: other programs ran beside it, which makes processor seconds larger, and says nothing of counts and bytes.",
+        "run": f"Run of {run['at'][:10]} on {run['cores']} cores and {run['memory_gib']} GiB, load average {run['load_before']} "
+        "before its last part: other programs ran beside it, which makes processor seconds larger, and says nothing of counts "
+        "and bytes.",
         "points": page.markdown_points(measured),
         "model": page.markdown_model(measured),
         "check": page.markdown_check(measured),
