@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from lakeidx.errors import LakeIdxError, RejectedRowsError
-from lakeidx.jobs.pipes import CONTEXT_ARGUMENT, MESSAGES_ARGUMENT, JobPipes, job_pipes
+from lakeidx.jobs.pipes import CONTEXT_ARGUMENT, MESSAGES_ARGUMENT, STORE_ARGUMENT, JobPipes, job_pipes
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 
@@ -28,7 +28,7 @@ def table_parser(description: str) -> argparse.ArgumentParser:
 
 def add_pipes_arguments(parser: argparse.ArgumentParser) -> None:
     """Let Dagster Pipes pass its parameters as arguments, which services without environment variables need."""
-    for name in (CONTEXT_ARGUMENT, MESSAGES_ARGUMENT):
+    for name in (CONTEXT_ARGUMENT, MESSAGES_ARGUMENT, STORE_ARGUMENT):
         parser.add_argument(name, help=argparse.SUPPRESS)
 
 

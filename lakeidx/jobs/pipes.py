@@ -18,7 +18,9 @@ from lakeidx.errors import InvalidInputError, LakeIdxError
 
 _CONTEXT_VARIABLE = "DAGSTER_PIPES_CONTEXT"
 CONTEXT_ARGUMENT, MESSAGES_ARGUMENT = "--dagster-pipes-context", "--dagster-pipes-messages"
-_STORE_VARIABLE = "LAKEIDX_PIPES_STORE"
+#: Services set variables of a job in ways of their own, or not at all: an argument goes everywhere.
+STORE_ARGUMENT, _STORE_VARIABLE = "--pipes-store", "LAKEIDX_PIPES_STORE"
+_STORES = ("s3", "gcs", "dbfs", "volumes")
 REPORT, ERROR = "lakeidx_report", "lakeidx_error"
 
 
@@ -86,14 +88,14 @@ def job_pipes() -> Iterator[JobPipes | None]:
 
 
 def transport(context: Mapping[str, Any], messages: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return what loads the request and what writes messages, by what Dagster's side says it reads: a bucket, a Databricks
-    folder (``dbfs``, ``volumes``: LAKEIDX_PIPES_STORE), else Pipes' own default, files and streams.
+    """Return what loads the request and what writes messages: by the store that --pipes-store or LAKEIDX_PIPES_STORE names (``s3``,
+    ``gcs``; of Databricks ``dbfs``, ``volumes``), else S3 where Dagster's side reads a bucket, else Pipes' own, files and streams.
 
     errors   InvalidInputError for a store that is not known
     """
     import dagster_pipes as dp
 
-    store = os.environ.get(_STORE_VARIABLE, "s3" if "bucket" in messages or "bucket" in context else "")
+    store = _asked_store() or ("s3" if "bucket" in messages or "bucket" in context else "")
     if store == "":
         return None, None
     if store == "dbfs":
@@ -105,12 +107,20 @@ def transport(context: Mapping[str, Any], messages: Mapping[str, Any]) -> tuple[
         client = import_module("botocore.session").get_session().create_client("s3")
         loader: Any = dp.PipesS3ContextLoader(client)
         writer: Any = dp.PipesS3MessageWriter(client)
-    elif store == "gcs":
+    else:
         client = import_module("google.cloud.storage").Client()
         loader, writer = dp.PipesGCSContextLoader(client), dp.PipesGCSMessageWriter(client)
-    else:
-        raise InvalidInputError(f"{_STORE_VARIABLE}={store}: write s3, gcs, dbfs or volumes")
     return (loader if "bucket" in context else None), (writer if "bucket" in messages else None)
+
+
+def _asked_store() -> str:
+    """Return the store that was asked for, by argument or variable; empty when none was."""
+    name, store = _STORE_VARIABLE, os.environ.get(_STORE_VARIABLE, "")
+    if STORE_ARGUMENT in sys.argv[:-1]:
+        name, store = STORE_ARGUMENT, sys.argv[sys.argv.index(STORE_ARGUMENT) + 1]
+    if store and store not in _STORES:
+        raise InvalidInputError(f"{name}={store}: write s3, gcs, dbfs or volumes")
+    return store
 
 
 class _Forward(logging.Handler):

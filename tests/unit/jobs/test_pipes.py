@@ -36,6 +36,9 @@ def test_messages_go_where_dagster_reads_them(monkeypatch: pytest.MonkeyPatch) -
     loader, writer = transport({"path": "/c"}, {"path": "/m"})
     assert isinstance(loader, dp.PipesUnityCatalogVolumesContextLoader)
     assert isinstance(writer, dp.PipesUnityCatalogVolumesMessageWriter)
+    monkeypatch.setattr(sys, "argv", ["job", "--pipes-store", "dbfs"])
+    assert isinstance(transport({"path": "/c"}, {"path": "/m"})[1], dp.PipesDbfsMessageWriter)
+    monkeypatch.setattr(sys, "argv", ["job"])
     monkeypatch.setenv("LAKEIDX_PIPES_STORE", "ftp")
     with pytest.raises(InvalidInputError, match="LAKEIDX_PIPES_STORE=ftp"):
         transport({}, {})
