@@ -6,7 +6,8 @@ only then are they timed: rules and the verdicts of Great Expectations, as the a
 
 Dagster's own overhead is the time of a run of the batch job with an instance on disk, less the seconds that the stages report and
 the seconds of the checks; it holds the pictures and the commits of Dagster's own storage. It is taken of a small batch, for it
-does not depend on rows. Processor seconds are those of the whole run.
+does not depend on rows. Its processor seconds are those of the run, less those of a batch of as many rows and its checks without
+Dagster. The last line is what a batch of the large table has on top of its stages: that overhead, and its checks.
 
     python bench/bench_checks.py [--lineitem FILE | --scale 1] [--rounds 3] [--json]
 """
@@ -45,13 +46,18 @@ from dagster_project.resources import SparkResource
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.checks.of_batch import batch_results
 from lakeidx.checks.of_table import verify_whole
-from lakeidx.pipeline_file.model import load_pipeline
+from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 
-#: Seconds that issue 6 allows, on two cores, for 600 k rows upserted into 6 M.
-TARGETS = {"checks after upsert": 4.0, "full verification": 10.0, "dagster overhead": 2.0}
+#: Seconds that are allowed, on two cores, for 600 k rows upserted into 6 M.
+TARGETS = {
+    "checks after upsert": 2.5,
+    "full verification": 10.0,
+    "dagster overhead": 1.2,
+    "overhead and checks": 2.5,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +187,8 @@ def measure_overhead(rounds: int, folder: Path) -> Figure:
     for name, function in zip(judges, plain, strict=True):
         setattr(check_assets, name, counted(function))
     quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-    best: tuple[float, float, float, float] | None = None
+    best: tuple[float, float, float] | None = None
+    least_cpu = float("inf")
     try:
         with dg.DagsterInstance.from_config(str(prepare_home(folder))) as instance:
             for number in range(rounds + 1):
@@ -199,19 +206,39 @@ def measure_overhead(rounds: int, folder: Path) -> Figure:
                     # The table itself is materialized by the step of the commit, which has told its seconds.
                     if "lakeidx/seconds" in e.materialization.metadata
                 )
+                without = cpu_without_dagster(load_pipeline(file), folder / "landing" / name, f"without-{number}")
                 # The first run imports and compiles.
                 if number:
-                    found = (wall - stages - spent[0], cpu, stages, spent[0])
+                    found = (wall - stages - spent[0], stages, spent[0])
                     best = found if best is None else min(best, found)
+                    least_cpu = min(least_cpu, cpu - without)
     finally:
         for name, function in zip(judges, plain, strict=True):
             setattr(check_assets, name, function)
     assert best is not None
     target = TARGETS["dagster overhead"]
     note = (
-        f"{'within' if best[0] <= target else 'over'} {target} s; beside stages {best[2]:.2f} s, checks {best[3]:.2f} s"
+        f"{'within' if best[0] <= target else 'over'} {target} s; beside stages {best[1]:.2f} s, checks {best[2]:.2f} s"
     )
-    return Figure("dagster overhead", 1000, round(best[0], 2), round(best[1], 2), round(os.getloadavg()[0], 1), note)
+    return Figure("dagster overhead", 1000, round(best[0], 2), round(least_cpu, 2), round(os.getloadavg()[0], 1), note)
+
+
+def cpu_without_dagster(config: PipelineConfig, file: Path, name: str) -> float:
+    """Return the processor seconds of a batch and its checks in a plain program."""
+    cpu = time.process_time()
+    context = make_context(TableHandle.open(config.uri).metadata, name, runner=LocalRunner())
+    upsert_files(context, [str(file)])
+    if not all(r.passed for r in batch_results(config, context).results):
+        sys.exit("checks are red on a table that is right")
+    return time.process_time() - cpu
+
+
+def together(overhead: Figure, checks: Figure) -> Figure:
+    """Return what a batch has on top of its stages."""
+    case, load = "overhead and checks", max(overhead.load_average, checks.load_average)
+    seconds, cpu = round(overhead.seconds + checks.seconds, 2), round(overhead.cpu_seconds + checks.cpu_seconds, 2)
+    verdict = f"{'within' if seconds <= TARGETS[case] else 'over'} {TARGETS[case]} s"
+    return Figure(case, checks.rows, seconds, cpu, load, verdict)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -227,6 +254,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         source = args.lineitem or lineitem(args.scale, args.cache)
         figures = [measure_overhead(args.rounds, Path(folder) / "small")]
         figures += measure_checks(source, args.rounds, Path(folder) / "large")
+        figures.append(together(figures[0], figures[1]))
     if args.json:
         for f in figures:
             print(json.dumps(asdict(f)))
