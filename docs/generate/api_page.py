@@ -21,6 +21,7 @@ MORE: tuple[tuple[str, str], ...] = (
     ("register", "lakeidx.spark"),
     ("read_table", "lakeidx.spark"),
     ("lookup_join", "lakeidx.spark"),
+    ("upsert", "lakeidx.spark"),
 )
 
 

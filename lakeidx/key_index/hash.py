@@ -21,6 +21,7 @@ class HashKeyIndex(KeyIndexDefaults):
 
     name: str = "hash"
     needs_keys: bool = False
+    in_shares = True
     is_global: bool = False
     moves_keys: bool = False
 

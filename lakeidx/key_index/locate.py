@@ -8,41 +8,31 @@ record of each bucket decides, and a delete means it does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from lakeidx.key_index.keys.codes import KeyCodes
+from lakeidx.key_index.keys.codes import KeyCodes, key_codes
 from lakeidx.key_index.keys.reader import OpenKeyFile, record_ages
 from lakeidx.key_index.keys.sets import KeySet
-from lakeidx.key_index.locations import Bools, Int32s, Int64s, KeyBatch, KeyLocations, LiveFile, number_partitions
+from lakeidx.key_index.locations import (
+    FoundFile,
+    Int32s,
+    Int64s,
+    KeyBatch,
+    KeyLocations,
+    LiveFile,
+    Matches,
+    number_partitions,
+)
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext
 
-_DELETE_KINDS = (1, 3)
+#: Columns of file keys that were read elsewhere, beside the keys; order columns are numbered.
+SEQUENCE, DEAD, ORDER = "lakeidx.sequence", "lakeidx.dead", "lakeidx.order."
+DELETE_KINDS = (1, 3)
 # Keys are few when the batch has so many times as many.
 _FEW = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Matches:
-    """m times a key was seen in a file.
-
-    key       int64[m] position in the batch of the first row with the key
-    file      int64[m] number of the file
-    sequence  int64[m] sequence number of the record, zeros when not read
-    dead      bool[m] the record is a delete, False when not read
-    metrics   of the task that read them
-    order     columns of ``sequence.field`` over the m records, when read
-    """
-
-    key: Int64s
-    file: Int64s
-    sequence: Int64s
-    dead: Bools
-    metrics: IndexMetrics
-    order: tuple[pa.ChunkedArray, ...] = ()
 
 
 def match_file(
@@ -86,9 +76,30 @@ def match_file(
         key,
         none + number,
         rows.sequence[at] if rows.sequence is not None else none,
-        np.isin(rows.kinds[at], _DELETE_KINDS) if rows.kinds is not None else none.astype(bool),
+        np.isin(rows.kinds[at], DELETE_KINDS) if rows.kinds is not None else none.astype(bool),
         metrics,
         tuple(column.take(pa.array(at)) for column in rows.order),
+    )
+
+
+def match_rows(rows: pa.Table, number: int, keys: KeySet, batch: KeyBatch, partition: int) -> Matches:
+    """Look up the keys of a file that were read elsewhere (`lakeidx.key_index.joined`).
+
+    number      of the file
+    partition   of the file, as the key set numbers it (0 for sets without partitions)
+    """
+    found = keys.find(key_codes([rows.column(n) for n in batch.keys.column_names], batch.key_types), partition)
+    at = np.flatnonzero(found >= 0)
+    none = np.zeros(len(at), np.int64)
+    names = [n for n in rows.column_names if n.startswith(ORDER)]
+    taken = rows.select([SEQUENCE, DEAD, *names]).take(pa.array(at))
+    return Matches(
+        found[at].astype(np.int64),
+        none + number,
+        taken.column(SEQUENCE).to_numpy().astype(np.int64, copy=False),
+        taken.column(DEAD).to_numpy(zero_copy_only=False).astype(np.bool_, copy=False),
+        IndexMetrics(),
+        tuple(taken.column(n) for n in names),
     )
 
 
@@ -110,7 +121,7 @@ def join_matches(parts: Sequence[Matches]) -> Matches:
 
 
 def locate_in_partition(
-    batch: KeyBatch, keys: KeySet, files: Sequence[LiveFile], matches: Matches, metrics: IndexMetrics
+    batch: KeyBatch, keys: KeySet, files: Sequence[LiveFile | FoundFile], matches: Matches, metrics: IndexMetrics
 ) -> KeyLocations:
     """Locate keys for an index that is not global: the bucket of the newest file that has the key.
 
@@ -142,7 +153,7 @@ def locate_in_partition(
 def locate_anywhere(
     batch: KeyBatch,
     keys: KeySet,
-    files: Sequence[LiveFile],
+    files: Sequence[LiveFile | FoundFile],
     matches: Matches,
     metrics: IndexMetrics,
     *,
@@ -196,9 +207,9 @@ def _own_deletes(
     return np.where(hit, file[at], file_of).astype(np.int32)
 
 
-def _ages(files: Sequence[LiveFile]) -> Int64s:
+def _ages(files: Sequence[LiveFile | FoundFile]) -> Int64s:
     """Return int64[F], higher = newer within a bucket: lower levels are newer, on level 0 the higher sequence number."""
-    order = sorted(range(len(files)), key=lambda i: (-files[i].meta.level, files[i].meta.max_sequence_number))
+    order = sorted(range(len(files)), key=lambda i: (-files[i].level, files[i].max_sequence))
     out = np.empty(len(files), np.int64)
     out[order] = np.arange(len(files))
     return out
@@ -210,7 +221,7 @@ def _result(
     partition: Int32s,
     partitions: tuple[bytes, ...],
     file: Int32s,
-    files: Sequence[LiveFile],
+    files: Sequence[LiveFile | FoundFile],
     metrics: IndexMetrics,
 ) -> KeyLocations:
     metrics.found = int((bucket >= 0).sum())

@@ -66,6 +66,46 @@ class LiveFile:
     path: str
     meta: DataFileMeta
 
+    @property
+    def level(self) -> int:
+        """Its level."""
+        return self.meta.level
+
+    @property
+    def max_sequence(self) -> int:
+        """Its largest sequence number."""
+        return self.meta.max_sequence_number
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """What says which of several data files with a key is the newest, and where it is; see `LiveFile`."""
+
+    partition: bytes
+    bucket: int
+    level: int
+    max_sequence: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """m times a key was seen in a file.
+
+    key       int64[m] position in the batch of the first row with the key
+    file      int64[m] number of the file
+    sequence  int64[m] sequence number of the record, zeros when not read
+    dead      bool[m] the record is a delete, False when not read
+    metrics   of the task that read them
+    order     columns of ``sequence.field`` over the m records, when read
+    """
+
+    key: Int64s
+    file: Int64s
+    sequence: Int64s
+    dead: Bools
+    metrics: IndexMetrics
+    order: tuple[pa.ChunkedArray, ...] = ()
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class KeyLocations:
@@ -82,7 +122,7 @@ class KeyLocations:
     partition: Int32s
     partitions: tuple[bytes, ...]
     file: Int32s
-    files: tuple[LiveFile, ...] = ()
+    files: tuple[LiveFile | FoundFile, ...] = ()
     metrics: IndexMetrics = field(default_factory=IndexMetrics)
     notes: Mapping[str, float] = field(default_factory=dict)
 

@@ -20,8 +20,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from lakeidx.errors import InternalError
+from lakeidx.key_index.keys.ranges import Candidates
 from lakeidx.key_index.keys.reader import KeyReader
-from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, LiveFile
+from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, LiveFile, Matches
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.key_buckets import KeyBuckets
@@ -123,6 +125,33 @@ class KeyIndex(Protocol):
         ...
 
     @property
+    def in_shares(self) -> bool:
+        """True when `tag` may be asked for any share of a batch's keys, in any process, several at a time."""
+        ...
+
+    @property
+    def joins_files(self) -> bool:
+        """True when keys are found by reading data files: tasks may then read them, and `lakeidx.key_index.joined` locates."""
+        ...
+
+    @property
+    def narrows_files(self) -> bool:
+        """True when `candidates` and `check_file` say which files to read for which keys; of those that join files."""
+        ...
+
+    def prepare_tag(self, context: IndexContext) -> None:
+        """Do what `tag` needs once for the whole batch; called before several shares of it are tagged."""
+        ...
+
+    def candidates(self, batch: KeyBatch, files: Sequence[LiveFile], context: IndexContext) -> Candidates:
+        """Return the keys that each file may have, without reading files."""
+        ...
+
+    def check_file(self, batch: KeyBatch, file: LiveFile, context: IndexContext) -> Matches:
+        """Return which of the keys a file has, its partition's or of all partitions."""
+        ...
+
+    @property
     def moves_keys(self) -> bool:
         """Global indexes: a row of another partition takes its key there; False = the row goes where its key lives."""
         ...
@@ -183,6 +212,9 @@ class KeyIndexDefaults:
     """What most key indexes have in common: they keep nothing outside the table, so there is nothing to do around a commit."""
 
     needs_keys = True
+    in_shares = False
+    joins_files = False
+    narrows_files = False
     has_external_state = False
     catches_up = False
     follows_compactions = False
@@ -195,6 +227,17 @@ class KeyIndexDefaults:
     def splits_buckets(self, options: IndexOptions) -> bool:
         """Return False: a key stays in its bucket."""
         return False
+
+    def prepare_tag(self, context: IndexContext) -> None:
+        """Do nothing: shares have nothing in common."""
+
+    def candidates(self, batch: KeyBatch, files: Sequence[LiveFile], context: IndexContext) -> Candidates:
+        """Refuse: files are not narrowed."""
+        raise InternalError("this index type does not narrow files")
+
+    def check_file(self, batch: KeyBatch, file: LiveFile, context: IndexContext) -> Matches:
+        """Refuse: files are not narrowed."""
+        raise InternalError("this index type does not narrow files")
 
     def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
         """Return None: not known."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeidx.key_index.keys.sets import KeySet
-from lakeidx.key_index.locate import Matches, join_matches, locate_anywhere, locate_in_partition, match_file
-from lakeidx.key_index.locations import KeyBatch, KeyLocations, no_locations
+from lakeidx.key_index.locate import join_matches, locate_anywhere, locate_in_partition, match_file
+from lakeidx.key_index.locations import KeyBatch, KeyLocations, Matches, no_locations
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
 from lakeidx.tasks.runner import LocalRunner
@@ -21,6 +21,8 @@ class SimpleKeyIndex(KeyIndexDefaults):
 
     is_global: bool = False
     moves_keys: bool = False
+
+    joins_files = True
 
     @property
     def name(self) -> str:

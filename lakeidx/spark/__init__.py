@@ -1,6 +1,6 @@
 """Spark: the runner of the stages, the data source ``lakeidx``, and lookup joins.
 
-    from lakeidx.spark import lookup_join, read_table, register
+    from lakeidx.spark import lookup_join, read_table, register, upsert
 
 Names are loaded when they are requested: a worker that only reads starts without the rest.
 """
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakeidx.spark.datasource import read_table, register
+    from lakeidx.spark.frame_upsert import upsert
     from lakeidx.spark.joins import lookup_join
 
-__all__ = ["lookup_join", "read_table", "register"]
+__all__ = ["lookup_join", "read_table", "register", "upsert"]
 
-_HOMES = {"lookup_join": "joins", "read_table": "datasource", "register": "datasource"}
+_HOMES = {"lookup_join": "joins", "read_table": "datasource", "register": "datasource", "upsert": "frame_upsert"}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,10 +13,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakeidx.batch.artifacts import IngestReport, StagedPart
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.index_types import index_options
 from lakeidx.batch.parts import is_full, read_part, write_part
 from lakeidx.batch.row_content import content_of, join_contents
 from lakeidx.batch.stages.rerun import begin_run, check_rows
-from lakeidx.batch.upsert import finish_batch, make_context, new_batch_id, replacing
+from lakeidx.batch.upsert import BatchResult, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.landing.cast_rows import cast_piece
@@ -35,11 +36,12 @@ from lakeidx.tasks.runner import LocalRunner, Runner
 
 @dataclass
 class _StagedRows(WriterCommitMessage):
-    """What one task staged."""
+    """What one task staged; `size`: bytes of its rows in memory."""
 
     parts: tuple[StagedPart, ...]
     rows: int
     content: int
+    size: int = 0
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -90,7 +92,7 @@ class TableWriter(DataSourceArrowWriter):
         attempt = context.taskAttemptId() if context is not None else 0
         parts: list[StagedPart] = []
         waiting: list[pa.RecordBatch] = []
-        rows = staged = content = waiting_bytes = 0
+        rows = staged = content = waiting_bytes = size = 0
 
         def flush() -> None:
             nonlocal staged, content, waiting_bytes
@@ -110,21 +112,41 @@ class TableWriter(DataSourceArrowWriter):
                 continue
             waiting.append(batch)
             waiting_bytes += batch.nbytes
+            size += batch.nbytes
             rows += batch.num_rows
             if is_full(rows - staged, waiting_bytes):
                 flush()
         if waiting:
             flush()
-        return _StagedRows(tuple(parts), rows, content)
+        return _StagedRows(tuple(parts), rows, content, size)
 
     @one_line
     def commit(self, messages: list[Any]) -> None:
-        """Run all staged rows through assignment, write and commit."""
+        """Run all staged rows through assignment, write and commit, in this process: Spark gives it no tasks.
+
+        errors   InvalidInputError for more rows than it may hold
+        """
+        size = sum(m.size for m in messages if m is not None)
+        most = index_options(self.schema).index_driver_memory
+        if size > most:
+            raise InvalidInputError(
+                f"the batch takes {size >> 20} MiB, and the one process in which Spark commits a write of format lakeidx may hold"
+                f" {most >> 20}: call lakeidx.spark.upsert(frame, table), which runs in tasks, or raise table option"
+                " 'index.driver-memory'",
+                path=self.options.path,
+            )
+        self.finish(messages, LocalRunner(available_cores()))
+
+    def finish(self, messages: list[Any], runner: Runner) -> BatchResult:
+        """Run all staged rows through assignment, write and commit.
+
+        messages   what tasks returned; None for one that Spark lost
+        """
         started = time.monotonic()
         table = self.options.open()
         staged = [m for m in messages if m is not None]
         parts = sorted((p for m in staged for p in m.parts), key=lambda p: (p.source, p.path))
-        context = self._context(table, runner=LocalRunner(available_cores()))
+        context = self._context(table, runner=runner)
         begin_run(table.metadata, context.files)
         rows, content = sum(m.rows for m in staged), join_contents([m.content for m in staged])
         done = context.files.read(IngestReport)
@@ -147,8 +169,9 @@ class TableWriter(DataSourceArrowWriter):
             content=content,
         )
         context.files.close(report)
-        finish_batch(context, lambda stage: None)
+        result = finish_batch(context, lambda stage: None)
         compact_after_commit(table.metadata, context.runner)
+        return result
 
     def _staged_again(
         self, table: TableHandle, context: BatchContext, parts: list[StagedPart]

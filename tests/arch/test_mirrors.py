@@ -21,6 +21,7 @@ STARTED = {
     "dagster_project.ui": {"dagster_project.definitions"},
     "dagster_project.definitions": {"dagster_project.defs.pipelines", "dagster_project.defs.demo"},
     "tests/dagster/test_stage_jobs.py": {m for m in MODULES if m.startswith("lakeidx.jobs.")},
+    "tests/spark/test_frame_upsert.py": {"lakeidx.spark.frame_upsert"},
     "tests/spark/test_cluster.py": {m for m in MODULES if m.startswith("lakeidx.jobs.")},
     "tests/unit/maintenance/test_snapshot_expiry_job.py": {"lakeidx.jobs.snapshot_expiry"},
     "tests/unit/compaction/test_rewrite.py": {"lakeidx.testing.peak_memory"},

@@ -16,6 +16,7 @@ source   org.apache.paimon.crosspartition.GlobalIndexAssigner, org.apache.paimon
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,15 +38,22 @@ from lakeidx.table.key_buckets import hash_entries
 from lakeidx.table.view import load_view
 
 
-def place_by_key_index(work: PlaceWork, batch: KeyedBatch, key_index: KeyIndex, task: int | None) -> Placed:
+def place_by_key_index(
+    work: PlaceWork,
+    batch: KeyedBatch,
+    key_index: KeyIndex,
+    task: int | None,
+    locate: Callable[[KeyBatch, IndexContext], KeyLocations] | None = None,
+) -> Placed:
     """Place rows on a snapshot.
 
+    locate   locates the keys; default the key index does
     task     the placing task whose share they are; None: all rows are
     errors   what the key index raises; CommitConflictError when what it keeps is of a later snapshot
     """
     tagging = index_context(work.metadata, work.schema, work.snapshot)
     placing = _Placing(work, key_index, tagging, batch, task)
-    located = placing.locate()
+    located = no_locations(batch.keys) if work.fresh else (locate or key_index.tag)(batch.keys, tagging)
     plan = _plan(work.schema, key_index, batch.keys, located)
     opened = placing.place(located, plan)
     plan = plan.with_buckets(opened.buckets)
@@ -128,11 +136,6 @@ class _Placing:
     tagging: IndexContext
     batch: KeyedBatch
     task: int | None
-
-    def locate(self) -> KeyLocations:
-        """Locate the keys of the batch."""
-        keys = self.batch.keys
-        return no_locations(keys) if self.work.fresh else self.key_index.tag(keys, self.tagging)
 
     def place(self, located: KeyLocations, plan: MovePlan) -> _Opened:
         """Choose buckets for the keys that are new in their partition."""

@@ -1,73 +1,176 @@
 """Placing of large batches in tasks, each with the keys and the part of the index that it owns.
 
-A map task reads the key columns of a part and sends each row's position, key hash and partition to the task that owns the hash.
-That task does for its share what one process does for a whole small batch (`lakeidx.batch.assignment.shares`): it locates the
-keys, opens and fills only buckets of its own, and writes the targets of its rows. The driver gets figures per target. Rows
-themselves do not move here.
+A map task reads the key columns of a part and sends each row's position, key hash and partition, and its key where the index type
+looks at keys, to the task that owns the hash. That task does for its share what one process does for a whole small batch: it
+locates the keys, opens and fills only buckets of its own, and writes the targets of its rows. The driver gets figures per target.
+Rows themselves do not move here.
 
-source   org.apache.paimon.flink.sink.RowDynamicBucketSink, org.apache.paimon.index.HashBucketAssigner, release 1.4.2
+Index types that read data files get these from tasks, too: a file's keys are read once and sent to the tasks that own them. Where
+filters tell files apart they are asked before, by tasks that get the keys a file may have (`lakeidx.batch.assignment.file_checks`).
+
+source   org.apache.paimon.flink.sink.RowDynamicBucketSink, org.apache.paimon.index.HashBucketAssigner, release 1.4.2;
+         org.apache.hudi.index.simple.HoodieSimpleIndex, release 1.0.2
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
-from lakeidx.batch.assignment.keyed_batch import PartRows
-from lakeidx.batch.assignment.part_keys import PartKeys, read_part_keys
+from lakeidx.batch.artifacts import IngestReport
+from lakeidx.batch.assignment.by_key_index import place_by_key_index
+from lakeidx.batch.assignment.file_checks import FoundKeys, batch_partitions, check_files, read_found
+from lakeidx.batch.assignment.part_keys import read_part_keys
 from lakeidx.batch.assignment.place_work import PlaceWork
+from lakeidx.batch.assignment.placed import Placed
+from lakeidx.batch.assignment.routed_keys import (
+    PartItem,
+    ReceivedKeys,
+    is_marker,
+    is_of_part,
+    marker_rows,
+    owners_of,
+    part_items,
+    rows_to_route,
+)
 from lakeidx.batch.assignment.shares import place_parts
 from lakeidx.batch.assignment.targets import ShareFigures, write_share
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.index_types import finds_by_keys, index_context, open_key_index
 from lakeidx.batch.keys import RowKeys
-from lakeidx.codec.hashes.murmur import hash_words
-from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.key_index.joined import file_of, hashes_of, locate_joined, read_file_keys
+from lakeidx.key_index.locations import KeyBatch, KeyLocations, LiveFile
+from lakeidx.key_index.metrics import IndexMetrics
+from lakeidx.key_index.port import IndexContext, KeyIndex
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
-_POSITION, _HASH, _PARTITION, _RETRACT = "_position", "_hash", "_partition", "_retract"
+_METRICS = "lakeidx.metrics"
 
-PartItem = tuple[int, StagedPart, SourceFile | None]
+#: What a map task reads: a part; a data file, or what was found in one, with its number.
+_FileItem = tuple[int, LiveFile | FoundKeys]
+_Item = PartItem | _FileItem
 
 
 @dataclass(frozen=True, slots=True)
 class _PlacingTasks:
-    """What the tasks do; pickles."""
+    """What the tasks do; pickles.
+
+    by_keys     the index type looks at keys
+    is_global   a key has one task in all partitions
+    parts       of the batch; files are numbered after them
+    """
 
     work: PlaceWork
+    by_keys: bool
+    is_global: bool
+    parts: int
 
-    def split(self, item: PartItem) -> Iterator[RoutedRows]:
-        """Map: route the keys of one part."""
+    def split(self, item: _Item) -> Iterator[RoutedRows]:
+        """Map: route the keys of one part or file."""
+        if isinstance(item[1], LiveFile | FoundKeys):
+            yield from self._split_file(item[0], item[1])
+            return
         number, part, source = item
-        found = read_part_keys(self.work.metadata, source, part, self.work.schema, number)
+        if number == 0:
+            # Every task is to answer, also one that owns no key.
+            yield marker_rows(np.iinfo(np.int32).max, self.work.plan.num_channels)
+        found = read_part_keys(self.work.metadata, source, part, self.work.schema, number, keep=self.by_keys)
         if len(found.keys):
-            yield RoutedRows(number, _rows_of(found), self._owners(found.keys))
+            owners = self._owners(found.keys)
+            yield RoutedRows(number, rows_to_route(found.keys, found.retract, found.columns), owners)
 
-    def _owners(self, keys: RowKeys) -> NDArray[np.int32]:
-        partition_hashes = np.array([hash_words(split_arity(p)[1]) for p in keys.partitions], np.int32)
-        return self.work.plan.assigner_of(partition_hashes[keys.codes], keys.hashes)
+    def _owners(self, keys: RowKeys) -> np.ndarray:
+        return owners_of(self.work.plan, () if self.is_global else keys.partitions, keys.codes, keys.hashes)
+
+    def _split_file(self, number: int, file: LiveFile | FoundKeys) -> Iterator[RoutedRows]:
+        work = self.work
+        if isinstance(file, LiveFile):
+            context = index_context(work.metadata, work.schema, work.snapshot)
+            rows, metrics = read_file_keys(file, context, versions=self.is_global)
+        else:
+            rows, metrics = read_found(work.metadata.store, file)
+        order = self.parts + 2 * number
+        if rows.num_rows:
+            names = work.schema.identity_columns
+            hashes = hashes_of(rows, names, [work.schema.field(n).type for n in names])
+            partition = file_of(rows).partition
+            yield RoutedRows(
+                order, rows, self._owners(RowKeys((partition,), np.zeros(rows.num_rows, np.int32), hashes))
+            )
+        counts = {name: count for name, count in metrics.as_dict().items() if count}
+        task = np.array([number % work.plan.num_channels], np.int32)
+        yield RoutedRows(order + 1, pa.table({_METRICS: [json.dumps(counts)]}), task)
 
     def combine(self, task: int, blocks: Iterator[Block]) -> ShareFigures:
         """Reduce: place the rows of one task, in batch order."""
-        names: dict[bytes, bytes] = {}
-        placed = place_parts(self.work, [_keys_of(block, names) for block in blocks], task)
+        received, of_files = ReceivedKeys(), iter(blocks)
+        for block in of_files:
+            if not is_of_part(block):
+                of_files = chain([block], of_files)
+                break
+            received.add(block)
+        if self.by_keys:
+            placed = self._place_keys(received, of_files, task)
+        else:
+            placed = place_parts(self.work, received.parts, task)
         return write_share(self.work.metadata.store, self.work.directory, placed, task)
 
+    def _place_keys(self, received: ReceivedKeys, of_files: Iterator[Block], task: int) -> Placed:
+        batch = received.keyed(self.work.schema)
+        with open_key_index(self.work.schema, self.work.metadata.paths) as key_index:
+            locate = _locator(key_index, of_files) if key_index.joins_files else None
+            return place_by_key_index(self.work, batch, key_index, task, locate)
 
-def place_in_tasks(context: BatchContext, ingest: IngestReport, work: PlaceWork) -> Sequence[ShareFigures]:
+
+def _locator(key_index: KeyIndex, of_files: Iterator[Block]) -> Callable[[KeyBatch, IndexContext], KeyLocations]:
+    """Return what locates keys among those of files that were sent."""
+
+    def locate(batch: KeyBatch, context: IndexContext) -> KeyLocations:
+        metrics = IndexMetrics()
+
+        def keys() -> Iterator[pa.Table]:
+            for block in of_files:
+                if _METRICS in block.rows.column_names:
+                    metrics.add(IndexMetrics(**json.loads(block.rows.column(_METRICS)[0].as_py())))
+                elif not is_marker(block):
+                    yield block.rows
+
+        located = locate_joined(batch, keys(), context, is_global=key_index.is_global)
+        located.metrics.add(metrics)
+        return located
+
+    return locate
+
+
+def can_place_in_tasks(key_index: KeyIndex) -> bool:
+    """Return True when tasks can locate the keys of their shares."""
+    return not key_index.needs_keys or key_index.in_shares or key_index.joins_files
+
+
+def place_in_tasks(
+    context: BatchContext, ingest: IngestReport, work: PlaceWork, key_index: KeyIndex | None
+) -> Sequence[ShareFigures]:
     """Place all rows of a batch; keys and places of rows stay in the tasks.
 
-    errors    what reading parts and index files raises
+    key_index   what finds keys; None where the bucket function does
+    errors      what reading parts, index files and data files raises
     """
-    tasks = _PlacingTasks(work)
+    is_global = key_index is not None and key_index.is_global
+    tasks = _PlacingTasks(work, finds_by_keys(work.schema), is_global, len(ingest.parts))
+    items: list[_Item] = list(part_items(ingest))
+    if key_index is not None and not work.fresh:
+        key_index.prepare_tag(index_context(work.metadata, work.schema, work.snapshot))
+        if key_index.joins_files:
+            items += enumerate(_files_to_read(context, ingest, work, key_index))
     count = work.plan.num_channels
     return context.runner.shuffle(
         tasks.split,
-        _part_items(ingest),
+        items,
         tasks.combine,
         targets=range(count),
         # Keys spread evenly; a task whose share is large is to read it block by block.
@@ -76,44 +179,10 @@ def place_in_tasks(context: BatchContext, ingest: IngestReport, work: PlaceWork)
     )
 
 
-def _part_items(ingest: IngestReport) -> list[PartItem]:
-    """Return what a map task needs of each part."""
-    return [(number, part, ingest.source_of(part)) for number, part in enumerate(ingest.parts)]
-
-
-def _rows_of(part: PartKeys) -> pa.Table:
-    keys = part.keys
-    columns = {
-        _POSITION: pa.array(np.arange(len(keys), dtype=np.int32)),
-        _HASH: pa.array(keys.hashes),
-        _PARTITION: _partition_column(keys.codes, keys.partitions),
-    }
-    if part.retract is not None:
-        columns[_RETRACT] = pa.array(part.retract)
-    return pa.table(columns)
-
-
-def _partition_column(codes: NDArray[np.int32], partitions: Sequence[bytes]) -> pa.Array:
-    """Return the partitions of rows as a dictionary, which travels compressed."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(partitions, pa.binary()))
-
-
-def _keys_of(block: Block, names: dict[bytes, bytes]) -> PartKeys:
-    """Return the rows of one part that came to a task; partitions without a row are left out.
-
-    names   partitions that came before, each to be held once
-    """
-    rows = block.rows
-    positions, hashes = (rows.column(n).to_numpy().astype(np.int32, copy=False) for n in (_POSITION, _HASH))
-    column = rows.column(_PARTITION).combine_chunks()
-    codes = np.asarray(column.indices).astype(np.int32, copy=False)
-    ranks = np.flatnonzero(np.bincount(codes, minlength=len(column.dictionary))).astype(np.int32)
-    partitions = [names.setdefault(p, p) for p in column.dictionary.take(pa.array(ranks)).to_pylist()]
-    if len(ranks) < len(column.dictionary):
-        number = np.zeros(len(column.dictionary), np.int32)
-        number[ranks] = np.arange(len(ranks), dtype=np.int32)
-        codes = number[codes]
-    retract = None
-    if _RETRACT in rows.column_names:
-        retract = rows.column(_RETRACT).to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)
-    return PartKeys(PartRows(block.order, positions), RowKeys(tuple(partitions), codes, hashes), retract, ranks)
+def _files_to_read(
+    context: BatchContext, ingest: IngestReport, work: PlaceWork, key_index: KeyIndex
+) -> Sequence[LiveFile | FoundKeys]:
+    partitions = None if key_index.is_global else batch_partitions(context, ingest, work)
+    if key_index.narrows_files:
+        return check_files(context, ingest, work, partitions)
+    return index_context(work.metadata, work.schema, work.snapshot).view.files(partitions)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.assignment.by_key_index import place_by_key_index
-from lakeidx.batch.assignment.in_tasks import place_in_tasks
+from lakeidx.batch.assignment.in_tasks import can_place_in_tasks, place_in_tasks
 from lakeidx.batch.assignment.keyed_batch import read_batch
 from lakeidx.batch.assignment.part_keys import read_keys
 from lakeidx.batch.assignment.place_work import PlaceWork
@@ -15,7 +15,7 @@ from lakeidx.batch.assignment.room import check_rows_fit, rows_in_driver
 from lakeidx.batch.assignment.shares import place_parts
 from lakeidx.batch.assignment.targets import BatchFigures, join_shares, write_share
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import finds_by_keys, index_options, open_key_index, uses_key_index
+from lakeidx.batch.index_types import index_options, open_key_index, uses_key_index
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -32,18 +32,21 @@ def place_batch(
     errors      UnsupportedError for an overwrite that the index type cannot follow; CommitConflictError when what an index type
                 keeps is of a later snapshot; InvalidInputError for a batch that this process has no memory for
     """
-    by_keys = finds_by_keys(schema)
-    if uses_key_index(schema):
-        _check_overwrite(context, make_key_index(index_options(schema)))
+    key_index = make_key_index(index_options(schema)) if uses_key_index(schema) else None
+    if key_index is not None:
+        _check_overwrite(context, key_index)
     fits = ingest.rows_staged <= rows_in_driver(schema, context.driver_bytes)
     parts = len(ingest.parts)
-    if not fits and not by_keys:
+    if not fits and (key_index is None or can_place_in_tasks(key_index)):
         work = PlaceWork.of(context, schema, snapshot, directory, context.runner.parallelism)
-        figures = join_shares(directory, place_in_tasks(context, ingest, work), parts)
+        figures = join_shares(directory, place_in_tasks(context, ingest, work, key_index), parts)
         return replace(figures, metrics={**figures.metrics, "placing_tasks": float(work.plan.num_channels)})
     check_rows_fit(schema, ingest.rows_staged)
     work = PlaceWork.of(context, schema, snapshot, directory, 1)
-    placed = _by_keys(work, ingest) if by_keys else place_parts(work, read_keys(work.metadata, ingest, schema), None)
+    if key_index is not None and key_index.needs_keys:
+        placed = _by_keys(work, ingest)
+    else:
+        placed = place_parts(work, read_keys(work.metadata, ingest, schema), None)
     return join_shares(directory, [write_share(context.store, directory, placed, None)], parts)
 
 

@@ -31,8 +31,8 @@ from lakeidx.key_index.keys.file_ranges import file_slots
 from lakeidx.key_index.keys.ranges import Candidates, find_candidates
 from lakeidx.key_index.keys.reader import OpenKeyFile
 from lakeidx.key_index.keys.sets import KeySet
-from lakeidx.key_index.locate import Matches, join_matches, locate_anywhere, locate_in_partition, match_file
-from lakeidx.key_index.locations import CommitInfo, Int64s, KeyBatch, KeyLocations, LiveFile, no_locations
+from lakeidx.key_index.locate import join_matches, locate_anywhere, locate_in_partition, match_file
+from lakeidx.key_index.locations import CommitInfo, Int64s, KeyBatch, KeyLocations, LiveFile, Matches, no_locations
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
@@ -48,6 +48,8 @@ class BloomKeyIndex(KeyIndexDefaults):
     is_global: bool = False
     moves_keys: bool = False
     seed: int = field(default=0, repr=False)
+
+    joins_files = narrows_files = True
 
     @property
     def name(self) -> str:
@@ -65,7 +67,7 @@ class BloomKeyIndex(KeyIndexDefaults):
         metrics = IndexMetrics(keys=len(batch), files=len(files))
         keys = KeySet(batch.codes, None if self.is_global else batch.partition)
         distinct = np.flatnonzero(keys.first == np.arange(len(batch)))
-        candidates = self._candidates(batch, distinct, files, context)
+        candidates = self._among(batch, distinct, files, context)
         metrics.pairs = int(candidates.counts.sum())
         metrics.files_pruned = int((candidates.counts == 0).sum())
         shares = _share_out(batch, candidates, context)
@@ -86,9 +88,24 @@ class BloomKeyIndex(KeyIndexDefaults):
         if context.options.hoodie_bloom_index_use_metadata:
             FilterCache.load(context.view.files(None), context).save(context)
 
-    def _candidates(
-        self, batch: KeyBatch, distinct: Int64s, files: Sequence[LiveFile], context: IndexContext
-    ) -> Candidates:
+    def candidates(self, batch: KeyBatch, files: Sequence[LiveFile], context: IndexContext) -> Candidates:
+        """Return the keys whose range a file's is; of keys that come again, the first."""
+        first = KeySet(batch.codes, None if self.is_global else batch.partition).first
+        return self._among(batch, np.flatnonzero(first == np.arange(len(batch))), files, context)
+
+    def check_file(self, batch: KeyBatch, file: LiveFile, context: IndexContext) -> Matches:
+        """Ask the filter in the file's footer, and read the keys that it lets through.
+
+        errors   CorruptFileError, UnsupportedError for a filter that cannot be read, if ``index.bad-filter`` says so
+        """
+        keys = KeySet(batch.codes)
+        distinct = np.flatnonzero(keys.first == np.arange(len(batch)))
+        run = _Run(batch, keys, (file,), context, None, {file.partition: 0}, self.is_global)
+        (found,) = run.check([CheckTask(0, distinct)])
+        found.metrics.pairs += len(distinct)
+        return found
+
+    def _among(self, batch: KeyBatch, distinct: Int64s, files: Sequence[LiveFile], context: IndexContext) -> Candidates:
         """Return the candidate keys of every file, keys as positions in the batch."""
         options = context.options
         rng = np.random.default_rng(self.seed)

@@ -34,6 +34,7 @@ class BucketKeyIndex(KeyIndexDefaults):
     name: str = "bucket"
     is_global: bool = False
     moves_keys: bool = False
+    in_shares = True
 
     def splits_buckets(self, options: IndexOptions) -> bool:
         """Return True for rings, which are resized."""

@@ -27,7 +27,8 @@ from lakeidx.testing.small_tables import rows
 
 #: Types whose keys are placed in tasks when a batch is more than the driver may hold.
 TYPES = [
-    *((n, False) for n in ("hash", "fixed buckets")),
+    *((n, False) for n in ("hash", "fixed buckets", "bucket", "bucket ring", "simple", "bloom", "bloom cache")),
+    *((n, True) for n in ("global-simple", "global-bloom")),
 ]
 
 
@@ -90,7 +91,9 @@ def test_a_history_of_batches_placed_in_tasks(tmp_path: Path, name: str, over_pa
     table.check(model)
 
 
-@pytest.mark.parametrize(("name", "over_partitions"), TYPES)
+@pytest.mark.parametrize(
+    ("name", "over_partitions"), [pytest.param(n, g, marks=() if n == "hash" else pytest.mark.slow) for n, g in TYPES]
+)
 def test_what_reaches_the_driver_does_not_grow_with_rows(tmp_path: Path, name: str, over_partitions: bool) -> None:
     received = []
     for size in (200, 2000):

@@ -1,0 +1,176 @@
+"""Which data files have which keys of a batch, asked in tasks before the keys are placed: `bloom` and `global-bloom`.
+
+A map task finds for the keys of a part the files whose key range is theirs, and sends each key to every one of them. The task of a
+file asks its filter, reads the keys that the filter passes, and writes those that are there, ``found-<file>.arrow``; large files
+weigh more, so tasks are even. The tasks that place rows read these files in the place of data files.
+
+source   org.apache.hudi.index.bloom.SparkHoodieBloomIndexHelper, release 1.0.2
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lakeidx.batch.artifacts import IngestReport
+from lakeidx.batch.assignment.part_keys import read_part_keys, read_part_partitions
+from lakeidx.batch.assignment.place_work import PlaceWork
+from lakeidx.batch.assignment.routed_keys import PartItem, is_marker, marker_rows, part_items
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.index_types import index_context, open_key_index
+from lakeidx.data.rows import take_rows
+from lakeidx.errors import CorruptFileError, InternalError
+from lakeidx.key_index.joined import hashes_of, matched_keys
+from lakeidx.key_index.locations import KeyBatch, LiveFile
+from lakeidx.key_index.metrics import IndexMetrics
+from lakeidx.storage.base import ObjectStore
+from lakeidx.tasks.routed_rows import Block, RoutedRows
+
+_METRICS = b"lakeidx.metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKeys:
+    """Keys of the batch that a data file has, in a file of their own."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Distinct:
+    """The distinct partitions of a batch; pickles."""
+
+    work: PlaceWork
+
+    def split(self, item: PartItem) -> Iterator[RoutedRows]:
+        _, part, source = item
+        found = read_part_partitions(self.work.metadata, source, part, self.work.schema)
+        if found:
+            yield RoutedRows(
+                item[0], pa.table({"partition": pa.array(found, pa.binary())}), np.zeros(len(found), np.int32)
+            )
+
+    def combine(self, _: int, blocks: Iterator[Block]) -> tuple[bytes, ...]:
+        return tuple(dict.fromkeys(p for block in blocks for p in block.rows.column("partition").to_pylist()))
+
+
+def batch_partitions(context: BatchContext, ingest: IngestReport, work: PlaceWork) -> tuple[bytes, ...]:
+    """Return the distinct partitions of a batch; only partition columns are read, in tasks."""
+    tasks = _Distinct(work)
+    (found,) = context.runner.shuffle(
+        tasks.split,
+        part_items(ingest),
+        tasks.combine,
+        targets=[0],
+        weights=[1],
+        label=context.label("bucket_assignment"),
+    )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """What the tasks do; pickles.
+
+    partitions   of the files; None: all
+    files        how many there are, in the order of the view
+    """
+
+    work: PlaceWork
+    partitions: tuple[bytes, ...] | None
+    files: int
+
+    def split(self, item: PartItem) -> Iterator[RoutedRows]:
+        """Map: send the keys of a part to the files that may have them."""
+        number, part, source = item
+        if number == 0:
+            yield marker_rows(np.iinfo(np.int32).max, self.files)
+        work = self.work
+        found = read_part_keys(work.metadata, source, part, work.schema, number, keep=True)
+        if not len(found.keys) or found.columns is None:
+            return
+        context = index_context(work.metadata, work.schema, work.snapshot)
+        files = context.view.files(self.partitions)
+        if len(files) != self.files:
+            raise InternalError(
+                f"the snapshot has {len(files)} files here, and {self.files} where the batch was planned"
+            )
+        names = list(work.schema.identity_columns)
+        types = tuple(work.schema.field(n).type for n in names)
+        columns = found.columns.select(names).combine_chunks()
+        batch = KeyBatch(found.keys.partitions, found.keys.codes, columns, types, found.keys.hashes)
+        with open_key_index(work.schema, work.metadata.paths) as key_index:
+            candidates = key_index.candidates(batch, files, context)
+        rows = [candidates.order[a:b] for a, b in zip(candidates.starts, candidates.stops, strict=True)]
+        targets = np.repeat(np.arange(len(files), dtype=np.int32), candidates.counts)
+        yield RoutedRows(number, take_rows(columns, np.concatenate([np.zeros(0, np.int64), *rows])), targets)
+
+    def combine(self, numbered: tuple[int, LiveFile], blocks: Iterator[Block]) -> int:
+        """Reduce: check the keys of one file, and write those it has; returns how many."""
+        number, file = numbered
+        work = self.work
+        names = list(work.schema.identity_columns)
+        types = tuple(work.schema.field(n).type for n in names)
+        metrics, keys = IndexMetrics(files=1), [b.rows for b in blocks if not is_marker(b)]
+        empty = pa.schema([work.schema.arrow_schema.field(n) for n in names]).empty_table()
+        columns = pa.concat_tables(keys or [empty]).combine_chunks()
+        batch = KeyBatch(
+            (file.partition,), np.zeros(columns.num_rows, np.int32), columns, types, hashes_of(columns, names, types)
+        )
+        context = index_context(work.metadata, work.schema, work.snapshot)
+        metrics.files_pruned += not len(batch)
+        with open_key_index(work.schema, work.metadata.paths) as key_index:
+            found = key_index.check_file(batch, file, context)
+        metrics.add(found.metrics)
+        _write_found(work.metadata.store, _path(work, number), matched_keys(file, batch, found), metrics)
+        return len(found.key)
+
+
+def check_files(
+    context: BatchContext, ingest: IngestReport, work: PlaceWork, partitions: tuple[bytes, ...] | None
+) -> Sequence[FoundKeys]:
+    """Find in tasks which files of some partitions (None: of all) have which keys of a batch; return where that stands."""
+    files = index_context(work.metadata, work.schema, work.snapshot).view.files(partitions)
+    tasks = _Checks(work, partitions, len(files))
+    context.runner.shuffle(
+        tasks.split,
+        part_items(ingest),
+        tasks.combine,
+        targets=list(enumerate(files)),
+        weights=[file.meta.row_count for file in files],
+        label=context.label("bucket_assignment"),
+    )
+    return [FoundKeys(_path(work, number)) for number in range(len(files))]
+
+
+def _path(work: PlaceWork, number: int) -> str:
+    return f"{work.directory}/found-{number:06d}.arrow"
+
+
+def _write_found(store: ObjectStore, path: str, rows: pa.Table, metrics: IndexMetrics) -> None:
+    counts = {name: count for name, count in metrics.as_dict().items() if count}
+    rows = rows.replace_schema_metadata({**(rows.schema.metadata or {}), _METRICS: json.dumps(counts).encode()})
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
+    with pa.ipc.new_file(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    store.put(path, sink.getvalue().to_pybytes())
+
+
+def read_found(store: ObjectStore, found: FoundKeys) -> tuple[pa.Table, IndexMetrics]:
+    """Read the keys that a file was found to have, and what finding them took.
+
+    errors   CorruptFileError
+    """
+    try:
+        with pa.ipc.open_file(pa.BufferReader(store.get(found.path))) as reader:
+            rows = reader.read_all()
+        metadata = dict(rows.schema.metadata or {})
+        metrics = IndexMetrics(**json.loads(metadata.pop(_METRICS)))
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptFileError(f"the file of found keys cannot be read: {error}", path=found.path) from error
+    return rows.replace_schema_metadata(metadata), metrics

@@ -1,0 +1,108 @@
+"""Keys of data files that are read in tasks and brought to the keys of the batch: the join of `simple`, and of what filters pass.
+
+The rows of one file travel as an Arrow table: the key columns, and columns that order the records of a key. Which file they are of
+stands in the schema's metadata, as JSON.
+
+source   org.apache.hudi.index.simple.HoodieSimpleIndex (the join), release 1.0.2
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.errors import CorruptFileError
+from lakeidx.key_index.keys.sets import KeySet
+from lakeidx.key_index.locate import (
+    DEAD,
+    DELETE_KINDS,
+    ORDER,
+    SEQUENCE,
+    join_matches,
+    locate_anywhere,
+    locate_in_partition,
+    match_rows,
+)
+from lakeidx.key_index.locations import FoundFile, Int32s, KeyBatch, KeyLocations, LiveFile, Matches
+from lakeidx.key_index.metrics import IndexMetrics
+from lakeidx.key_index.port import IndexContext
+from lakeidx.types import DataType
+
+_FILE = b"lakeidx.file"
+
+
+def read_file_keys(file: LiveFile, context: IndexContext, *, versions: bool) -> tuple[pa.Table, IndexMetrics]:
+    """Read all keys of a data file.
+
+    versions   with what orders the records of a key
+    """
+    metrics = IndexMetrics(files=1)
+    rows = context.reader.open(file).read(None, metrics, versions=versions)
+    n = rows.keys.num_rows
+    sequence = np.zeros(n, np.int64) if rows.sequence is None else rows.sequence
+    dead = np.zeros(n, np.bool_) if rows.kinds is None else np.isin(rows.kinds, DELETE_KINDS)
+    return _table(file, rows.keys, pa.array(sequence), pa.array(dead), rows.order), metrics
+
+
+def matched_keys(file: LiveFile, batch: KeyBatch, found: Matches) -> pa.Table:
+    """Return the keys that a file was found to have.
+
+    found   of a batch of this file's keys
+    """
+    keys = batch.keys.take(pa.array(found.key))
+    return _table(file, keys, pa.array(found.sequence), pa.array(found.dead), found.order)
+
+
+def _table(
+    file: LiveFile, keys: pa.Table, sequence: pa.Array, dead: pa.Array, order: Sequence[pa.ChunkedArray]
+) -> pa.Table:
+    columns: dict[str, Any] = {name: keys.column(name) for name in keys.column_names}
+    columns |= {SEQUENCE: sequence, DEAD: dead, **{f"{ORDER}{i}": column for i, column in enumerate(order)}}
+    facts = [file.partition.hex(), file.bucket, file.level, file.max_sequence]
+    return pa.table(columns).replace_schema_metadata({_FILE: json.dumps(facts).encode()})
+
+
+def hashes_of(rows: pa.Table, names: Sequence[str], types: Sequence[DataType]) -> Int32s:
+    """Return the key hashes of a file's rows, int32[n]."""
+    return hash_columns([rows.column(n) for n in names], list(types))
+
+
+def file_of(rows: pa.Table, path: str | None = None) -> FoundFile:
+    """Return which file some rows are of.
+
+    path     of the file that the rows come from, for errors
+    errors   CorruptFileError
+    """
+    try:
+        partition, bucket, level, sequence = json.loads((rows.schema.metadata or {})[_FILE])
+        return FoundFile(bytes.fromhex(partition), int(bucket), int(level), int(sequence))
+    except (KeyError, ValueError, TypeError) as error:
+        raise CorruptFileError(f"keys of a data file do not say which: {error}", path=path) from error
+
+
+def locate_joined(
+    batch: KeyBatch, of_files: Iterable[pa.Table], context: IndexContext, *, is_global: bool
+) -> KeyLocations:
+    """Locate the keys of a batch, or of a share of it, among keys of data files.
+
+    of_files   of every file that may have one, its keys or some of them; a file may come in pieces
+    memory     a table of the batch's keys, and the rows of one piece
+    """
+    keys = KeySet(batch.codes, None if is_global else batch.partition)
+    numbers = {p: i for i, p in enumerate(batch.partitions)}
+    files: dict[FoundFile, int] = {}
+    parts: list[Matches] = []
+    for rows in of_files:
+        file = file_of(rows)
+        partition = 0 if is_global else numbers.get(file.partition, -1)
+        if partition >= 0:
+            parts.append(match_rows(rows, files.setdefault(file, len(files)), keys, batch, partition))
+    matches, metrics = join_matches(parts), IndexMetrics(keys=len(batch))
+    if is_global:
+        return locate_anywhere(batch, keys, list(files), matches, metrics, context=context)
+    return locate_in_partition(batch, keys, list(files), matches, metrics)

@@ -1,0 +1,79 @@
+"""Upserting a Spark DataFrame with every stage in Spark's tasks, for batches of any size and for streams.
+
+    from lakeidx.spark import upsert
+    upsert(frame, "/lake/shop.db/orders")
+    stream.writeStream.foreachBatch(lambda rows, n: upsert(rows, "/lake/shop.db/orders", batch_id=f"orders-{n}"))
+
+``frame.write.format("lakeidx")`` stages rows in tasks as well, but Spark runs what comes after them in one process that can start
+no tasks. Here the caller's session runs it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakeidx.batch.upsert import BatchResult
+from lakeidx.errors import LakeIdxError
+from lakeidx.spark.jobs import described
+from lakeidx.spark.read_options import ReadOptions
+from lakeidx.spark.runner import SparkRunner
+from lakeidx.spark.table_writer import TableWriter
+from lakeidx.spark.worker_python import check_worker_python, python_errors
+
+_RESULT = "ok boolean, result binary"
+
+
+def upsert(
+    frame: DataFrame,
+    table: str,
+    *,
+    batch_id: str | None = None,
+    overwrite: bool = False,
+    options: Mapping[str, str] | None = None,
+    parallelism: int | None = None,
+) -> BatchResult:
+    """Upsert the rows of a data frame as one batch; row kinds in column ``_kind`` when present.
+
+    table         its directory, as a path or URI
+    batch_id      a batch that was committed under it changes nothing; of a stream, made from the number of the micro-batch
+    overwrite     replace the partitions that the rows touch (the table, when it has no partitions)
+    options       as of ``frame.write.format("lakeidx")``
+    parallelism   slots of the cluster; default as Spark says
+    errors        InvalidInputError for rows or columns that the table does not take; as `lakeidx.batch.upsert.finish_batch`
+    """
+    session = frame.sparkSession
+    check_worker_python(session)
+    given = {**(options or {}), "path": table, **({} if batch_id is None else {"batch-id": batch_id})}
+    writer = TableWriter(ReadOptions.parse(given), to_arrow_schema(frame.schema), overwrite=overwrite)
+    stage = f"ingest: batch {writer.batch_id} of {table}"
+    with described(session, stage), python_errors():
+        found = frame.mapInArrow(_staging(writer), _RESULT).toArrow()
+    messages = []
+    for ok, payload in zip(found.column("ok").to_pylist(), found.column("result").to_pylist(), strict=True):
+        value = pickle.loads(payload)  # noqa: S301 - pickled by this job, sent by Spark
+        if not ok:
+            raise value
+        messages.append(value)
+    return writer.finish(messages, SparkRunner(session, parallelism=parallelism))
+
+
+def _staging(writer: TableWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of a task that stages its rows, and says which parts they are."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        value: Any
+        try:
+            ok, value = True, writer.write(batches)
+        except LakeIdxError as error:
+            ok, value = False, error
+        payload = bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+        yield pa.record_batch([pa.array([ok]), pa.array([payload], pa.binary())], names=["ok", "result"])
+
+    return run
