@@ -24,11 +24,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import inlined, kernel, small_kernel
 from lakeidx.codec.kernels import finish
 from lakeidx.codec.memory import prefetch
 
@@ -49,20 +48,20 @@ _AHEAD = 16  # rows between prefetching a slot's cache line and reading it; a po
 _S32 = np.uint64(32)
 
 
-@numba.njit(inline="always")
+@inlined
 def mixed_slot(h: Any, capacity: np.uint64) -> Any:
     """Return the slot of a hash, 0 to capacity - 1; slots are in the order of mixed hashes, whatever the capacity."""
     # Murmur's finaliser: keys that are not hashes at all (0, 1, 2, ...) spread as well.
     return np.int64((np.uint64(finish(np.uint32(h))) * capacity) >> _S32)
 
 
-@numba.njit(inline="always")
+@inlined
 def _prefetch_slot(keys: Any, buckets: Any, slot: Any) -> None:
     prefetch(np.int64(keys.ctypes.data) + 4 * slot)
     prefetch(np.int64(buckets.ctypes.data) + 2 * slot)
 
 
-@kernel
+@small_kernel
 def _assign(
     keys: NDArray[np.int32],
     buckets: NDArray[np.int16],
@@ -135,7 +134,7 @@ def _settle(
         out[i] = buckets[s] & _BUCKET_BITS
 
 
-@kernel
+@small_kernel
 def _store(keys: NDArray[np.int32], buckets: NDArray[np.int16], hashes: NDArray[np.int32], bucket: int) -> int:
     # Every hash gets `bucket`, a known one too. Returns how many were new. The caller made room.
     n, capacity, last, added = len(hashes), np.uint64(len(keys)), len(keys) - 1, 0
@@ -154,7 +153,7 @@ def _store(keys: NDArray[np.int32], buckets: NDArray[np.int16], hashes: NDArray[
     return added
 
 
-@kernel
+@small_kernel
 def _rehash(
     old_keys: NDArray[np.int32], old_buckets: NDArray[np.int16], keys: NDArray[np.int32], buckets: NDArray[np.int16]
 ) -> None:

@@ -52,7 +52,7 @@ class _OnTerminal(logging.Handler):
 
 
 #: By name: the module itself comes with Numba, which not every command needs.
-_compiling = logging.getLogger("lakeidx.codec.jit")
+_compiling = logging.getLogger("lakeidx.codec.compiler")
 _on_terminal = _OnTerminal()
 
 

@@ -86,10 +86,11 @@ def build(name: str, entry: Command | Group) -> Any:
     if isinstance(entry, Group):
         return LazyGroup(entry, name=name, rich_markup_mode=None)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    # Numba imports coverage, where there is one, to tell it of compiled lines.
-    with _nothing_collected(), _absent("coverage"):
+    with _nothing_collected():
+        # Imports NumPy, which no help needs.
+        import_module("lakeidx.codec.deferred").defer(_light_numba)
         function = getattr(import_module(f"lakeidx.cli.{entry.module}"), entry.function)
-        _start_light()
+        _light_arrow()
         alone.command(name)(function)
         return typer.main.get_command(alone)
 
@@ -105,18 +106,24 @@ def _nothing_collected() -> Iterator[None]:
         gc.enable()
 
 
-def _start_light() -> None:
-    """Let Arrow and Numba decide now that pandas, scipy's linear algebra and cffi are not there: no command needs them.
+def _light_arrow() -> None:
+    """Let Arrow decide now that pandas is not there: no command needs it.
 
-    Arrow imports pandas for the first array of a process, Numba scipy.linalg and cffi for its first kernel; together they take
-    longer than a small batch. Both can be imported afterwards; Arrow then converts to pandas as ever.
+    Arrow imports pandas for the first array of a process, which takes as long as a small batch. It can be imported afterwards;
+    Arrow then converts to pandas as ever.
     """
-    with _absent("pandas", "scipy.linalg", "cffi"):
+    with _absent("pandas"):
         if "pyarrow" in sys.modules:
             sys.modules["pyarrow"].array([0])
-        if "numba" in sys.modules:
-            import_module("numba.np.arraymath")
-            import_module("numba.core.typing.cffi_utils")
+
+
+@contextmanager
+def _light_numba() -> Iterator[None]:
+    """Let Numba decide that coverage, scipy's linear algebra and cffi are not there: no kernel needs them."""
+    with _nothing_collected(), _absent("coverage", "scipy.linalg", "cffi"):
+        import_module("numba.np.arraymath")
+        import_module("numba.core.typing.cffi_utils")
+        yield
 
 
 class _Absent(MetaPathFinder):

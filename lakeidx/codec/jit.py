@@ -1,8 +1,8 @@
 """How kernels are compiled, and unaligned access to byte arrays for them.
 
 Kernels compile at their first call (a second at most) and are kept on disk beside the source, so that a later process
-loads them in milliseconds. Several processes may compile one kernel at once: the cache files are replaced whole. A process
-that compiles says so once, to this module's logger at INFO; the command line shows it.
+loads them in milliseconds. Several processes may compile one kernel at once: the cache files are replaced whole. A process may
+put Numba off until a kernel needs it (`lakeidx.codec.deferred`).
 
 Inputs of kernels are always *frozen* (read-only, aligned, contiguous): Arrow's buffers are read-only arrays, ours are
 not, and Numba would compile each kernel once for every mixture of the two.
@@ -10,46 +10,63 @@ not, and Numba would compile each kernel once for every mixture of the two.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba.core import event as events
-from numba.core import types
-from numba.extending import intrinsic
 
-log = logging.getLogger(__name__)
-
-
-class _Word(events.Listener):
-    """Says before the first kernel is compiled that this takes time; nothing when kernels are found on disk."""
-
-    said = False
-
-    def on_start(self, event: Any) -> None:
-        """Look at a compilation that begins; those of other packages' functions are none of ours."""
-        if not self.said and str(event.data["dispatcher"].py_func.__module__).startswith("lakeidx."):
-            self.said = True
-            log.info("compiling kernels for this processor, once; `lakeidx warm-up` compiles all of them (a minute)")
-
-    def on_end(self, event: Any) -> None:
-        """Do nothing."""
-
-
-events.register("numba:compile", _Word())  # type: ignore[no-untyped-call]
+from lakeidx.codec.deferred import declared
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile on first call, keep on disk, release the interpreter lock while running."""
+    return declared(function, partial(_on_disk, function, nogil=True), kernel=True)
+
+
+def small_kernel(function: Callable[..., Any]) -> Any:
+    """Declare a `kernel` that may run in Python while Numba is put off and rows are few: with NumPy's types it gives the same."""
+    return declared(function, partial(_on_disk, function, nogil=True), kernel=True, small=True)
+
+
+def kernel_with_lock(function: Callable[..., Any]) -> Any:
+    """Compile as `kernel` does, but keep the interpreter lock: for very short calls, and to read what other threads drop."""
+    return declared(function, partial(_on_disk, function), kernel=True)
+
+
+def helper(function: Callable[..., Any]) -> Any:
+    """Compile a function that kernels call."""
+    return declared(function, partial(_compiled, function))
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a function into each kernel that calls it."""
+    return declared(function, partial(_compiled, function, inline="always"))
+
+
+def intrinsic(emitted: Callable[[], Any], python: Callable[..., Any]) -> Any:
+    """Return code that Numba emits.
+
+    emitted   gives it, and may import Numba
+    python    does the same with NumPy's numbers
+    """
+    # A new object for each: modules are searched for it.
+    return declared(partial(python), emitted)
+
+
+def _on_disk(function: Callable[..., Any], **options: Any) -> Any:
     try:
-        return numba.njit(cache=True, nogil=True)(function)
+        return _compiled(function, cache=True, **options)
     except RuntimeError:
         # No folder to keep the compiled code in (read-only install without a home): compile in every process.
-        return numba.njit(nogil=True)(function)
+        return _compiled(function, **options)
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    from lakeidx.codec.compiler import njit
+
+    return njit(**options)(function)
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -62,37 +79,22 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
-def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index], inbounds=True), ir.IntType(bits).as_pointer())
+def _load(kind: str, data: Any, index: Any) -> Any:
+    return np.frombuffer(data, kind, 1, int(index))[0]
 
 
-def _loader(bits: int, result: Any) -> Any:
-    def load(typing_context: Any, array: Any, index: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value = builder.load(_address(context, builder, signature.args[0], args[0], args[1], bits))
-            value.align = 1
-            return value
-
-        return result(array, types.intp), codegen
-
-    return intrinsic(load)
+def _store(data: Any, index: Any, value: Any) -> None:
+    data[index : index + 8].view("<u8")[0] = value
 
 
-def _storer(bits: int, kind: Any) -> Any:
-    def store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            done = builder.store(args[2], _address(context, builder, signature.args[0], args[0], args[1], bits))
-            done.align = 1
-            return context.get_dummy_value()
+def _emitted(name: str) -> Any:
+    from lakeidx.codec import array_intrinsics
 
-        return types.void(array, types.intp, kind), codegen
-
-    return intrinsic(store)
+    return getattr(array_intrinsics, name)
 
 
 # (uint8 array, byte index) -> little-endian word; no bounds check: the kernel has made it.
-load_u32 = _loader(32, types.uint32)
-load_u64 = _loader(64, types.uint64)
+load_u32 = intrinsic(partial(_emitted, "load_u32"), partial(_load, "<u4"))
+load_u64 = intrinsic(partial(_emitted, "load_u64"), partial(_load, "<u8"))
 # (uint8 array, byte index, word): the same for writing.
-store_u64 = _storer(64, types.uint64)
+store_u64 = intrinsic(partial(_emitted, "store_u64"), _store)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel, load_u32, load_u64, store_u64
+from lakeidx.codec.jit import helper, inlined, kernel, load_u32, load_u64, small_kernel, store_u64
 
 _MAX_I32 = 2**31 - 1
 #: Multipliers of murmur3's 32-bit finaliser.
 FINISH_1, FINISH_2 = 0x85EBCA6B, 0xC2B2AE35
 
 
-@numba.njit
+@helper
 def mix(h: Any, k: Any) -> Any:
     """Mix one word into murmur's uint32 state."""
     k = np.uint32(k * np.uint32(0xCC9E2D51))
@@ -28,7 +27,7 @@ def mix(h: Any, k: Any) -> Any:
     return np.uint32(h * np.uint32(5) + np.uint32(0xE6546B64))
 
 
-@numba.njit(inline="always")
+@inlined
 def finish(h: Any) -> Any:
     """Return Murmur's 32-bit finaliser over uint32 state; a bijection."""
     h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(FINISH_1))
@@ -36,7 +35,7 @@ def finish(h: Any) -> Any:
     return np.uint32(h ^ (h >> np.uint32(16)))
 
 
-@numba.njit
+@helper
 def _word_at(data: Any, at: Any, count: Any) -> Any:
     """Return `count` (0..8) bytes at `at` as a little-endian u64, zero above; never reads past the array."""
     if at + 8 <= len(data):
@@ -56,14 +55,14 @@ def mix_u32(state: Any, words: Any) -> None:
         state[i] = mix(state[i], words[i])
 
 
-@kernel
+@small_kernel
 def mix_slots32(state: Any, words: Any) -> None:
     """Mix one 8-byte slot per row, whose upper half is zero, into state uint32[n]."""
     for i in range(len(state)):
         state[i] = mix(mix(state[i], words[i]), np.uint32(0))
 
 
-@kernel
+@small_kernel
 def mix_u64(state: Any, words: Any) -> None:
     """Mix one 8-byte word per row, low half first, into state uint32[n]."""
     for i in range(len(state)):
@@ -71,7 +70,7 @@ def mix_u64(state: Any, words: Any) -> None:
         state[i] = mix(mix(state[i], np.uint32(word)), np.uint32(word >> np.uint64(32)))
 
 
-@kernel
+@small_kernel
 def mix_bytes_slots(state: Any, cursor: Any, data: Any, starts: Any, lengths: Any, inline_max: Any) -> None:
     """Mix the slots of a bytes column; cursor (offset in the row) moves past what does not fit a slot."""
     for i in range(len(state)):
@@ -87,7 +86,7 @@ def mix_bytes_slots(state: Any, cursor: Any, data: Any, starts: Any, lengths: An
         state[i] = mix(mix(state[i], low), high)
 
 
-@kernel
+@small_kernel
 def mix_bytes_tails(state: Any, data: Any, starts: Any, lengths: Any, inline_max: Any) -> None:
     """Mix the variable parts of a bytes column, zero-padded to 8 bytes."""
     for i in range(len(state)):
@@ -105,7 +104,7 @@ def mix_bytes_tails(state: Any, data: Any, starts: Any, lengths: Any, inline_max
             state[i] = h
 
 
-@kernel
+@small_kernel
 def finalize(state: Any) -> None:
     """Return Murmur's closing steps; the byte length is already xored into state uint32[n]."""
     for i in range(len(state)):
@@ -126,14 +125,14 @@ def mix_strings(state: Any, data: Any, offsets: Any) -> None:
         state[i] = h
 
 
-@kernel
+@small_kernel
 def store_words(out: Any, at: Any, plus: Any, words: Any) -> None:
     """Store words uint64[n] at ``out[at[i] + plus]``."""
     for i in range(len(words)):
         store_u64(out, at[i] + plus, words[i])
 
 
-@numba.njit
+@helper
 def _copy(out: Any, to: Any, data: Any, at: Any, length: Any) -> None:
     """Copy exactly `length` bytes, 8 at a time."""
     end = at + length
@@ -147,7 +146,7 @@ def _copy(out: Any, to: Any, data: Any, at: Any, length: Any) -> None:
         to += 1
 
 
-@kernel
+@small_kernel
 def store_bytes(
     out: Any, rows: Any, plus: Any, cursor: Any, data: Any, starts: Any, lengths: Any, inline_max: Any
 ) -> None:
@@ -164,7 +163,7 @@ def store_bytes(
             store_u64(out, rows[i] + plus, slot)
 
 
-@numba.njit
+@helper
 def _put_varint(out: Any, to: Any, value: Any) -> Any:
     while value >= 0x80:
         out[to] = np.uint8(value & 0x7F | 0x80)
@@ -174,7 +173,7 @@ def _put_varint(out: Any, to: Any, value: Any) -> Any:
     return to + 1
 
 
-@kernel
+@small_kernel
 def put_fixed(out: Any, cursor: Any, words: Any, valid: Any, width: Any) -> None:
     """Store the low `width` bytes of words uint64[n] at the cursor of valid rows, which moves on."""
     for i in range(len(words)):

@@ -4,21 +4,18 @@ All addresses and lengths are ``int64``; multi-byte words are little-endian in m
 (``load_be64`` gives the number whose order equals the order of the 8 bytes). Nothing here checks bounds: a kernel that uses
 these functions has checked its lengths before, and its caller keeps the arrays behind the addresses alive.
 
-Every function is a Numba intrinsic or is inlined: they can be called from ``@njit`` code only.
+Every function is a Numba intrinsic or is inlined: they can be called from kernels only.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import numba
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
-
-from lakeidx.errors import UnsupportedError
+from lakeidx.codec.jit import inlined, intrinsic
+from lakeidx.errors import InternalError, UnsupportedError
 
 if sys.byteorder != "little":  # pragma: no cover
     raise UnsupportedError(
@@ -26,85 +23,40 @@ if sys.byteorder != "little":  # pragma: no cover
     )
 
 
-def _make_load(bits: int, result: types.Integer, *, swap: bool = False) -> Callable[[int], int]:
-    @intrinsic
-    def load(typing_context: Any, address: Any) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            word = ir.IntType(bits)
-            value = builder.load(builder.inttoptr(args[0], word.as_pointer()), align=1, typ=word)
-            if swap:
-                value = builder.bswap(value)
-            target = context.get_value_type(signature.return_type)
-            return value if target.width == bits else builder.zext(value, target)
-
-        return result(types.int64), emit
-
-    return load  # type: ignore[return-value]
+def _absent(*args: Any) -> Any:
+    raise InternalError("addresses are for compiled kernels only")
 
 
-load_u8 = _make_load(8, types.int64)
-load_u16 = _make_load(16, types.int64)
-load_u32 = _make_load(32, types.uint32)
-load_be32 = _make_load(32, types.int64, swap=True)
-load_i64 = _make_load(64, types.int64)
-load_be64 = _make_load(64, types.uint64, swap=True)
+def _nothing(address: Any) -> None:
+    pass
 
 
-def _make_store(bits: int) -> Callable[[int, int], None]:
-    @intrinsic
-    def store(typing_context: Any, address: Any, value: Any) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            word = ir.IntType(bits)
-            value = args[1] if bits == 64 else builder.trunc(args[1], word)
-            builder.store(value, builder.inttoptr(args[0], word.as_pointer()), align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), emit
-
-    return store  # type: ignore[return-value]
+def _intrinsic(name: str, python: Callable[..., Any] = _absent) -> Any:
+    return intrinsic(partial(_emitted, name), python)
 
 
-store_u8 = _make_store(8)
-store_u32 = _make_store(32)
-store_i64 = _make_store(64)
+def _emitted(name: str) -> Any:
+    from lakeidx.codec import address_intrinsics
+
+    return getattr(address_intrinsics, name)
 
 
-_struct_proxy: Any = cgutils.create_struct_proxy
-_get_function: Any = cgutils.get_or_insert_function
-
-
-def _bytes_address(typing_context: Any, value: Any) -> Any:
-    if not isinstance(value, types.Bytes):
-        return None
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        view = _struct_proxy(signature.args[0])(context, builder, value=args[0])
-        return builder.ptrtoint(view.data, ir.IntType(64))
-
-    return types.int64(value), emit
-
-
+load_u8 = _intrinsic("load_u8")
+load_u16 = _intrinsic("load_u16")
+load_u32 = _intrinsic("load_u32")
+load_be32 = _intrinsic("load_be32")
+load_i64 = _intrinsic("load_i64")
+load_be64 = _intrinsic("load_be64")
+store_u8 = _intrinsic("store_u8")
+store_u32 = _intrinsic("store_u32")
+store_i64 = _intrinsic("store_i64")
 # Address of the first byte of a Python ``bytes`` argument.
-bytes_address: Any = intrinsic(_bytes_address)
-
-
-def _prefetch(typing_context: Any, address: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        word = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
-        function = _get_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [builder.inttoptr(args[0], pointer), word(0), word(3), word(1)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), emit
-
-
+bytes_address = _intrinsic("bytes_address")
 # Ask for the cache line of an address; any address is allowed.
-prefetch: Any = intrinsic(_prefetch)
+prefetch = _intrinsic("prefetch", _nothing)
 
 
-@numba.njit(inline="always")
+@inlined
 def copy_bytes(target: Any, source: Any, length: Any) -> Any:
     """Copy `length` bytes between regions that do not overlap; short ones without a call."""
     if length >= 8:
@@ -124,7 +76,7 @@ def copy_bytes(target: Any, source: Any, length: Any) -> Any:
             store_u8(target + at, load_u8(source + at))
 
 
-@numba.njit(inline="always")
+@inlined
 def compare_bytes(a: Any, a_length: Any, b: Any, b_length: Any) -> Any:
     """Return -1, 0 or 1: order of two byte strings as unsigned bytes, a prefix before what it begins."""
     common = min(a_length, b_length)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.memory import load_u8, store_u8
 from lakeidx.errors import CorruptFileError, InvalidInputError
 
@@ -59,7 +58,7 @@ def decode_varint(
     raise CorruptFileError(f"varint above {limit}", path=path, offset=base + pos)
 
 
-@numba.njit(inline="always")
+@inlined
 def varint_size(value: Any) -> Any:
     """Return the bytes of the shortest form of a number >= 0, for kernels."""
     size = 1
@@ -69,7 +68,7 @@ def varint_size(value: Any) -> Any:
     return size
 
 
-@numba.njit(inline="always")
+@inlined
 def store_varint(address: Any, value: Any) -> Any:
     """Write a number >= 0 and give the address after it, for kernels."""
     while value >= 128:
@@ -98,7 +97,7 @@ def load_varint(address: Any, end: Any) -> Any:
     return np.int64(0), np.int64(0)
 
 
-@numba.njit(inline="always")
+@inlined
 def load_varint_unchecked(address: Any) -> Any:
     """Read a number from bytes checked before, for kernels.
 

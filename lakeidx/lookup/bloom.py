@@ -13,12 +13,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.hashes.murmur import hash_bytes
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.kernels import finish, mix
 from lakeidx.codec.memory import load_i64, load_u8, load_u32, store_u8
 from lakeidx.codec.rows.rowbytes import RowBytes
@@ -108,7 +107,7 @@ def _probe_bits(h: int, shape: BloomShape) -> list[int]:
     return out
 
 
-@numba.njit(inline="always")
+@inlined
 def hash_at(address: Any, length: Any) -> Any:
     """Return uint32 byte-string hash of the bytes at an address, for kernels."""
     h = np.uint32(42)
@@ -122,7 +121,7 @@ def hash_at(address: Any, length: Any) -> Any:
     return finish(np.uint32(h ^ np.uint32(length)))
 
 
-@numba.njit(inline="always")
+@inlined
 def _bit(h: Any, i: Any, bits: Any) -> Any:
     combined = np.uint32(h + np.uint32(i) * (h >> np.uint32(16)))
     # Complement when the sign bit is set, without a branch.
@@ -130,7 +129,7 @@ def _bit(h: Any, i: Any, bits: Any) -> Any:
     return np.int64(combined % np.uint32(bits))
 
 
-@numba.njit(inline="always")
+@inlined
 def bloom_add(h: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
     """Set the bits of a hash, for kernels."""
     for i in range(1, probes + 1):
@@ -139,7 +138,7 @@ def bloom_add(h: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
         store_u8(at, load_u8(at) | (1 << (bit & 7)))
 
 
-@numba.njit(inline="always")
+@inlined
 def bloom_has(h: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
     """Return False when a bit of the hash is not set, for kernels."""
     for i in range(1, probes + 1):
@@ -149,7 +148,7 @@ def bloom_has(h: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
     return True
 
 
-@numba.njit(inline="always")
+@inlined
 def _is_set(h: Any, i: Any, filter_address: Any, bits: Any) -> Any:
     bit = _bit(h, i, bits)
     return load_u8(filter_address + (bit >> 3)) >> (bit & 7) & 1

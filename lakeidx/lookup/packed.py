@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -13,16 +11,6 @@ from lakeidx.codec.jit import kernel
 from lakeidx.codec.memory import copy_bytes, load_i64
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-
-
-def kernel_with_lock(function: Callable[..., Any]) -> Any:
-    """Compile a kernel as `codec.jit.kernel` does, but one that keeps the GIL: for very short calls, and to read what
-    other threads drop.
-    """
-    try:
-        return numba.njit(cache=True)(function)
-    except RuntimeError:
-        return numba.njit(function)
 
 
 @kernel

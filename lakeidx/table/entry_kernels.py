@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, kernel, load_u64
+from lakeidx.codec.jit import frozen, kernel, load_u64, small_kernel
 from lakeidx.format.manifest import FileKind
 
 Int64s = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ def plain_names(data: bytes | memoryview, names: Piece) -> bool:
     return bool(_plain(frozen(np.frombuffer(data, np.uint8)), frozen(names[0]), frozen(names[1])))
 
 
-@kernel
+@small_kernel
 def _plain(data, starts, lengths):  # type: ignore[no-untyped-def]
     for i in range(len(starts)):
         dots = 0
@@ -99,13 +99,13 @@ def _plain(data, starts, lengths):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@small_kernel
 def _mixed(h, word, by):  # type: ignore[no-untyped-def]
     h = (h ^ word) * by
     return h ^ (h >> np.uint64(29))
 
 
-@kernel
+@small_kernel
 def _hash(data, pieces, bucket, level, high, low):  # type: ignore[no-untyped-def]
     for row in range(len(bucket)):
         a, b = _mixed(_HIGH, np.uint64(bucket[row]), _LOW), _mixed(_LOW, np.uint64(bucket[row]), _HIGH)
@@ -126,7 +126,7 @@ def _hash(data, pieces, bucket, level, high, low):  # type: ignore[no-untyped-de
         high[row], low[row] = a, b
 
 
-@kernel
+@small_kernel
 def _fold(kind, high, low, order, keep):  # type: ignore[no-untyped-def]
     i = 0
     while i < len(order):

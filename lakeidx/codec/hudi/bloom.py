@@ -34,7 +34,6 @@ import binascii
 import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -48,7 +47,7 @@ from lakeidx.codec.hudi.murmur import (
     murmur_tail,
     murmur_word,
 )
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import frozen, inlined, kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError, UnsupportedError
 
@@ -280,7 +279,7 @@ def _refuse_empty(keys: RowBytes) -> None:
         raise InvalidInputError(f"a bloom filter cannot contain an empty key (row {empty[0]})")
 
 
-@numba.njit(inline="always")
+@inlined
 def _longest(offsets):  # type: ignore[no-untyped-def]
     longest = 0
     for i in range(len(offsets) - 1):

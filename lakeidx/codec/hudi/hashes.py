@@ -21,12 +21,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import frozen, inlined, kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 
 _JAVA_ORDER = np.arange(256, dtype=np.uint8)
@@ -94,7 +93,7 @@ def md5_routing_hash_many(keys: RowBytes, take: npt.NDArray[np.int64] | None = N
     return out
 
 
-@numba.njit(inline="always")
+@inlined
 def java_hash_span(data: Any, start: Any, end: Any) -> Any:
     """Return Java's string hash of UTF-8 ``data[start:end]``: uint32, for kernels; undefined for other bytes."""
     h = np.uint32(0)
@@ -133,7 +132,7 @@ def java_hash_span(data: Any, start: Any, end: Any) -> Any:
     return h
 
 
-@numba.njit(inline="always")
+@inlined
 def _u32(data: Any, at: Any) -> Any:
     return np.uint32(
         np.uint32(data[at])
@@ -143,7 +142,7 @@ def _u32(data: Any, at: Any) -> Any:
     )
 
 
-@numba.njit(inline="always")
+@inlined
 def _rot(x: Any, k: Any) -> Any:
     return np.uint32((x << np.uint32(k)) | (x >> np.uint32(32 - k)))
 

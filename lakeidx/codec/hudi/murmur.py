@@ -18,10 +18,9 @@ source   org.apache.hudi.common.bloom.HashFunction, org.apache.hadoop.util.hash.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.errors import InvalidInputError
 
 #: Hash type codes in a filter's header.
@@ -118,7 +117,7 @@ def _jenkins_finish(a: int, b: int, c: int) -> int:
     return b
 
 
-@numba.njit(inline="always")
+@inlined
 def murmur_word(data, at):  # type: ignore[no-untyped-def]
     """Return the mixed little-endian word at a position, for kernels (the part of a round that does not need the seed)."""
     k = np.uint32(
@@ -132,7 +131,7 @@ def murmur_word(data, at):  # type: ignore[no-untyped-def]
     return np.uint32(k * np.uint32(0x5BD1E995))
 
 
-@numba.njit(inline="always")
+@inlined
 def murmur_tail(data, end, tail):  # type: ignore[no-untyped-def]
     """Return the word that the last `tail` (0..3) bytes before `end` are XORed in as, for kernels."""
     x = np.uint32(0)
@@ -145,7 +144,7 @@ def murmur_tail(data, end, tail):  # type: ignore[no-untyped-def]
     return np.uint32(x)
 
 
-@numba.njit(inline="always")
+@inlined
 def murmur_round(words, count, tail, tail_value, length, seed):  # type: ignore[no-untyped-def]
     """Mix one word that `murmur_word` prepared: uint32, for kernels."""
     h = np.uint32(seed ^ np.uint32(length))
@@ -157,7 +156,7 @@ def murmur_round(words, count, tail, tail_value, length, seed):  # type: ignore[
     return np.uint32(h ^ (h >> np.uint32(15)))
 
 
-@numba.njit(inline="always")
+@inlined
 def _rot(x, k):  # type: ignore[no-untyped-def]
     return np.uint32((x << np.uint32(k)) | (x >> np.uint32(32 - k)))
 
@@ -209,7 +208,7 @@ def jenkins_round(data, start, end, seed):  # type: ignore[no-untyped-def]
     return np.uint32(np.uint32(c ^ b) - _rot(b, 24))
 
 
-@numba.njit(inline="always")
+@inlined
 def bloom_position(h, bits):  # type: ignore[no-untyped-def]
     """Return the abs(Java int h % bits) of a uint32 hash, for kernels."""
     magnitude = h

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel, load_u64, store_u64
+from lakeidx.codec.jit import helper, load_u64, small_kernel, store_u64
 
 # Escapes of byte strings inside a longer key: 00 -> 01 01, 01 -> 01 02, and 00 ends the string.
 _ESCAPE = 1
@@ -15,7 +14,7 @@ _ESCAPE = 1
 _DIGIT_BITS = 10
 
 
-@numba.njit
+@helper
 def _swapped(word: Any) -> Any:
     """Return the bytes of a u64 in reverse, so that unsigned order is the order of the bytes."""
     word = (word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | (word >> np.uint64(8)) & np.uint64(
@@ -27,7 +26,7 @@ def _swapped(word: Any) -> Any:
     return word << np.uint64(32) | word >> np.uint64(32)
 
 
-@numba.njit
+@helper
 def _big_endian_at(data: Any, at: Any, end: Any) -> Any:
     """Return up to 8 bytes of ``data[at:end]`` as a big-endian u64, zero-filled at the end."""
     if at + 8 <= end:
@@ -38,7 +37,7 @@ def _big_endian_at(data: Any, at: Any, end: Any) -> Any:
     return word
 
 
-@kernel
+@small_kernel
 def string_words(data: Any, starts: Any, lengths: Any, rows: Any, skip: Any, out: Any) -> None:
     """Fill out uint64[m] with bytes skip..skip+7 of string rows[j], big endian, zero-filled."""
     for j in range(len(rows)):
@@ -49,7 +48,7 @@ def string_words(data: Any, starts: Any, lengths: Any, rows: Any, skip: Any, out
             out[j] = 0
 
 
-@numba.njit
+@helper
 def compare_bytes(a: Any, a_at: Any, a_end: Any, b: Any, b_at: Any, b_end: Any) -> Any:
     """Return unsigned order of two byte strings: -1, 0 or 1."""
     while a_at < a_end and b_at < b_end:
@@ -62,7 +61,7 @@ def compare_bytes(a: Any, a_at: Any, a_end: Any, b: Any, b_at: Any, b_end: Any) 
     return -1 if rest < 0 else 1 if rest > 0 else 0
 
 
-@kernel
+@small_kernel
 def compare_neighbours(data: Any, starts: Any, lengths: Any, out: Any) -> None:
     """Fill out int8[n - 1] with the order of string i and string i + 1."""
     for i in range(len(out)):
@@ -71,14 +70,14 @@ def compare_neighbours(data: Any, starts: Any, lengths: Any, out: Any) -> None:
         )
 
 
-@numba.njit
+@helper
 def _has_escapes(word: Any) -> Any:
     """Return whether one of the 8 bytes is 00 or 01."""
     borrow = word - np.uint64(0x0202020202020202)
     return borrow & ~word & np.uint64(0x8080808080808080) != 0
 
 
-@kernel
+@small_kernel
 def escaped_sizes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
     """Add the size of each escaped string, end mark included, to out int64[n]."""
     for i in range(len(out)):
@@ -93,7 +92,7 @@ def escaped_sizes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
         out[i] += size
 
 
-@kernel
+@small_kernel
 def put_escaped(out: Any, cursor: Any, data: Any, starts: Any, lengths: Any) -> None:
     """Write escaped strings and their end marks at the cursor, and advance it."""
     for i in range(len(cursor)):
@@ -116,7 +115,7 @@ def put_escaped(out: Any, cursor: Any, data: Any, starts: Any, lengths: Any) -> 
         cursor[i] = to + 1
 
 
-@kernel
+@small_kernel
 def gather_bits(values: Any, runs: Any, out: Any) -> None:
     """Fill out uint64[n] with runs of bits of each value moved together; runs uint64[r, 3] = (from, mask, to)."""
     for i in range(len(values)):
@@ -127,7 +126,7 @@ def gather_bits(values: Any, runs: Any, out: Any) -> None:
             out[i] |= (values[i] >> source & mask) << target
 
 
-@kernel
+@small_kernel
 def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
     """Sort uint64[n] by `bits` bits from bit `shift` on, stably; returns whether the result is in `other`."""
     n = len(keys)
@@ -160,7 +159,7 @@ def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
     return swapped
 
 
-@numba.njit
+@helper
 def _is_before(
     words: Any,
     data: Any,
@@ -181,7 +180,7 @@ def _is_before(
     return 1 - compare_bytes(data, offsets[i], offsets[i + 1], probe_data, probe_offsets[j], probe_offsets[j + 1])
 
 
-@kernel
+@small_kernel
 def search_keys(
     words: Any,
     data: Any,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import inlined, kernel, small_kernel
 from lakeidx.codec.order.kernels import compare_bytes
 
 
-@numba.njit(inline="always")
+@inlined
 def _order(words: Any, data: Any, offsets: Any, exact: Any, i: Any, j: Any) -> Any:
     """Compare keys i and j: negative, 0 or positive."""
     for k in range(words.shape[1]):
@@ -23,7 +22,7 @@ def _order(words: Any, data: Any, offsets: Any, exact: Any, i: Any, j: Any) -> A
     return compare_bytes(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1])
 
 
-@kernel
+@small_kernel
 def is_rising(words: Any, data: Any, offsets: Any, exact: Any) -> Any:
     """Return whether every key is greater than the one before it."""
     for i in range(1, len(words)):  # noqa: SIM110 - a kernel has no generators
@@ -32,7 +31,7 @@ def is_rising(words: Any, data: Any, offsets: Any, exact: Any) -> Any:
     return True
 
 
-@kernel
+@small_kernel
 def merge_two(words: Any, data: Any, offsets: Any, exact: Any, a: Any, b: Any, out: Any) -> None:
     """Merge row numbers a and b, each in key order, into out; of equal keys those of a come first."""
     i = j = k = 0
@@ -54,7 +53,7 @@ def merge_two(words: Any, data: Any, offsets: Any, exact: Any, a: Any, b: Any, o
         k += 1
 
 
-@kernel
+@small_kernel
 def mark_starts(words: Any, data: Any, offsets: Any, exact: Any, order: Any, out: Any) -> Any:
     """Fill out int64 with the places in `order` (rows in key order) where a new key begins; return how many."""
     count = 0
@@ -65,7 +64,7 @@ def mark_starts(words: Any, data: Any, offsets: Any, exact: Any, order: Any, out
     return count
 
 
-@kernel
+@small_kernel
 def pick_last(order: Any, starts: Any, sequences: Any, kinds: Any, out: Any) -> None:
     """Fill out int64[g] with the last of each key's rows: greatest sequence number, an add after a retract.
 
@@ -104,7 +103,7 @@ def sort_groups(order: Any, starts: Any, sequences: Any, kinds: Any) -> None:
             order[at] = row
 
 
-@kernel
+@small_kernel
 def stretches(rows: Any, out_begin: Any, out_length: Any) -> Any:
     """Find stretches of consecutive rows as (begin, length) pairs; returns their number, at most the outputs' length."""
     count = 0

@@ -23,12 +23,11 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import frozen, helper, small_kernel
 from lakeidx.data.parquet.pages import ChunkPlace
 from lakeidx.data.parquet.thrift import read_field, read_list, read_size, read_varint, skip, zigzag
 from lakeidx.errors import CorruptFileError
@@ -135,7 +134,7 @@ class FooterChunks:
         return struct.unpack(form, raw)[0] if struct.calcsize(form) == size else None
 
 
-@numba.njit
+@helper
 def _statistics(data: Any, at: Any, out: Any) -> Any:
     last = np.int64(0)
     while True:
@@ -157,7 +156,7 @@ def _statistics(data: Any, at: Any, out: Any) -> Any:
             at = skip(data, at, kind)
 
 
-@numba.njit
+@helper
 def _column_meta(data: Any, at: Any, out: Any) -> Any:
     last = np.int64(0)
     while True:
@@ -189,7 +188,7 @@ def _column_meta(data: Any, at: Any, out: Any) -> Any:
             at = skip(data, at, kind)
 
 
-@numba.njit
+@helper
 def _column_chunk(data: Any, at: Any, out: Any) -> Any:
     last = np.int64(0)
     while True:
@@ -205,7 +204,7 @@ def _column_chunk(data: Any, at: Any, out: Any) -> Any:
             at = skip(data, at, kind)
 
 
-@numba.njit
+@helper
 def _row_group(data: Any, at: Any, out: Any) -> Any:
     last = np.int64(0)
     while True:
@@ -224,7 +223,7 @@ def _row_group(data: Any, at: Any, out: Any) -> Any:
             at = skip(data, at, kind)
 
 
-@kernel
+@small_kernel
 def _walk_footer(data: Any, out: Any) -> Any:
     """Fill out int64[groups, columns, 15] (see the names above); the position near which the footer is damaged, or -1."""
     at, last = np.int64(0), np.int64(0)

@@ -26,10 +26,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import frozen, helper, small_kernel
 from lakeidx.data.parquet.thrift import (
     BINARY,
     FALSE,
@@ -135,7 +134,7 @@ def _schema_elements(footer: bytes) -> list[_Element]:
     return [_Element._make((*row[:6], footer[row[6] : row[6] + row[7]])) for row in table[:count].tolist()]
 
 
-@numba.njit
+@helper
 def _schema_element(data: Any, at: Any, out: Any) -> Any:
     last, kind = np.int64(0), np.int64(STRUCT)
     while True:
@@ -154,7 +153,7 @@ def _schema_element(data: Any, at: Any, out: Any) -> Any:
             at = skip(data, at, kind)
 
 
-@kernel
+@small_kernel
 def _walk_schema(data: Any, out: Any) -> Any:
     """Fill out int64[n, 8] with the SchemaElements of FileMetaData; their number, or -1 for damage.
 

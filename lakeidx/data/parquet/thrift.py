@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 
+from lakeidx.codec.jit import helper, inlined
 from lakeidx.codec.varint import encode_varint
 
 TRUE, FALSE, I32, I64, BINARY, LIST, STRUCT = 1, 2, 5, 6, 8, 9, 12
@@ -44,7 +44,7 @@ def list_of(items: Sequence[bytes], kind: int) -> bytes:
     return head + b"".join(items)
 
 
-@numba.njit(inline="always")
+@inlined
 def read_varint(data: Any, at: Any) -> Any:
     """Read a varint: (value, position after it); position -1 when the bytes end or the number is longer than 64 bits."""
     value, shift = np.uint64(0), np.uint64(0)
@@ -59,13 +59,13 @@ def read_varint(data: Any, at: Any) -> Any:
     return np.int64(0), np.int64(-1)
 
 
-@numba.njit(inline="always")
+@inlined
 def zigzag(value: Any) -> Any:
     """Decode the signed number of a varint."""
     return np.int64(np.uint64(value) >> np.uint64(1)) ^ -(value & 1)
 
 
-@numba.njit
+@helper
 def read_field(data: Any, at: Any, last: Any) -> Any:
     """Read a field header: (field id, type, position after the header); type 0 at the end of a struct."""
     if at < 0 or at >= len(data):
@@ -81,7 +81,7 @@ def read_field(data: Any, at: Any, last: Any) -> Any:
     return zigzag(value), header & 15, after
 
 
-@numba.njit
+@helper
 def read_list(data: Any, at: Any) -> Any:
     """Read a list header: (items, their type, position after the header); no more items than bytes."""
     if at < 0 or at >= len(data):
@@ -95,7 +95,7 @@ def read_list(data: Any, at: Any) -> Any:
     return count, header & 15, after
 
 
-@numba.njit
+@helper
 def read_size(data: Any, at: Any) -> Any:
     """Read the size of a BINARY: (length, position of the first byte) of a value that is within the bytes."""
     size, after = read_varint(data, at)
@@ -104,7 +104,7 @@ def read_size(data: Any, at: Any) -> Any:
     return size, after
 
 
-@numba.njit
+@helper
 def _skip_plain(data: Any, at: Any, kind: Any) -> Any:
     if kind <= FALSE:
         return at
@@ -120,7 +120,7 @@ def _skip_plain(data: Any, at: Any, kind: Any) -> Any:
     return np.int64(-1)
 
 
-@numba.njit
+@helper
 def skip(data: Any, at: Any, kind: Any) -> Any:
     """Position after any value. Structs and lists by a stack of what is still to come."""
     left = np.empty(_MAX_DEPTH, np.int64)  # items to come in a list; -1: a struct

@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.hudi.hashes import java_hash_span, java_string_hash, signed32
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import frozen, inlined, kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 
@@ -177,7 +176,7 @@ def bucket_of_file_id(file_id: str) -> int:
     return int(head)
 
 
-@numba.njit(inline="always")
+@inlined
 def _find(data: Any, byte: Any, start: Any, end: Any) -> Any:
     for i in range(start, end):
         if data[i] == byte:
@@ -185,7 +184,7 @@ def _find(data: Any, byte: Any, start: Any, end: Any) -> Any:
     return -1
 
 
-@numba.njit(inline="always")
+@inlined
 def _wanted(data: Any, start: Any, end: Any, names: Any, name_offsets: Any) -> Any:
     for f in range(len(name_offsets) - 1):
         at, length = name_offsets[f], name_offsets[f + 1] - name_offsets[f]
@@ -200,7 +199,7 @@ def _wanted(data: Any, start: Any, end: Any, names: Any, name_offsets: Any) -> A
     return False
 
 
-@numba.njit(inline="always")
+@inlined
 def _kind(data: Any, start: Any, end: Any) -> Any:
     """Return which of the two placeholders the value is, if any."""
     for kind, text in ((_NULL, b"__null__"), (_EMPTY, b"__empty__")):
@@ -272,7 +271,7 @@ def _cut_legacy(data: Any, start: Any, end: Any, names: Any, name_offsets: Any, 
     return count
 
 
-@numba.njit(inline="always")
+@inlined
 def _scratch(offsets: Any) -> Any:
     longest = 0
     for i in range(len(offsets) - 1):

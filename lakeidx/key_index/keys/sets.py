@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, kernel, load_u64
+from lakeidx.codec.jit import frozen, helper, inlined, kernel, load_u64
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InternalError
 from lakeidx.key_index.keys.codes import KeyCodes
@@ -94,20 +93,20 @@ def _parts(rows: RowBytes | None) -> tuple[Any, Any]:
     return frozen(rows.data), frozen(rows.offsets)
 
 
-@numba.njit(inline="always")
+@inlined
 def _mix(h: Any) -> Any:
     h = np.uint64(h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = np.uint64(h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.uint64(h ^ (h >> np.uint64(31)))
 
 
-@numba.njit(inline="always")
+@inlined
 def _hash_int(value: Any, partition: Any) -> Any:
     spread = np.uint64(np.uint32(partition)) * np.uint64(0x9E3779B97F4A7C15)
     return _mix(np.uint64(np.uint64(value) + np.uint64(0x9E3779B97F4A7C15)) ^ spread)
 
 
-@numba.njit
+@helper
 def _hash_span(data: Any, start: Any, end: Any, partition: Any) -> Any:
     """Hash of ``data[start:end]`` and a partition number: uint64, for kernels."""
     h = np.uint64(end - start) ^ (np.uint64(np.uint32(partition)) * np.uint64(0x9E3779B97F4A7C15))
@@ -126,7 +125,7 @@ def _hash_span(data: Any, start: Any, end: Any, partition: Any) -> Any:
     return _mix(h)
 
 
-@numba.njit
+@helper
 def same_span(a: Any, a_start: Any, b: Any, b_start: Any, length: Any) -> Any:
     """Return True when two stretches of bytes are equal, for kernels."""
     i = 0

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import inlined, kernel, kernel_with_lock
 from lakeidx.codec.memory import bytes_address, compare_bytes, copy_bytes, load_i64, load_u8, prefetch, store_u8
 from lakeidx.codec.varint import load_varint
 from lakeidx.lookup.bloom import bloom_has, hash_and_filter, hash_at
-from lakeidx.lookup.packed import kernel_with_lock
 
 # Slots of a file's descriptor.
 (
@@ -47,7 +45,7 @@ def _slot(descriptor: Any, slot: Any) -> Any:
     return load_i64(descriptor + 8 * slot)
 
 
-@numba.njit(inline="always")
+@inlined
 def _of_length(descriptor: Any, slot: Any, length: Any) -> Any:
     return load_i64(_slot(descriptor, slot) + 8 * length)
 

@@ -30,16 +30,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import inlined, kernel, kernel_with_lock
 from lakeidx.codec.memory import bytes_address, compare_bytes, load_i64, load_u8, load_u16, load_u32
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.varint import load_varint, load_varint_unchecked
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.lookup.packed import addresses_of, kernel_with_lock, plain
+from lakeidx.lookup.packed import addresses_of, plain
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 _I8, _I16, _I32, _I64, _F32, _F64, _BYTES, _NUMBER, _TIMESTAMP = range(1, 10)
@@ -203,7 +202,7 @@ def _first_bad_row(data: Any, offsets: Any, n: Any, codes: Any, fields: Any) -> 
     return 0, 0
 
 
-@numba.njit(inline="always")
+@inlined
 def signed_at(address: Any, size: Any) -> Any:
     """Load a signed number of 1, 2, 4 or 8 bytes, for kernels."""
     if size == 8:
@@ -215,7 +214,7 @@ def signed_at(address: Any, size: Any) -> Any:
     return np.int64(np.int8(load_u8(address)))
 
 
-@numba.njit(inline="always")
+@inlined
 def float_rank32(address: Any) -> Any:
     """Map a float to a signed number in the order of ``Float.compare``."""
     bits = np.int64(np.int32(load_u32(address)))
@@ -224,7 +223,7 @@ def float_rank32(address: Any) -> Any:
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
 
-@numba.njit(inline="always")
+@inlined
 def float_rank64(address: Any) -> Any:
     """Map a double to a signed number in the order of ``Double.compare``."""
     bits: Any = load_i64(address)

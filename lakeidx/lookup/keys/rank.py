@@ -21,10 +21,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.memory import compare_bytes, load_be32, load_be64, load_i64, load_u8
 from lakeidx.codec.varint import load_varint_unchecked
 from lakeidx.lookup.keys.order import float_rank32, float_rank64, signed_at
@@ -32,7 +31,7 @@ from lakeidx.lookup.keys.order import float_rank32, float_rank64, signed_at
 _SIGN = np.uint64(1 << 63)
 
 
-@numba.njit(inline="always")
+@inlined
 def _first_bytes(key: Any, size: Any, codes: Any, fields: Any) -> Any:
     """Address and size of the string that ranks come from; size -1 when they do not come from a string."""
     if fields == 0:
@@ -64,7 +63,7 @@ def shares_prefix(key: Any, size: Any, member: Any, member_size: Any, skip: Any,
     return compare_bytes(a, skip, b, skip) == 0
 
 
-@numba.njit(inline="always")
+@inlined
 def _rank_of_bytes(start: Any, size: Any) -> Any:
     if size >= 8:
         return load_be64(start)
@@ -99,7 +98,7 @@ def _rank_of_row(key: Any, codes: Any, fields: Any, skip: Any) -> Any:
     return np.uint64(signed_at(at, size)) ^ _SIGN
 
 
-@numba.njit(inline="always")
+@inlined
 def rank_of(key: Any, size: Any, codes: Any, fields: Any, skip: Any) -> Any:
     """Rank of a key that has the run's prefix."""
     if fields == 0:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.memory import compare_bytes, load_i64, load_u8, load_u32
 from lakeidx.codec.varint import MAX_INT, load_varint, load_varint_unchecked
 from lakeidx.lookup.keys.order import compare_keys, row_fault
 from lakeidx.lookup.keys.rank import common_prefix
 
 
-@numba.njit(inline="always")
+@inlined
 def entry_at(body: Any, i: Any, step: Any, end: Any) -> Any:
     """Size and address of the key of entry i of a checked body."""
     at = body + (i * step if step else np.int64(load_u32(body + end + 4 * i)))

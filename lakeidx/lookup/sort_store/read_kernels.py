@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import kernel
+from lakeidx.codec.jit import kernel, kernel_with_lock
 from lakeidx.codec.memory import bytes_address, copy_bytes, load_i64, load_u32
 from lakeidx.codec.varint import load_varint_unchecked
 from lakeidx.lookup.bloom import bloom_add, bloom_has, hash_and_filter, hash_at
 from lakeidx.lookup.keys.order import compare_keys, row_fault
 from lakeidx.lookup.keys.rank import rank_of, shares_prefix
-from lakeidx.lookup.packed import kernel_with_lock
 from lakeidx.lookup.sort_store.check_kernels import entry_at
 
 # Slots of a file's descriptor.

@@ -122,8 +122,8 @@ def test_a_batch_and_a_scan_import_neither_pandas_nor_linear_algebra(tmp_path: P
     for arguments in (f"upsert {table.uri} {landing}", f"scan {table.uri}"):
         printed, heavy = imported_by(arguments)
         assert printed
-        assert not heavy & {"pandas", "scipy.linalg", "sqlglot"}
-        assert heavy >= {"pyarrow", "numba"}
+        assert not heavy & {"pandas", "scipy.linalg", "sqlglot", "numba"}
+        assert "pyarrow" in heavy
 
 
 @pytest.mark.parametrize("name", TABLE)

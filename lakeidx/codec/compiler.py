@@ -1,0 +1,36 @@
+"""Numba, and a word before it compiles.
+
+A process that compiles says so once, to this module's logger at INFO; the command line shows it. `lakeidx.codec.jit` imports this
+module when the first kernel needs it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numba
+from numba.core import event as events
+
+log = logging.getLogger(__name__)
+
+
+class _Word(events.Listener):
+    """Says before the first kernel is compiled that this takes time; nothing when kernels are found on disk."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        """Look at a compilation that begins; those of other packages' functions are none of ours."""
+        if not self.said and str(event.data["dispatcher"].py_func.__module__).startswith("lakeidx."):
+            self.said = True
+            log.info("compiling kernels for this processor, once; `lakeidx warm-up` compiles all of them (a minute)")
+
+    def on_end(self, event: Any) -> None:
+        """Do nothing."""
+
+
+events.register("numba:compile", _Word())  # type: ignore[no-untyped-call]
+
+
+njit = numba.njit
