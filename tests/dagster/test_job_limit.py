@@ -22,6 +22,8 @@ time.sleep(0.5)
 open(sys.argv[1], "w").write(str(child.pid))
 time.sleep(600)
 """
+#: The same with one that does.
+KIND = STUBBORN.replace("signal.signal(signal.SIGTERM, signal.SIG_IGN); ", "")
 
 
 def run(seconds: float, *command: str) -> subprocess.Popen[bytes]:
@@ -66,7 +68,7 @@ def test_at_the_limit_all_processes_end(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(job_limit, "GRACE_SECONDS", 0.2)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
-        assert job_limit.main(["2", sys.executable, "-c", STUBBORN, f"{tmp_path}/child"]) == job_limit.TIMED_OUT
+        assert job_limit.main(["4", sys.executable, "-c", STUBBORN, f"{tmp_path}/child"]) == job_limit.TIMED_OUT
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -75,10 +77,19 @@ def test_at_the_limit_all_processes_end(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_cancelled_run_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
-    script = STUBBORN.replace("signal.signal(signal.SIGTERM, signal.SIG_IGN); ", "")
-    process = run(0, "-c", script, f"{tmp_path}/child")
+    process = run(0, "-c", KIND, f"{tmp_path}/child")
     child = child_of(tmp_path / "child")
     assert is_there(child)
     process.send_signal(number)
     assert process.wait(30) == 128 + number
+    assert is_gone(child)
+
+
+def test_a_run_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    command = [sys.executable, job_limit.__file__, "0", sys.executable, "-c", KIND, f"{tmp_path}/child"]
+    killed = subprocess.Popen([sys.executable, "-c", f"import subprocess; subprocess.run({command!r})"])
+    child = child_of(tmp_path / "child")
+    assert is_there(child)
+    killed.kill()
+    killed.wait(30)
     assert is_gone(child)
