@@ -1,5 +1,6 @@
 """A rollback went back to a snapshot that an expiry took away at the same time: of four snapshots one removed the newest two, the
-other the oldest three. The table was empty afterwards, or its only snapshot had no files.
+other the oldest three. The table was empty afterwards, or its only snapshot had no files. The same when the rollback named the
+snapshot by a tag.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from lakeidx.errors import LakeIdxError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.small_tables import content, make_table, upsert
@@ -33,6 +35,7 @@ def make(tmp_path: Path) -> Callable[[], TableHandle]:
         table = make_table(tmp_path / str(next(numbers)), options={"snapshot.num-retained.min": "1"})
         for key, value in ALL.items():
             upsert(table, [(*key, value)])
+        create_tag(table.metadata, "t", snapshot_id=TARGET)
         return table
 
     return made
@@ -46,6 +49,10 @@ def expire(table: TableHandle) -> None:
 
 def roll_back(table: TableHandle) -> None:
     roll_back_table(table.metadata, table.schema, snapshot_id=TARGET)
+
+
+def roll_back_to_tag(table: TableHandle) -> None:
+    roll_back_table(table.metadata, table.schema, tag="t")
 
 
 def run(
@@ -65,7 +72,7 @@ def run(
     fault = store.fail((), act=lambda *_: attempt(other, TableHandle.open(table.uri)), skip=at, times=1)
     attempt(program, TableHandle(store, table.paths))
     newest = TableHandle.open(table.uri)
-    assert content(newest) == (ROLLED_BACK if roll_back.__name__ in done else ALL), f"call {at}: {done}"
+    assert content(newest) == (ROLLED_BACK if any("roll_back" in d for d in done) else ALL), f"call {at}: {done}"
     for snapshot_id in newest.metadata.snapshot_ids():
         newest.scan(snapshot=snapshot_id).to_arrow()
     upsert(newest, [(2, 1, "later")])
@@ -83,8 +90,30 @@ def test_the_rollback_comes_in_between(make: Callable[[], TableHandle], at: int)
     assert run(make(), expire, roll_back, at=at)
 
 
+@pytest.mark.parametrize("at", [31, 35])
+def test_the_rollback_to_a_tag_comes_in_between(make: Callable[[], TableHandle], at: int) -> None:
+    assert run(make(), expire, roll_back_to_tag, at=at)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("program", "other"), [(roll_back, expire), (expire, roll_back)])
+def test_the_snapshot_of_the_tag_has_expired_before(make: Callable[[], TableHandle]) -> None:
+    """While it is back and newer ones are not gone yet, it stands before a gap."""
+
+    def expired() -> TableHandle:
+        table = make()
+        expire(table)
+        assert table.metadata.snapshot_ids() == [4]
+        return table
+
+    calls = next(at for at in range(0, CALLS, 2) if not run(expired(), roll_back_to_tag, expire, at=at))
+    assert calls > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "other"),
+    [(roll_back, expire), (expire, roll_back), (expire, roll_back_to_tag)],
+)
 def test_at_every_call(
     make: Callable[[], TableHandle], program: Callable[[TableHandle], None], other: Callable[[TableHandle], None]
 ) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.batch.upsert import commit_batch, make_context
-from lakeidx.errors import CommitUnknownError, NotFoundError
+from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError
 from lakeidx.format.snapshot import decode_snapshot
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.rollback import roll_back_table
@@ -230,6 +230,30 @@ def test_a_rollback_to_a_tag_does_not_make_it_the_newest(tmp_path: Path) -> None
     roll_back_table(table.metadata, table.schema, tag="first")
     assert table.metadata.listed_snapshot_ids() == [1]
     assert content(TableHandle.open(table.uri)) == {(1, 1): "first"}
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_a_rollback_to_the_tag_of_its_id_brings_the_real_one_back(tmp_path: Path, says_so: bool) -> None:
+    made = make_table(tmp_path)
+    upsert(made, [(1, 1, "first")])
+
+    def overtake() -> None:
+        others(made)
+        create_tag(made.metadata, "two", snapshot_id=2)
+        if says_so:
+            expire(TableHandle.open(made.uri))
+        else:
+            expire_as_java_that_dies(TableHandle.open(made.uri), 4)
+
+    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
+    table = TableHandle.open(made.uri)
+    assert table.metadata.listed_snapshot_ids() == [2, 4]
+    with pytest.raises(CommitConflictError, match="expire once more, and roll back then"):
+        roll_back_table(table.metadata, table.schema, tag="two")
+    expire(table, ALL_STAY)
+    roll_back_table(table.metadata, table.schema, tag="two")
+    assert table.metadata.listed_snapshot_ids() == [2]
+    assert content(TableHandle.open(table.uri)) == {(1, 1): "first", (2, 0): "other"}
 
 
 def test_while_a_branch_is_put_in_the_place_of_snapshots_nothing_is_taken_for_a_gap(table: TableHandle) -> None:

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakeidx.errors import NotFoundError
 from lakeidx.format.consumer import encode_hint
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -31,6 +30,7 @@ from lakeidx.table.expiration.plan import (
     tags_before,
 )
 from lakeidx.table.expiration.read import (
+    is_there,
     read_all_metadata,
     read_consumers,
     read_entries,
@@ -107,8 +107,8 @@ def expire_table(
     staying = {n: t for n, t in tags.items() if n not in old_tags}
     progress = [p for c, (p, _) in consumers.items() if c not in old_consumers]
     stray_ids, ids = metadata.split_snapshot_ids()
-    strays = drop_strays(metadata, stray_ids, dry_run=dry_run)
     snapshots = read_snapshots(metadata, ids)
+    strays = drop_strays(metadata, stray_ids, snapshots[min(snapshots)], dry_run=dry_run) if snapshots else []
     changelogs = expire_changelogs(
         metadata,
         schema,
@@ -195,7 +195,7 @@ def _expire_snapshots(
             chosen,
             lambda begun: choose_range(times, retention, now_ms=now_ms, consumers=[*consumers, *begun]),
         )
-        if not _is_there(metadata, snapshots[fewer.end]):
+        if not is_there(metadata, snapshots[fewer.end]):
             return _give_up(metadata, fewer)
         if fewer.is_empty:
             return ExpireReport(dry_run=dry_run, earliest=fewer.begin)
@@ -214,14 +214,6 @@ def _expire_snapshots(
         files=tuple(gone),
         notes=plan.notes,
     )
-
-
-def _is_there(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return True unless the snapshot was rolled back, or replaced, since it was read."""
-    try:
-        return metadata.snapshot(snapshot.id).identity == snapshot.identity
-    except NotFoundError:
-        return False
 
 
 def _give_up(metadata: TableMetadata, chosen: ExpireRange) -> ExpireReport:

@@ -93,6 +93,14 @@ def read_snapshots(metadata: TableMetadata, ids: Sequence[int] | None = None) ->
     return {i: s for i, s in zip(ids, found, strict=True) if s is not None}
 
 
+def is_there(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Return True unless the snapshot was rolled back, or replaced, since it was read."""
+    try:
+        return metadata.snapshot(snapshot.id).identity == snapshot.identity
+    except NotFoundError:
+        return False
+
+
 def _or_missing(read: Callable[[], T]) -> T | None:
     try:
         return read()

@@ -26,7 +26,6 @@ from lakeidx.table.expiration.read import (
     used_files,
 )
 from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_rollback
-from lakeidx.table.expiration.strays import drop_strays
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position
@@ -73,22 +72,26 @@ def roll_back(
         return _roll_back(metadata, schema, target, dry_run=True)
     with StreamConsumer(metadata) as kept:
         kept.record(Position(target.id - 1))
-        if tag is None:
-            _check_stays(metadata, target)
+        _check_stays(metadata, target, tagged=tag is not None)
         return _roll_back(metadata, schema, target, dry_run=False)
 
 
-def _check_stays(metadata: TableMetadata, target: Snapshot) -> None:
+def _check_stays(metadata: TableMetadata, target: Snapshot, *, tagged: bool) -> None:
     """Refuse a snapshot that an expiry which began before it was kept takes away, or had begun to when it died.
 
-    An expiry says in its hint what goes, and looks at consumers then (`lakeidx.table.expiration.announce`).
+    An expiry says in its hint what goes, and looks at consumers then (`lakeidx.table.expiration.announce`). The snapshot of a tag
+    comes back when the expiry has taken it away, not before, and not while something else lies under its name.
     """
+    there = metadata.has_snapshot(target.id)
+    if tagged and not there:
+        return
     earliest, newest = metadata.earliest_hint() or 0, metadata.latest_snapshot_id() or 0
     # A hint beyond the newest snapshot is of a history that a fast-forwarded branch has replaced.
-    if target.id < earliest <= newest or not metadata.has_snapshot(target.id):
+    if target.id < earliest <= newest or not there or target.id in metadata.stray_snapshot_ids():
+        other = f"roll back to snapshot {max(earliest, target.id + 1)} or a newer one, or to a tag"
         raise CommitConflictError(
-            f"snapshot {target.id} is being expired, or an expiry stopped half-way through it: roll back to snapshot "
-            f"{max(earliest, target.id + 1)} or a newer one, or to a tag",
+            f"snapshot {target.id} is being expired, or an expiry stopped half-way through it: "
+            f"{'expire once more, and roll back then' if tagged else other}",
             path=metadata.paths.snapshot(target.id),
             snapshot_id=target.id,
         )
@@ -102,7 +105,7 @@ def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *
     gone = measure(plan, metadata, schema)
     if not dry_run:
         # One that stands above a tag, and before a gap, would be the newest when what came after is gone.
-        drop_strays(metadata, metadata.stray_snapshot_ids(), dry_run=False)
+        metadata.store.delete_many([metadata.paths.snapshot(i) for i in metadata.stray_snapshot_ids()])
         apply_plan(plan, metadata, schema)
         _drop_late_snapshots(metadata, target)
         if not metadata.has_snapshot(target.id):
