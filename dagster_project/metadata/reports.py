@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
-import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.storage import ObjectStore
@@ -58,8 +58,7 @@ def ingest_metadata(report: IngestReport, store: ObjectStore) -> dict[str, Any]:
     if report.skipped:
         out["lakeidx/skipped"] = records_table([{"what": w, "messages": n} for w, n in report.skipped.items()])
     if report.rejected_path is not None:
-        with store.open_input(report.rejected_path) as file:
-            rows = pq.ParquetFile(file).read_row_group(0).slice(0, SAMPLE_ROWS).to_pylist()
+        rows = read_rejected(store, report.rejected_path, most=SAMPLE_ROWS).to_pylist()
         out["lakeidx/rejected_rows"] = records_table(rows)
         out["lakeidx/reject_reasons"] = records_table(
             [{"reason": reason, "rows": count} for reason, count in report.reject_reasons.items()]

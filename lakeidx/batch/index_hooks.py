@@ -116,7 +116,9 @@ class IndexHooks:
         if not self._keeps:
             return info
         batch = read_batch(context.metadata, self._ingest, self._schema)
-        was = read_located(context.store, assign.located_paths)
+        was = read_located(
+            context.store, assign.located_paths, assign.placing_tasks, [part.rows for part in self._ingest.parts]
+        )
         targets = (
             read_part_targets(context.store, path, tasks_of_part(assign.placing_tasks, number), part.rows)
             for number, (part, path) in enumerate(zip(self._ingest.parts, assign.targets_paths, strict=True))

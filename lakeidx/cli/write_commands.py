@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Annotated
 
-import pyarrow.parquet as pq
 import typer
 
 from lakeidx.api.table import Table
+from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.context import (
     EXIT_FINDINGS,
@@ -203,8 +203,7 @@ def _show_rejects(store: ObjectStore, result: BatchResult) -> None:
     path = result.ingest.rejected_path
     if path is None:
         return
-    with store.open_input(path) as source:
-        rows = pq.read_table(source).slice(0, 10).to_pylist()
+    rows = read_rejected(store, path, most=10).to_pylist()
     typer.echo(f"{result.ingest.rows_rejected} rows rejected, all in {path}; the first:", err=True)
     # A message may have become two rows.
     for text in list(dict.fromkeys(f"  {r['source']} line {r['line']}: {r['reason']}" for r in rows))[:5]:

@@ -3,7 +3,7 @@
 Indexes that keep something outside the table (HBase, the key state) are told at the commit what became of the batch's keys,
 perhaps by another process than the one that assigned them. For them assignment leaves ``located-<i>.arrow`` per part: columns
 ``bucket`` and ``partition`` (int32, -1 and the row's own partition where the key was nowhere), the partitions as hex in the
-file's metadata.
+file's metadata. Rows that tasks placed: ``located-<i>-<task>.arrow``, with a column of the part's rows before.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from lakeidx.tasks.in_parallel import in_parallel
 
 _PARTITIONS = b"partitions"
 _SCHEMA = pa.schema([pa.field("bucket", pa.int32(), nullable=False), pa.field("partition", pa.int32(), nullable=False)])
+_SHARE_SCHEMA = _SCHEMA.insert(0, pa.field("row", pa.int32(), nullable=False))
 _READ_THREADS = 4
 
 
@@ -97,42 +98,70 @@ def read_batch(metadata: TableMetadata, ingest: IngestReport, schema: TableSchem
     return KeyedBatch(keys, retract, starts, [PartRows(i) for i in range(len(tables))])
 
 
+def located_path(directory: str, part: int) -> str:
+    """Return the path of what a key index said of a part."""
+    return f"{directory}/located-{part:05d}.arrow"
+
+
 def write_located(
     store: ObjectStore, directory: str, batch: KeyedBatch, located: KeyLocations, task: int | None
-) -> tuple[str, ...]:
-    """Write the key index's locations, one file per part; returns the paths.
+) -> None:
+    """Write the key index's locations, one file per part.
 
     task   the placing task whose share the rows are; None: all rows of the batch are
     """
-    texts = json.dumps([p.hex() for p in located.partitions])
-    schema = _SCHEMA.with_metadata({_PARTITIONS: texts.encode()})
-    paths = []
+    texts = {_PARTITIONS: json.dumps([p.hex() for p in located.partitions]).encode()}
     for i, part in enumerate(batch.places):
-        rows = batch.of_part(i)
-        path = f"{directory}/located-{part.number:05d}.arrow"
-        paths.append(path if task is None else share_path(path, task))
-        write_columns(store, paths[-1], [located.bucket[rows], located.partition[rows]], schema)
-    return tuple(paths)
+        rows, path = batch.of_part(i), located_path(directory, part.number)
+        columns = [located.bucket[rows], located.partition[rows]]
+        if task is None:
+            write_columns(store, path, columns, _SCHEMA.with_metadata(texts))
+        else:
+            at = np.arange(len(columns[0]), dtype=np.int32) if part.at is None else part.at
+            write_columns(store, share_path(path, task), [at, *columns], _SHARE_SCHEMA.with_metadata(texts))
 
 
-def read_located(store: ObjectStore, paths: Sequence[str]) -> KeyLocations:
-    """Return what `write_located` kept, of all parts; files are not in it."""
-    buckets, numbers = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    partitions: tuple[bytes, ...] = ()
-    for path in paths:
-        (bucket, number), described = read_columns(store, path, _SCHEMA)
-        try:
-            partitions = tuple(bytes.fromhex(p) for p in json.loads(described[_PARTITIONS]))
-        except (KeyError, ValueError, TypeError) as error:
-            raise CorruptFileError(f"the file of located keys names no partitions: {error}", path=path) from error
-        if len(number) and not 0 <= int(number.min()) <= int(number.max()) < len(partitions):
-            raise CorruptFileError("the file of located keys has a partition without a name", path=path)
+def read_located(
+    store: ObjectStore, paths: Sequence[str], tasks: Sequence[tuple[int, ...]] = (), rows: Sequence[int] = ()
+) -> KeyLocations:
+    """Return what `write_located` kept, of all parts; files are not in it.
+
+    paths   of each part
+    tasks   of each part, those that placed its rows; none: one process placed all
+    rows    of each part, with tasks
+    """
+    numbers: dict[bytes, int] = {}
+    buckets, codes = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+    for i, path in enumerate(paths):
+        if not tasks:
+            bucket, code = _read_one(store, path, _SCHEMA, numbers)
+        else:
+            bucket, code = np.full(rows[i], -1, np.int32), np.zeros(rows[i], np.int32)
+            for task in tasks[i]:
+                at, found, there = _read_one(store, share_path(path, task), _SHARE_SCHEMA, numbers)
+                if len(at) and not 0 <= int(at.min()) <= int(at.max()) < rows[i]:
+                    raise CorruptFileError("the file of located keys has a row that the part does not have", path=path)
+                bucket[at], code[at] = found, there
         buckets.append(bucket)
-        numbers.append(number)
+        codes.append(code)
     bucket = np.concatenate(buckets).astype(np.int32)
     return KeyLocations(
         bucket=bucket,
-        partition=np.concatenate(numbers).astype(np.int32),
-        partitions=partitions,
+        partition=np.concatenate(codes).astype(np.int32),
+        partitions=tuple(numbers),
         file=np.full(len(bucket), -1, np.int32),
     )
+
+
+def _read_one(store: ObjectStore, path: str, schema: pa.Schema, numbers: dict[bytes, int]) -> list[NDArray[np.int32]]:
+    """Read the columns of a file; the last, partitions, as `numbers` has them, which gets those that are new."""
+    columns, described = read_columns(store, path, schema)
+    try:
+        partitions = [bytes.fromhex(p) for p in json.loads(described[_PARTITIONS])]
+    except (KeyError, ValueError, TypeError) as error:
+        raise CorruptFileError(f"the file of located keys names no partitions: {error}", path=path) from error
+    own = columns[-1]
+    if len(own) and not 0 <= int(own.min()) <= int(own.max()) < len(partitions):
+        raise CorruptFileError("the file of located keys has a partition without a name", path=path)
+    known = np.array([numbers.setdefault(p, len(numbers)) for p in partitions], np.int32)
+    return [*columns[:-1], known[own] if len(own) else own]

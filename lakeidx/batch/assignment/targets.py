@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import Target
-from lakeidx.batch.assignment.keyed_batch import PartRows, write_located
+from lakeidx.batch.assignment.keyed_batch import PartRows, located_path, write_located
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
 from lakeidx.batch.moved_rows import write_moves
 from lakeidx.batch.target_files import targets_path, write_part_share, write_targets
@@ -43,7 +43,7 @@ class ShareFigures:
     moved        deletes that moves add
     dropped      rows that are left out
     moves        some row is dropped, moved, or adds a delete
-    located      files with the answers of an index type with state outside the table
+    located      the answers of an index type with state outside the table were written
     """
 
     task: int | None
@@ -59,7 +59,7 @@ class ShareFigures:
     moved: int
     dropped: int
     moves: bool
-    located: tuple[str, ...]
+    located: bool
     is_global: bool
     by_partition: bool
 
@@ -74,6 +74,7 @@ class BatchFigures:
     paths        target file of each part
     tasks        of each part: the tasks that placed rows of it; () without tasks
     numbers      of each task: int32[k] the batch's number of each of its targets
+    located      files with the answers of an index type with state outside the table, of each part
     """
 
     places: list[Place]
@@ -137,7 +138,8 @@ def write_share(store: ObjectStore, directory: str, placed: Placed, task: int | 
     _write_places(store, directory, placed, numbered.per_part, task)
     moves, new = placed.moves, placed.new_hashes
     partitions, codes = number_partitions((), (p for p, _ in numbered.places))
-    located = () if placed.located is None else write_located(store, directory, *placed.located, task)
+    if placed.located is not None:
+        write_located(store, directory, *placed.located, task)
     return ShareFigures(
         task=task,
         partitions=partitions,
@@ -152,7 +154,7 @@ def write_share(store: ObjectStore, directory: str, placed: Placed, task: int | 
         moved=0 if moves is None else len(moves.plan.delete_row),
         dropped=0 if moves is None else int(np.count_nonzero(~moves.plan.keep)),
         moves=moves is not None and moves.any,
-        located=located,
+        located=placed.located is not None,
         is_global=placed.is_global,
         by_partition=placed.by_partition,
     )
@@ -201,7 +203,7 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         moved=sum(share.moved for share in shares),
         dropped=sum(share.dropped for share in shares),
         moves=any(share.moves for share in shares),
-        located=tuple(path for share in shares for path in share.located),
+        located=tuple(located_path(directory, i) for i in range(parts)) if any(s.located for s in shares) else (),
         is_global=any(share.is_global for share in shares),
         by_partition=any(share.by_partition for share in shares),
     )

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
 from lakeidx.batch.before_images import BeforeImageCheck, refuse_uncheckable
 from lakeidx.batch.parts import GROUP_BYTES, PartWriter, cut, is_full, landing_store, part_checksum, write_part
+from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter, join_rejected
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.landing.cast_rows import REJECT_SCHEMA, RefuseRows, cast_piece
+from lakeidx.landing.cast_rows import RefuseRows, cast_piece
 from lakeidx.landing.cdc.reader import read_changes
 from lakeidx.landing.json_values import wider_of_values
 from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
@@ -74,7 +74,7 @@ class IngestedFile:
 
     parts: tuple[StagedPart, ...]
     rows_in: int
-    rejected: pa.Table
+    rejected: RejectedRows = field(default_factory=RejectedRows)
     skipped: Mapping[str, int] = field(default_factory=dict)
     newest_ms: int | None = None
     extra: Mapping[str, DataType] = field(default_factory=dict)
@@ -118,9 +118,9 @@ def run_ingest(
     tasks = [IngestTask(store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
     results = _ingest_all(tasks, runner, label=_label(files, table))
     _refuse_new_columns(results, sources)
-    rejected = pa.concat_tables([r.rejected for r in results])
+    rejected = join_rejected([r.rejected for r in results])
     rows_in = sum(r.rows_in for r in results)
-    why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.num_rows, rows_in)
+    why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.rows, rows_in)
     if why:
         raise _too_many(rejected, "the batch is strict" if strict else why)
     report = IngestReport(
@@ -129,9 +129,9 @@ def run_ingest(
         sources=sources,
         parts=tuple(p for r in results for p in r.parts),
         rows_in=rows_in,
-        rows_rejected=rejected.num_rows,
-        rejected_path=_write_rejected(store, out_dir, rejected),
-        reject_reasons=_most_reasons(rejected),
+        rows_rejected=rejected.rows,
+        rejected_path=rejected.path,
+        reject_reasons=dict(rejected.reasons),
         seconds=time.monotonic() - started,
         table_id=table_id,
         skipped=dict(sum((Counter(r.skipped) for r in results), Counter())),
@@ -155,15 +155,6 @@ def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOption
     return replace(options, merge_schema=merge_policy(options.merge_schema))
 
 
-def _write_rejected(store: ObjectStore, out_dir: str, rejected: pa.Table) -> str | None:
-    if not rejected.num_rows:
-        return None
-    path = f"{out_dir}/rejected.parquet"
-    with store.open_output(path) as sink:
-        pq.write_table(rejected, sink)
-    return path
-
-
 def _refuse_new_columns(results: Sequence[IngestedFile], sources: Sequence[SourceFile]) -> None:
     """Raise NewColumnsError when files have columns that the table has to get first."""
     merged: dict[str, DataType] = {}
@@ -173,14 +164,10 @@ def _refuse_new_columns(results: Sequence[IngestedFile], sources: Sequence[Sourc
         raise NewColumnsError(merged)
 
 
-def _most_reasons(rejected: pa.Table) -> dict[str, int]:
-    return dict(Counter(reason.split(":")[0] for reason in rejected.column("reason").to_pylist()).most_common(50))
-
-
-def _too_many(rejected: pa.Table, why: str) -> RejectedRowsError:
-    first = rejected.slice(0, 1).to_pylist()[0]
+def _too_many(rejected: RejectedRows, why: str) -> RejectedRowsError:
+    first = rejected.first[0]
     return RejectedRowsError(
-        f"{rejected.num_rows} rows rejected and {why}; first: line {first['line']}: {first['reason']}",
+        f"{rejected.rows} rows rejected and {why}; first: line {first['line']}: {first['reason']}",
         path=first["source"],
     )
 
@@ -202,12 +189,15 @@ def _ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
     refuse: list[RefuseRows] = [] if tasks[0].judge is None else [tasks[0].judge]
     if table is not None:
         refuse.append(BeforeImageCheck(schema, TableLookup(table).lookup, tasks[0].options).contradictions)
-    return [_ingest_file(task, refuse) for task in tasks]
+    out = []
+    for task in tasks:
+        with RejectWriter(task.store, task.out_dir, task.source) as rejects:
+            out.append(_ingest_file(task, refuse, rejects))
+    return out
 
 
-def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows]) -> IngestedFile:
+def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows], rejects: RejectWriter) -> IngestedFile:
     writer = PartWriter(task.store, task.out_dir, task.source)
-    rejected: list[pa.Table] = []
     rows_in = 0
     present: set[str] = set()
     upserts = False
@@ -226,12 +216,11 @@ def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows]) -> IngestedFile
         upserts = upserts or has_upserts(piece.rows)
         kept, bad = cast_piece(piece, task.schema.fields, task.file.path, keys=_key_names(task.schema), refuse=refuse)
         rows_in += piece.rows.num_rows + len(piece.bad_lines)
-        rejected.append(bad)
+        rejects.add(bad)
         writer.add(kept)
     if upserts and not extra:
         refuse_missing(task.schema, present, task.options.missing, what="the landing file's rows", path=task.file.path)
-    bad_rows = pa.concat_tables(rejected) if rejected else REJECT_SCHEMA.empty_table()
-    return IngestedFile(writer.finish(), rows_in, bad_rows, dict(skipped), newest, extra)
+    return IngestedFile(writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra)
 
 
 def _read(task: IngestTask) -> Iterator[Piece]:
@@ -296,7 +285,7 @@ def _by_reference(task: IngestTask) -> IngestedFile | None:
             parts.append(StagedPart(path=path, rows=rows, bytes=size, source=task.source, by_reference=True,
                                     row_groups=tuple(groups)))  # fmt: skip
             groups, rows, size = [], 0, 0
-    return IngestedFile(tuple(p for p in parts if p.rows), metadata.num_rows, REJECT_SCHEMA.empty_table())
+    return IngestedFile(tuple(p for p in parts if p.rows), metadata.num_rows)
 
 
 def stage_table(

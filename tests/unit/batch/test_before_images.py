@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 import tests.source_database as source
 from lakeidx.api.table import Table
+from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing.types import LandingOptions
@@ -37,8 +37,7 @@ def put(table: Table, folder: Path, files: list[list[str]], options: LandingOpti
     result = table.upsert_files([str(p) for p in paths], options)
     if result.ingest.rejected_path is None:
         return []
-    with table.store.open_input(result.ingest.rejected_path) as file:
-        found = pq.read_table(file).to_pylist()
+    found = read_rejected(table.store, result.ingest.rejected_path).to_pylist()
     return list(dict.fromkeys((Path(r["source"]).name, r["line"], r["reason"]) for r in found))
 
 

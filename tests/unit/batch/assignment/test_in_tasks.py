@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,22 @@ from lakeidx.testing.index_history import (
     Row,
     apply,
     fixed_history,
+    hbase_stand_in,
 )
 from lakeidx.testing.small_tables import rows
+from tests.unit.key_index.hbase.test_hbase_index import StandIn
 
 #: Types whose keys are placed in tasks when a batch is more than the driver may hold.
 TYPES = [
     *((n, False) for n in ("hash", "fixed buckets", "bucket", "bucket ring", "simple", "bloom", "bloom cache")),
-    *((n, True) for n in ("global-simple", "global-bloom")),
+    *((n, True) for n in ("global-simple", "global-bloom", "hbase")),
 ]
+
+
+@pytest.fixture(autouse=True)
+def hbase() -> Iterator[None]:
+    with hbase_stand_in(StandIn()):
+        yield
 
 
 class MeteredRunner:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.stages.ingest import run_ingest
+from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_files, upsert_table
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
@@ -56,8 +57,7 @@ def rejected(table: TableHandle, result: BatchResult) -> list[tuple[str, int, st
     path = result.ingest.rejected_path
     if path is None:
         return []
-    with table.store.open_input(path) as source:
-        found = pq.read_table(source).to_pylist()
+    found = read_rejected(table.store, path).to_pylist()
     return [(os.path.basename(r["source"]), r["line"], r["reason"]) for r in found]
 
 
