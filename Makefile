@@ -6,7 +6,7 @@ WORK   ?= .work
 
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run ui ui-demo test test-fast bench bench-growth bench-peers demo docs dist lint lock clean
+.PHONY: help install install-dev run ui ui-demo test test-fast bench bench-growth bench-peers profile demo docs dist lint lock clean
 
 help: ## list the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench-growth: install-dev ## what a batch of one size costs while its table grow
 
 bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
 	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000) $(if $(KEEP),--keep)
+
+profile: install-dev ## flame graphs of a benchmark, one per Python process (CASE=upsert, ARGUMENTS="--sizes 100000")
+	@$(BIN)/python -m bench.flame_graphs $(or $(CASE),upsert) -- $(ARGUMENTS)
 
 demo: install ## run a tour on real flights and open it: loads, corrections, a bad file, time travel, repair
 	@$(BIN)/python -m docs.generate.tour --work $(WORK)
