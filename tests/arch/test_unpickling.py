@@ -11,7 +11,7 @@ from tests.arch.sources import MODULES, ROOT, nodes
 
 #: Runs what the bytes say, or may. Spark's tasks send each other pickled items through Spark; nothing else does.
 _MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "jsonpickle"}
-_ALLOWED = {"lakeidx/spark/runner.py", "lakeidx/testing/store_contract.py"}
+_ALLOWED = {"lakeidx/spark/runner.py", "lakeidx/spark/frame_upsert.py", "lakeidx/testing/store_contract.py"}
 _CALLS = {"eval", "exec", "read_pickle", "unsafe_load", "full_load", "load_all"}
 
 
@@ -34,7 +34,7 @@ def _called(code: Iterable[ast.AST]) -> set[str]:
 
 
 def test_the_rule_sees_what_it_is_about() -> None:
-    """The one place that unpickles is found when it is not allowed."""
+    """A place that unpickles is found when it is not allowed."""
     assert _imported(nodes(ROOT / "lakeidx/spark/runner.py")) & _MODULES == {"pickle", "cloudpickle"}
     assert _called(ast.walk(ast.parse("np.load(x, allow_pickle=True); eval('1')"))) >= {"allow_pickle", "eval"}
 
