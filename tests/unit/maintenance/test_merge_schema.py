@@ -302,12 +302,13 @@ def test_data_frames_of_spark(table: lakeidx.Table, monkeypatch: pytest.MonkeyPa
     with pytest.raises(InvalidInputError, match="row 1 of task 0: null: column id"):
         by_spark(table, bad, mergeSchema="true")
     assert table.metadata.schema_ids() == [0]
+    # Columns that others add are null in the rows, and in rows of known keys: that must have been said.
     racing(monkeypatch, lambda: table.alter(add={"other": "INT"}), lambda: table.alter(add={"another": "INT"}))
-    by_spark(table, NEW, **{"mergeSchema": "true", "batch-id": "b"})
+    by_spark(table, NEW, **{"mergeSchema": "true", "batch-id": "b", "missing": "null"})
     assert list(columns(table)) == ["id", "n", "other", "another", "city", "share", "seen"]
     more = {"other": None, "another": None}
     assert values(table)[1] == {"id": 2, "n": 20, "city": "Bern", "share": 0.5, "seen": 7, **more}
-    by_spark(table, NEW, **{"write.merge-schema": "add", "batch-id": "b"})
+    by_spark(table, NEW, **{"write.merge-schema": "add", "batch-id": "b", "missing": "null"})
     assert [s["id"] for s in table.snapshots()] == [1, 2]
     with pytest.raises(InvalidInputError, match="ingested with other content"):
-        by_spark(table, NEW.slice(1), **{"merge_schema": "add", "batch-id": "b"})
+        by_spark(table, NEW.slice(1), **{"merge_schema": "add", "batch-id": "b", "missing": "null"})
