@@ -25,6 +25,7 @@ from lakeidx.testing.index_history import (
     hbase_stand_in,
 )
 from lakeidx.testing.small_tables import rows
+from tests.unit.batch.test_index_faults import POINTS, DeathError
 from tests.unit.key_index.hbase.test_hbase_index import StandIn
 
 #: Types whose keys are placed in tasks when a batch is more than the driver may hold.
@@ -116,3 +117,20 @@ def test_what_reaches_the_driver_does_not_grow_with_rows(tmp_path: Path, name: s
     few, many = received
     assert set(few) == set(many)
     assert {stage: many[stage] - few[stage] for stage in few if many[stage] - few[stage] > 100} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "over_partitions"), [("hash", False), ("global-bloom", True), ("hbase", True)])
+def test_a_batch_placed_in_tasks_dies_at_every_point(tmp_path: Path, name: str, over_partitions: bool) -> None:
+    """It is run again, and each row is there once."""
+    history = fixed_history(7, batches=len(POINTS) + 1, size=20)
+    model: Model = {}
+    table = IndexedTable.make(tmp_path, name, options_of(name, over_partitions))
+    for number, (batch, point) in enumerate(zip(history, [None, *POINTS], strict=True)):
+        apply(model, batch, over_partitions=over_partitions)
+        if point is not None:
+            with POINTS[point](), pytest.raises(DeathError):
+                put(table.table, f"b{number}", as_rows(batch), MeteredRunner())
+        put(table.table, f"b{number}", as_rows(batch), MeteredRunner())
+    table.check(model)
+    assert table.table.metadata.latest_snapshot().id == len(history)  # type: ignore[union-attr]
