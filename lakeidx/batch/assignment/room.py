@@ -36,6 +36,8 @@ def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None) -> N
     errors   InvalidInputError: says what it takes and what to change
     """
     room = available_bytes() if room is None else room
+    if rows <= min(room // max(_ROW_BYTES.values()), _MOST_ROWS):
+        return
     kind = index_type(schema)
     each = _ROW_BYTES.get(kind, _KEYED_ROW_BYTES)
     most = room // each if kind in ("hash", "bucket") else min(room // each, _MOST_ROWS)
