@@ -1,7 +1,16 @@
 #!/bin/sh
 # Entry point of the image. Spark on Kubernetes starts executor pods with the one argument `executor` and says everything else
 # in variables (SPARK_DRIVER_URL, SPARK_EXECUTOR_*, SPARK_JAVA_OPT_<n>, SPARK_CLASSPATH); any other command is run as it is.
+# With LAKEIDX_SPARK_SECRET every process of Spark (master, workers, drivers) asks the others for this secret, and what they send
+# each other is encrypted; it is handed on in a file that only this user can read, not in a command line.
 set -eu
+if [ -n "${LAKEIDX_SPARK_SECRET:-}" ]; then
+  SPARK_CONF_DIR=$(mktemp -d)
+  export SPARK_CONF_DIR
+  (umask 077; printf 'spark.authenticate true\nspark.network.crypto.enabled true\nspark.authenticate.secret %s\n' \
+    "$LAKEIDX_SPARK_SECRET" > "$SPARK_CONF_DIR/spark-defaults.conf")
+  unset LAKEIDX_SPARK_SECRET
+fi
 if [ "${1:-}" != executor ]; then
   exec tini -- "$@"
 fi

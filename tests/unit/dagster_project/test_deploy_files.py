@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -29,23 +30,49 @@ def test_files_are_yaml_and_hold_no_secret(file: Path) -> None:
         if "${" in line:
             continue
         match = re.search(r"(?i)(password|secret_access_key)[\"']?\s*[:=]\s*(?P<value>[^\s{$<].*)", line)
-        assert match is None or match["value"].startswith(("...", "false")), line
+        assert match is None or match["value"].startswith(("...", "false", "lakeidx-s3:")), line
 
 
 def test_compose_services_have_what_a_deployment_needs() -> None:
     compose = documents(DEPLOY / "compose.yaml")[0]
     services = compose["services"]
-    assert {"webserver", "daemon", "code", "postgres", "s3", "spark-master", "spark-worker"} == set(services)
+    lasting = {"webserver", "daemon", "code", "postgres", "s3", "spark-master", "spark-worker"}
+    assert {*lasting, "bucket"} == set(services)
     for name, service in services.items():
-        for needed in service.get("depends_on", ()):
-            assert "healthcheck" in services[needed], f"{name} waits for {needed}"
-        assert service["restart"] == "unless-stopped"
+        for needed, how in service.get("depends_on", {}).items():
+            ends = how["condition"] == "service_completed_successfully"
+            assert ends is (needed == "bucket"), f"{name} waits for {needed}"
+        limits = service["deploy"]["resources"]["limits"]
+        assert {"cpus", "memory"} == set(limits), name
+        assert not service["image"].endswith(":latest") or service["image"] == "lakeidx:latest"
+        assert ("healthcheck" in service) is (name in lasting)
+        assert service["restart"] == ("unless-stopped" if name in lasting else "on-failure")
     assert services["spark-worker"]["deploy"]["replicas"] == 2
+    assert "bucket" in services["code"]["depends_on"]
+    assert any(v.endswith(":/opt/lakeidx/pipelines:ro") for v in services["code"]["volumes"])
+
+
+def test_slots_of_compose_are_those_of_its_workers() -> None:
+    services = documents(DEPLOY / "compose.yaml")[0]["services"]
+    spark = json.loads(services["code"]["environment"]["LAKEIDX_SPARK_CONFIG"])
+    worker = services["spark-worker"]
+    cores = int(re.search(r"--cores (\d+)", worker["command"][-1])[1])  # type: ignore[index]
+    assert int(spark["spark.cores.max"]) == cores * worker["deploy"]["replicas"]
+    assert int(spark["spark.executor.cores"]) == cores
+
+
+def test_the_image_compiles_kernels_as_the_user_that_runs_it() -> None:
+    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+    assert lines.index("USER 10001") + 1 == lines.index("RUN lakeidx warm-up")
+    text = "\n".join(lines)
+    assert "NUMBA_CACHE_DIR=/opt/lakeidx/kernels" in text
+    assert text.index("chown -R 10001 /opt/dagster/home /opt/lakeidx/kernels") < text.index("USER 10001")
 
 
 def test_variables_of_the_instance_are_set_in_compose() -> None:
     instance = documents(DEPLOY / "dagster.yaml")[0]
-    wanted = {v["env"] for v in instance["storage"]["postgres"]["postgres_db"].values() if isinstance(v, dict)}
+    settings = [*instance["storage"]["postgres"]["postgres_db"].values(), *instance["compute_logs"]["config"].values()]
+    wanted = {v["env"] for v in settings if isinstance(v, dict)}
     compose = documents(DEPLOY / "compose.yaml")[0]
     assert wanted <= set(compose["services"]["code"]["environment"])
     assert instance["concurrency"]["pools"] == {"default_limit": 1, "granularity": "op"}
@@ -61,7 +88,7 @@ def test_kubernetes_objects_fit_together() -> None:
             assert o["spec"]["selector"]["matchLabels"].items() <= o["spec"]["template"]["metadata"]["labels"].items()
             for container in o["spec"]["template"]["spec"]["containers"]:
                 assert {"readinessProbe", "livenessProbe", "resources"} <= set(container)
-                maps = [e["configMapRef"]["name"] for e in container["envFrom"] if "configMapRef" in e]
+                maps = [e["configMapRef"]["name"] for e in container.get("envFrom", ()) if "configMapRef" in e]
                 assert all(("ConfigMap", m) in names for m in maps)
 
 
@@ -74,7 +101,7 @@ def test_compose_file_follows_the_compose_specification(tmp_path: Path) -> None:
     done = follows_compose_spec(DEPLOY / "compose.yaml")
     assert done.returncode == 0, done.stdout
     wrong = documents(DEPLOY / "compose.yaml")[0]
-    wrong["services"]["code"]["depends_on"]["s3"]["condition"] = "service_well"
+    wrong["services"]["code"]["depends_on"]["bucket"]["condition"] = "service_well"
     (tmp_path / "compose.yaml").write_text(yaml.safe_dump(wrong))
     assert follows_compose_spec(tmp_path / "compose.yaml").returncode == 1
 
@@ -99,7 +126,6 @@ def test_what_helm_values_hand_to_pods_follows_the_published_schemas() -> None:
     values = helm_values()
     code = values["dagster-user-deployments"]["deployments"][0]
     run = values["runLauncher"]["config"]["k8sRunLauncher"]
-    containers = []
     for name, part in (
         ("web", values["dagsterWebserver"]),
         ("daemon", values["dagsterDaemon"]),
@@ -113,12 +139,78 @@ def test_what_helm_values_hand_to_pods_follows_the_published_schemas() -> None:
                 container[probe] = {k: v for k, v in part[probe].items() if k != "enabled"}
         container["envFrom"] = [{"configMapRef": r} for r in part.get("envConfigMaps", ())]
         container["envFrom"] += [{"secretRef": r} for r in part.get("envSecrets", ())]
-        containers.append(container)
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}}
-    kubernetes_validate.validate(pod, "1.30", strict=True)
+        container["volumeMounts"] = part.get("volumeMounts", [])
+        more = part.get("runK8sConfig", {})
+        spec = {"containers": [container], "volumes": part.get("volumes", []), **more.get("podSpecConfig", {})}
+        metadata = {"name": "x", **more.get("podTemplateSpecMetadata", {})}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        kubernetes_validate.validate(pod, "1.30", strict=True)
     named = {d["metadata"]["name"] for _, d in KUBERNETES if d["kind"] == "ConfigMap"}
     assert {r["name"] for part in (code, run) for r in part["envConfigMaps"]} <= named
-    assert values["global"]["serviceAccountName"] in {d["metadata"]["name"] for _, d in KUBERNETES}
+
+
+def accounts() -> dict[str, dict[str, Any]]:
+    """The service accounts by name."""
+    return {d["metadata"]["name"]: d for _, d in KUBERNETES if d["kind"] == "ServiceAccount"}
+
+
+def test_every_role_has_an_account_and_only_two_may_ask_kubernetes() -> None:
+    values = helm_values()
+    run = values["runLauncher"]["config"]["k8sRunLauncher"]["runK8sConfig"]
+    spark = next(d for f, d in KUBERNETES if d["kind"] == "Deployment" and d["metadata"]["name"] == "spark-connect")
+    used = [
+        values["serviceAccount"]["name"],
+        values["dagster-user-deployments"]["serviceAccount"]["name"],
+        run["podSpecConfig"]["serviceAccountName"],
+        spark["spec"]["template"]["spec"]["serviceAccountName"],
+        "spark-executor",
+    ]
+    assert sorted(used) == sorted(accounts())
+    assert "serviceAccountName" not in values["global"], "it would be that of all roles"
+    assert {n for n, a in accounts().items() if a.get("automountServiceAccountToken", True)} == {
+        "dagster",
+        "spark-connect",
+    }
+    command = spark["spec"]["template"]["spec"]["containers"][0]["args"][-1]
+    assert "executor.serviceAccountName=spark-executor" in command
+    bound = [s["name"] for _, d in KUBERNETES if d["kind"] == "RoleBinding" for s in d["subjects"]]
+    assert bound == ["spark-connect"], "the chart binds the account of Dagster"
+
+
+def policies() -> dict[str, dict[str, Any]]:
+    """The network policies by name."""
+    return {d["metadata"]["name"]: d["spec"] for _, d in KUBERNETES if d["kind"] == "NetworkPolicy"}
+
+
+def test_what_no_policy_allows_is_refused() -> None:
+    assert policies()["nothing-else"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    # Nobody else than who is named comes in: an empty `from` would let in all.
+    open_to_all = [n for n, spec in policies().items() for rule in spec.get("ingress", ()) if "from" not in rule]
+    assert open_to_all == ["login"]
+
+
+def test_only_runs_reach_spark_connect_and_only_through_tls_with_a_token() -> None:
+    spark = policies()["spark-connect"]["ingress"]
+    assert [r["from"] for r in spark] == [[{"podSelector": {"matchLabels": {"lakeidx/role": "run"}}}]]
+    run = helm_values()["runLauncher"]["config"]["k8sRunLauncher"]
+    assert run["runK8sConfig"]["podTemplateSpecMetadata"]["labels"] == {"lakeidx/role": "run"}
+    assert {"name": "spark-connect-token"} in run["envSecrets"]
+    settings = next(d["data"] for _, d in KUBERNETES if d["metadata"]["name"] == "lakeidx-settings")
+    assert settings["LAKEIDX_SPARK_REMOTE"] == "sc://spark-connect.lakeidx.svc:15002/;use_ssl=true"
+    deployment = next(
+        d for _, d in KUBERNETES if d["kind"] == "Deployment" and d["metadata"]["name"] == "spark-connect"
+    )
+    server = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert {"secretRef": {"name": "spark-connect-token"}} in server["envFrom"]
+    assert "grpc.binding.address=127.0.0.1" in server["args"][-1]
+    assert "spark.authenticate=true" in server["args"][-1]
+
+
+def test_budgets_leave_what_was_asked_for() -> None:
+    budgets = {
+        d["metadata"]["name"]: d["spec"]["minAvailable"] for _, d in KUBERNETES if d["kind"] == "PodDisruptionBudget"
+    }
+    assert budgets == {"spark-connect": 1, "spark-executors": 3, "code": 1, "login": 1}
 
 
 def test_the_chart_and_the_instance_file_say_the_same() -> None:
@@ -164,6 +256,18 @@ def entrypoint(tmp_path: Path) -> Callable[..., list[str]]:
 
 def test_the_entry_point_runs_commands_as_they_are(entrypoint: Callable[..., list[str]]) -> None:
     assert entrypoint("dagster-webserver", "-p", "3000", "a b") == ["--", "dagster-webserver", "-p", "3000", "a b"]
+
+
+def test_the_entry_point_hands_the_secret_on_in_a_file_of_its_own(
+    entrypoint: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    file = '"$SPARK_CONF_DIR/spark-defaults.conf"'
+    show = f'stat -c %a {file}; cat {file}; echo "[$LAKEIDX_SPARK_SECRET]"'
+    (tmp_path / "tini").write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    found = entrypoint("sh", "-c", show, LAKEIDX_SPARK_SECRET="hush")
+    assert found == [
+        "600", "spark.authenticate true", "spark.network.crypto.enabled true", "spark.authenticate.secret hush", "[]",
+    ]  # fmt: skip
 
 
 def test_the_entry_point_starts_executors_for_spark_on_kubernetes(entrypoint: Callable[..., list[str]]) -> None:
