@@ -13,7 +13,8 @@ from types import FrameType
 
 from dagster_project.home import prepare_home
 
-_GRACE_SECONDS = 20
+#: A busy machine needs some of them to end a web server, a daemon and its runs in order.
+_GRACE_SECONDS = 45
 
 
 def _local_environment(work: Path, *, demo: bool) -> dict[str, str]:

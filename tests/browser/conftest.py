@@ -59,7 +59,7 @@ class DagsterUI:
             ]["results"]
         )
 
-    def wait_for_runs(self, count: int, *, job: str, seconds: float = 180) -> list[dict[str, Any]]:
+    def wait_for_runs(self, count: int, *, job: str, seconds: float = 420) -> list[dict[str, Any]]:
         """Wait until so many runs of a job have ended; AssertionError when one did not succeed."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -94,7 +94,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
         yield DagsterUI(f"http://127.0.0.1:{port}", work, pictures)
     finally:
         process.send_signal(signal.SIGINT)
-        code = process.wait(60)
+        code = process.wait(120)
     assert code == 0, (work / "ui.log").read_text()[-2000:]
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0, "the web server outlived Ctrl-C"
@@ -137,6 +137,6 @@ def page(ui: DagsterUI) -> Iterator[Any]:
     with playwright.sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=chromium, args=list(CHROMIUM_FLAGS))
         page = browser.new_page(viewport={"width": 1500, "height": 950})
-        page.set_default_timeout(45_000)
+        page.set_default_timeout(120_000)
         yield page
         browser.close()

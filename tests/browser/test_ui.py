@@ -11,7 +11,7 @@ import pytest
 
 from tests.browser.conftest import DagsterUI
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 LOCATION = "locations/dagster_project.definitions"
 JOB = "nycflights__flights__batch"
 COMMIT = "assets/nycflights/flights/commit"
@@ -32,10 +32,12 @@ def choose_partitions(page: Any, *names: str) -> None:
     page.keyboard.press("Escape")
 
 
-def test_the_asset_graph_shows_every_stage(ui: DagsterUI, page: Any) -> None:
+def test_the_asset_graph_shows_the_table_and_every_stage(ui: DagsterUI, page: Any) -> None:
     page.goto(f"{ui.url}/{LOCATION}/asset-groups/flights/lineage")
     for stage in ("landing", "ingest", "bucket_assignment", "index_write", "commit", "compaction", "snapshot_expiry"):
         page.get_by_text(stage, exact=True).first.wait_for()
+    table = page.locator("foreignObject", has_text=re.compile("^(nycflights/)?flights"))
+    table.first.wait_for()
     picture(ui, page, "asset-graph", settle_ms=3000)
 
 
@@ -127,7 +129,7 @@ def test_the_landing_sensor_starts_a_run_for_a_new_file(ui: DagsterUI, page: Any
     shutil.copy(landing / "2013-02-1-scheduled.parquet", dropped.with_suffix(".tmp"))
     Path(dropped.with_suffix(".tmp")).rename(dropped)
     # The files of the steps before are new to the sensor, too: their runs find them committed and change nothing.
-    runs = ui.wait_for_runs(before + 5, job=JOB, seconds=420)
+    runs = ui.wait_for_runs(before + 5, job=JOB, seconds=800)
     started = [t["value"] for r in runs for t in r["tags"] if t["key"] == "dagster/partition"]
     assert "2013-03-1-scheduled.parquet" in started
     page.reload()

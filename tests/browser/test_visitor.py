@@ -11,7 +11,7 @@ import pytest
 from tests.browser.conftest import DagsterUI
 from tests.browser.test_ui import LOCATION, picture
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 BATCH = "nycflights__weather__batch"
 WEATHER = "assets/nycflights/weather"
 PRESSURE = "pressure_in_millibars"
@@ -19,7 +19,7 @@ PRESSURE = "pressure_in_millibars"
 
 def ended(ui: DagsterUI, job: str, count: int) -> dict[str, Any]:
     """The newest run of a job, when so many have ended, however."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 420
     while time.monotonic() < end:
         mine = [r for r in ui.runs() if r["pipelineName"] == job]
         if len(mine) >= count and all(r["status"] in ("SUCCESS", "FAILURE", "CANCELED") for r in mine):
