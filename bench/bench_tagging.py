@@ -43,8 +43,6 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.data_file import EMPTY_ROW, FileSource
 from lakeidx.format.file_names import NewFileNames
-from lakeidx.format.hash_index import encode_hash_index
-from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.key_index.bloom.footer import footer_builder
 from lakeidx.key_index.bucket.ids import bucket_of
@@ -59,7 +57,7 @@ from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.view import HASH_INDEX
+from lakeidx.table.index_files import write_hash_index
 
 BUCKETS = 12
 ORDERS = ("ordered", "random")
@@ -188,20 +186,7 @@ def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workl
             for f in files
         ]
         hashes = np.unique(hash_columns([table.column("id")], [schema.field("id").type]))
-        data = encode_hash_index(hashes)
-        name = names.index()
-        handle.store.put(handle.paths.index(name), data)
-        index.append(
-            IndexEntry(
-                kind=FileKind.ADD,
-                partition=EMPTY_ROW,
-                bucket=bucket,
-                index_type=HASH_INDEX,
-                file_name=name,
-                file_size=len(data),
-                row_count=len(hashes),
-            )
-        )
+        index.append(write_hash_index(handle.metadata, schema, EMPTY_ROW, bucket, hashes, names))
     changes = TableChanges(append=tuple(entries), append_index=tuple(index))
     commit_changes(handle.metadata, CommitRequest(commit_user="bench", commit_identifier=1, changes=changes))
     rng = np.random.default_rng(7)

@@ -83,17 +83,18 @@ def write_hash_index(
 
     hashes   int32[n], each once; kept in the given order
     """
-    name, data = names.index(), encode_hash_index(hashes)
-    metadata.store.put(metadata.paths.index_file(decode_partition_dict(partition, schema), bucket, name), data)
-    return IndexEntry(
+    data = encode_hash_index(hashes)
+    entry = IndexEntry(
         kind=FileKind.ADD,
         partition=partition,
         bucket=bucket,
         index_type=HASH_INDEX,
-        file_name=name,
+        file_name=names.index(),
         file_size=len(data),
         row_count=len(hashes),
     )
+    metadata.store.put(index_file_path(metadata, schema, entry), data)
+    return entry
 
 
 def write_deletion_vectors(
@@ -110,18 +111,18 @@ def write_deletion_vectors(
     """
     bitmap64 = schema.table_options.deletion_vectors_bitmap64
     data, ranges = encode_deletion_vectors(vectors, bitmap64=bitmap64)
-    name = names.index()
-    metadata.store.put(metadata.paths.index_file(decode_partition_dict(partition, schema), bucket, name), data)
-    return IndexEntry(
+    entry = IndexEntry(
         kind=FileKind.ADD,
         partition=partition,
         bucket=bucket,
         index_type=DELETION_VECTORS,
-        file_name=name,
+        file_name=names.index(),
         file_size=len(data),
         row_count=len(ranges),
         dv_ranges=ranges,
     )
+    metadata.store.put(index_file_path(metadata, schema, entry), data)
+    return entry
 
 
 def deletion_vectors(index: Iterable[IndexEntry]) -> dict[tuple[bytes, int, str], StoredVector]:

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.key_index.hbase.client import LocationTable
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.index_files import read_hash_index
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import SPEC, make_table, rows
@@ -129,8 +129,7 @@ class IndexedTable:
         for partition, files in load_view(metadata, metadata.latest_snapshot()).hash_index().items():
             values = decode_partition_dict(partition, self.table.schema)
             for bucket, entry in files.items():
-                path = metadata.paths.index_file(values, bucket, entry.file_name)
-                for h in decode_hash_index(metadata.store.get(path), path).tolist():
+                for h in read_hash_index(metadata, self.table.schema, entry).tolist():
                     assert where.setdefault((values["p"], h), bucket) == bucket, f"{self.name}: a hash in two buckets"
         living = self.buckets()
         keys = list(living)

@@ -20,7 +20,6 @@ from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.table.expiration.expire import expire_table
@@ -28,6 +27,7 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag, delete_tag
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.index_files import read_hash_index
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
 
@@ -310,10 +310,9 @@ class History:
         for partition, buckets in view.hash_index().items():
             values = decode_partition_dict(partition, self.table.schema)
             mine = out.setdefault(values["p"], set())
-            for bucket, entry in buckets.items():
-                path = m.paths.index_file(values, bucket, entry.file_name)
-                found = decode_hash_index(m.store.get(path), path).tolist()
-                assert len(found) == len(set(found)) == entry.row_count
+            for entry in buckets.values():
+                found = read_hash_index(m, self.table.schema, entry).tolist()
+                assert len(found) == len(set(found))
                 assert not mine & set(found), "a hash in two buckets"
                 mine |= set(found)
         return out

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.batch.upsert import make_context, upsert_table
-from lakeidx.format.deletion_vector import decode_deletion_vectors, encode_deletion_vectors
-from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.deletion_vector import decode_deletion_vectors
 from lakeidx.format.manifest import FileKind
+from lakeidx.format.paths import NewFileNames
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.index_files import index_file_path, write_deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
@@ -37,28 +38,15 @@ def delete_by_vector(table: TableHandle, place: tuple[bytes, int, str, int]) -> 
     m = table.metadata
     view = load_view(m, m.latest_snapshot())
     partition, bucket, file, position = place
-    values = decode_partition_dict(partition, table.schema)
     mine = (partition, bucket, DELETION_VECTORS)
     old = [e for e in view.index if (e.partition, e.bucket, e.index_type) == mine]
     vectors: dict[str, set[int]] = {}
     for entry in old:
-        path = m.paths.index_file(values, bucket, entry.file_name, external_path=entry.external_path)
+        path = index_file_path(m, table.schema, entry)
         read = decode_deletion_vectors(m.store.get(path), entry.dv_ranges or (), path)
         vectors |= {name: set(positions) for name, positions in read.items()}
     vectors.setdefault(file, set()).add(position)
-    data, ranges = encode_deletion_vectors(vectors)
-    name = f"index-{uuid.uuid4()}-0"
-    m.store.put(m.paths.index_file(values, bucket, name), data)
-    new = IndexEntry(
-        kind=FileKind.ADD,
-        partition=partition,
-        bucket=bucket,
-        index_type=DELETION_VECTORS,
-        file_name=name,
-        file_size=len(data),
-        row_count=len(ranges),
-        dv_ranges=ranges,
-    )
+    new = write_deletion_vectors(m, table.schema, partition, bucket, vectors, NewFileNames())
     gone = tuple(replace(e, kind=FileKind.DELETE) for e in old)
     request = CommitRequest(commit_user=str(uuid.uuid4()), changes=TableChanges(compact_index=(*gone, new)))
     commit_changes(m, request)
