@@ -1,7 +1,9 @@
 """Run the benchmarks one after another and keep their figures: ``python -m bench [name ...] [--minutes 20] [-- ARGUMENTS]``.
 
 Each ``bench/bench_<name>.py`` checks its results before it times them and fails when one is wrong. A run appends one line
-per figure to ``bench/results/<name>.jsonl``, with the time, the versions, the machine (cores, memory, load) and the commit.
+per figure to ``bench/results/<name>.jsonl``, with the time, the versions, the machine (cores, memory, load) and the commit. Beside
+figures that an issue asks something of stands what it asks, and how many times the bare limit of the machine they take: it is
+measured in the same run (`bench/targets.py`).
 Arguments after ``--`` go to the benchmark, which takes one name.
 """
 
@@ -23,6 +25,8 @@ from typing import Any
 import psutil
 from rich.console import Console
 from rich.table import Table
+
+from bench.targets import WITH_TARGETS, judged
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -117,6 +121,11 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def _with_limit(names: Sequence[str]) -> list[str]:
+    """Begin with the bare limit of the machine where a benchmark's targets hang on it."""
+    return ["limit", *names] if "limit" not in names and WITH_TARGETS.intersection(names) else list(names)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the named benchmarks, or all."""
     at = list(argv).index("--") if "--" in argv else len(argv)
@@ -139,18 +148,22 @@ def main(argv: Sequence[str]) -> int:
     RESULTS.mkdir(exist_ok=True)
     end = time.monotonic() + args.minutes * 60
     failed = False
-    for name in args.names or [n for n in known if n not in ALONE]:
+    bare: float | None = None
+    for name in _with_limit(args.names) if args.names else [n for n in known if n not in ALONE]:
         left = end - time.monotonic()
         if left < 5:
             console.print(f"[yellow]{name}: not begun, the time is used up[/yellow]")
             continue
         around = surroundings()
         console.print(f"[dim]{name} ...[/dim]")
-        figures, error = run(name, passed or ORDER.get(name, ()), left)
+        figures, error = run(name, (passed if name in args.names else ()) or ORDER.get(name, ()), left)
         if error is not None:
             failed = True
             console.print(f"[red]{name}: {error}[/red]")
             continue
+        if name == "limit" and figures:
+            bare = float(figures[0]["seconds"])
+        figures = judged(name, figures, bare)
         with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
             file.writelines(json.dumps({**around, **figure}) + "\n" for figure in figures)
         if figures:
