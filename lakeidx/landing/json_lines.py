@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,14 @@ import pyarrow.json as pajson
 from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.landing.json_values import json_text, parse_json, type_of_value, type_of_values, wider_of_values
+from lakeidx.landing.json_values import (
+    json_text,
+    parse_json,
+    take_new_fields,
+    type_of_value,
+    type_of_values,
+    wider_of_values,
+)
 from lakeidx.landing.new_columns import says_nothing
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns
@@ -140,6 +148,7 @@ def json_type(t: DataType, example: Any) -> pa.DataType | None:
 def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOptions) -> Piece:
     """Read the block line by line; all values as text, nested ones as JSON text."""
     nested = {f.name for f in fields if f.type.is_nested or f.type.root is Root.VARIANT}
+    growing = [f for f in fields if f.type.is_nested] if options.merge_schema != "refuse" else []
     names = [*(f.name for f in fields), KIND_COLUMN]
     known = set(names)
     columns: dict[str, list[str | None]] = {n: [] for n in names}
@@ -159,11 +168,22 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
             continue
         if not options.ignore_extra:
             types |= {n: wider_of_values(types.get(n), type_of_value(value[n])) for n in extra if value[n] is not None}
+            for f in growing:
+                take_new_fields(_unpacked(value, f.name), f.type, f.name, types)
         lines.append(number)
         for name, column in columns.items():
             column.append(text_of(value.get(name), name in nested))
     rows = pa.table({n: pa.array(c, type=pa.string()) for n, c in columns.items()})
     return Piece(rows, lines[0] if lines else line, lines, tuple(bad), extra=types)
+
+
+def _unpacked(row: dict[str, Any], name: str) -> Any:
+    """Return the value of a nested column; JSON inside a string takes the string's place."""
+    value = row.get(name)
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):  # what is no JSON is rejected where it is cast
+            value = row[name] = parse_json(value)
+    return value
 
 
 def parse_line(raw: bytes, number: int) -> dict[str, Any] | BadLine:

@@ -76,3 +76,36 @@ def wider_of_values(old: DataType | None, new: DataType) -> DataType:
         return new
     numbers = (Root.BIGINT, Root.DOUBLE)
     return type_of_values(pa.float64() if old.root in numbers and new.root in numbers else pa.string())
+
+
+def take_new_fields(value: Any, t: DataType, path: str, found: dict[str, DataType]) -> None:
+    """Note the fields that a value from `parse_json` has and its nested type has not, and take those that are null out of it.
+
+    path    of the value: the column, and what it is in
+    found   types by path, made wider by what this value has; ``element`` and ``value`` stand for what an ARRAY or MAP holds
+    """
+    if t.root is Root.ROW and isinstance(value, dict):
+        mine = {f.name: f.type for f in t.fields}
+        for name in list(value):
+            inner, place = value[name], f"{path}.{name}"
+            if name in mine:
+                take_new_fields(inner, mine[name], place, found)
+            elif inner is None:
+                # Nobody knows its type, and nothing is lost without it.
+                del value[name]
+            else:
+                found[place] = wider_of_values(found.get(place), type_of_value(inner))
+    elif t.root is Root.ARRAY and isinstance(value, list):
+        for item in value:
+            take_new_fields(item, _held(t), f"{path}.element", found)
+    elif t.root is Root.MAP and isinstance(value, dict):
+        for item in value.values():
+            take_new_fields(item, _held(t), f"{path}.value", found)
+    elif t.root is Root.MAP and isinstance(value, list):
+        for pair in (p for p in value if isinstance(p, list) and len(p) == 2):
+            take_new_fields(pair[1], _held(t), f"{path}.value", found)
+
+
+def _held(t: DataType) -> DataType:
+    assert t.element is not None
+    return t.element

@@ -180,6 +180,42 @@ def refuse_missing(table: lakeidx.Table, folder: Path) -> None:
     table.upsert([{"id": 2, "city": "a"}], merge_schema=True)
 
 
+def test_json_lines_bring_fields_inside_of_columns(tmp_path: Path) -> None:
+    held = {"type": "ARRAY", "element": ROW}
+    mapped = {"type": "MAP", "key": "STRING NOT NULL", "value": ROW}
+    fields = [FIELDS[0], {"name": "a", "type": ROW}, {"name": "b", "type": held}, {"name": "m", "type": mapped}]
+    table = lakeidx.Table.create(
+        f"{tmp_path}/d.db/t", {"fields": fields, "primaryKeys": ["id"], "options": {"bucket": "1"}}
+    )
+    rows = [
+        {
+            "id": 1,
+            "a": {"x": 1, "y": 5, "gone": None},
+            "b": [{"x": 1}, {"x": 2, "deep": "d"}],
+            "m": {"k": {"x": 1, "z": True}},
+        },
+        {"id": 2, "a": '{"x": 2, "y": 0.5}', "b": None, "m": [["k", {"x": 2}]], "new": 3},
+        {"id": 3, "a": {"x": 3, "other": {"deeper": 1}}, "b": [], "m": {}},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    with pytest.raises(RejectedRowsError, match="column a is not ROW<x INT>"):
+        table.upsert_files([str(file)], LandingOptions(ignore_extra=True), strict=True)
+    assert table.upsert_files([str(file)], MERGE).ingest.rows_rejected == 0
+    assert columns(table) == {
+        "id": "INT", "a": "ROW<x INT, y DOUBLE, other STRING>", "b": "ARRAY<ROW<x INT, deep STRING>>",
+        "m": "MAP<STRING NOT NULL, ROW<x INT, z BOOLEAN>>", "new": "BIGINT",
+    }  # fmt: skip
+    first, second, third = values(table)
+    assert first["a"] == {"x": 1, "y": 5.0, "other": None}
+    assert first["b"] == [{"x": 1, "deep": None}, {"x": 2, "deep": "d"}]
+    assert first["m"] == [("k", {"x": 1, "z": True})]
+    assert (second["a"], second["m"], second["new"]) == (
+        {"x": 2, "y": 0.5, "other": None}, [("k", {"x": 2, "z": None})], 3,
+    )  # fmt: skip
+    assert third["a"] == {"x": 3, "y": None, "other": '{"deeper": 1}'}
+
+
 @pytest.mark.parametrize("refused", [refuse_rows, refuse_strict, refuse_given, refuse_missing])
 def test_a_batch_that_is_refused_changes_no_column(
     table: lakeidx.Table, tmp_path: Path, refused: Callable[[lakeidx.Table, Path], None]
