@@ -1,7 +1,7 @@
 """The code blocks of README and of the pages under docs/, and how they are run.
 
 Blocks of one page run in their order, in one empty directory; its Python blocks share their names. ``text`` blocks show output or a
-drawing.
+drawing, ``sql`` and ``java`` what another program runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import typer
 from docs.generate.blocks import FENCE, ROOT, Block, blocks
 from lakeidx.cli.main import app
 
-LANGUAGES = ("python", "sh", "yaml", "json", "text")
+LANGUAGES = ("python", "sh", "yaml", "json", "text", "sql", "java")
 
 
 def pages() -> list[str]:
@@ -30,12 +30,15 @@ def pages() -> list[str]:
     return [str(f.relative_to(ROOT)) for f in found]
 
 
-def run_page(page: str, directory: Path) -> int:
-    """Run the blocks of a page in a directory; the number of blocks that ran."""
-    names: dict[str, Any] = {"__name__": "__docs__"}
+def run_page(page: str, directory: Path, **given: Any) -> int:
+    """Run the blocks of a page in a directory; the number of blocks that ran.
+
+    given   names the blocks find; with some, blocks that say why they are not run elsewhere run, too
+    """
+    names: dict[str, Any] = {"__name__": "__docs__", **given}
     count = 0
     for block in blocks(page):
-        if block.reason or block.language not in ("python", "sh", "setup"):
+        if (block.reason and not given) or block.language not in ("python", "sh", "setup"):
             continue
         if block.language == "sh":
             _shell(block, directory)
