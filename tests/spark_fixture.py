@@ -1,5 +1,7 @@
 """One Spark session for all tests of a lane: two slots, little memory, failed tasks are retried as on a cluster.
 
+Whoever needs a session first makes it for all, so no test makes one with other settings in the process of the tests.
+
 Import the fixture `spark` (or name this module in ``pytest_plugins``).
 """
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from lakeidx.api import Table
 from lakeidx.spark import register
 from lakeidx.spark.session import get_session
+from tests.spark_fixture import CONFIG, MASTER
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +25,7 @@ DAY = "2026-11-01"
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    session = get_session(master="local[2]")
+    session = get_session(master=MASTER, config=CONFIG)
     register(session)
     return session
 

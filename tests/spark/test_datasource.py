@@ -12,6 +12,7 @@ from lakeidx.spark.datasource import FORMAT, read_table, register
 from lakeidx.spark.session import get_session
 from lakeidx.spark.table_reader import make_splits
 from lakeidx.table.expiration.tags import create_tag
+from tests.spark_fixture import CONFIG, MASTER
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +29,7 @@ SPEC = {
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    session = get_session(master="local[2]")
+    session = get_session(master=MASTER, config=CONFIG)
     register(session)
     return session
 

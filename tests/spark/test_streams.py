@@ -18,6 +18,7 @@ from lakeidx.api import Table
 from lakeidx.spark.datasource import FORMAT, register
 from lakeidx.spark.session import get_session
 from lakeidx.table.stream.consumer import LEASE_PREFIX
+from tests.spark_fixture import CONFIG, MASTER
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +31,7 @@ SPEC = {
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
-    session = get_session(master="local[2]")
+    session = get_session(master=MASTER, config=CONFIG)
     register(session)
     return session
 
