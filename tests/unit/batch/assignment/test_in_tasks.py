@@ -80,6 +80,10 @@ def options_of(name: str, over_partitions: bool) -> dict[str, str]:
     return dict((GLOBAL_TYPES if over_partitions else LOCAL_TYPES)[name])
 
 
+#: A type for each way through the tasks, in the fast lane: hashes, joined keys, checked files.
+_LIGHT = ("hash", "simple", "bloom")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize(("name", "over_partitions"), TYPES)
@@ -101,7 +105,7 @@ def test_a_history_of_batches_placed_in_tasks(tmp_path: Path, name: str, over_pa
 
 
 @pytest.mark.parametrize(
-    ("name", "over_partitions"), [pytest.param(n, g, marks=() if n == "hash" else pytest.mark.slow) for n, g in TYPES]
+    ("name", "over_partitions"), [pytest.param(n, g, marks=() if n in _LIGHT else pytest.mark.slow) for n, g in TYPES]
 )
 def test_what_reaches_the_driver_does_not_grow_with_rows(tmp_path: Path, name: str, over_partitions: bool) -> None:
     received = []
