@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,8 @@ LATER_MS = 4_000_000_000_000
 #: What changes a store, and the listings that decisions rest on.
 VERBS = ("put", "put_if_absent", "delete", "delete_empty_dir", "open_output", "close_output", "list", "walk")
 
+#: Share of the calls of one run that every other run of the work makes, too.
+ALWAYS = 0.8
 WHEN: tuple[When, ...] = ("before", "after")
 Rows = dict[tuple[int, int], str | None]
 
@@ -207,17 +210,21 @@ def test_all_points(name: str, templates: Callable[[Mapping[str, str]], Path], t
     template = templates(work.options)
     table, store = copy_of(template, tmp_path / "whole")
     work.run(table)
-    points = sum(verb in VERBS for verb, _ in store.calls)
+    seen = sum(verb in VERBS for verb, _ in store.calls)
     check(work, table.uri)
-    covered = 0
-    for point in range(points):
-        for when in WHEN:
-            for other in (False, True):
+    deaths = 0
+    for when in WHEN:
+        for other in (False, True):
+            for point in count():
                 folder = tmp_path / f"{point}-{when}-{other}"
-                covered += die_and_resume(work, copy_of(template, folder), point, when, other)
+                died = die_and_resume(work, copy_of(template, folder), point, when, other)
                 shutil.rmtree(folder)
-    assert covered == 4 * points
-    print(f"{name}: {points} points, {covered} deaths")
+                if not died:
+                    break
+            # Threads that need one listing at the same time make it once or twice, so runs differ by a few calls.
+            assert point >= ALWAYS * seen, f"{name} ended alive after {point} of about {seen} calls"
+            deaths += point
+    print(f"{name}: about {seen} points, {deaths} deaths")
 
 
 def test_all_points_of_a_drop(templates: Callable[[Mapping[str, str]], Path], tmp_path: Path) -> None:
@@ -230,7 +237,7 @@ def test_all_points_of_a_drop(templates: Callable[[Mapping[str, str]], Path], tm
         for when in WHEN:
             folder = tmp_path / f"{point}-{when}"
             table, store = copy_of(template, folder)
-            assert die(partial(drop_table, Table(table.store, table.paths)), store, point, when)
+            assert die(partial(drop_table, Table(table.store, table.paths)), store, point, when) is not None
             try:
                 drop_table(Table.open(table.uri))
             except NotFoundError as error:
@@ -242,9 +249,9 @@ def test_all_points_of_a_drop(templates: Callable[[Mapping[str, str]], Path], tm
     print(f"drop: {points} points, {2 * points} deaths")
 
 
-def die(work: Callable[[], object], store: FaultStore, point: int, when: When) -> str:
-    """Let some work die at a point of its store; says where it did."""
-    dead = []
+def die(work: Callable[[], object], store: FaultStore, point: int, when: When) -> str | None:
+    """Let some work die at a point of its store; says where it did, None when it ended before that point."""
+    dead: list[str] = []
 
     def fall(verb: str, path: str) -> None:
         dead.append(f"{when} {verb} {path}")
@@ -256,16 +263,22 @@ def die(work: Callable[[], object], store: FaultStore, point: int, when: When) -
 
     store.fail(act=stay_dead, times=1_000_000)
     store.fail(VERBS, act=fall, when=when, skip=point)
-    with pytest.raises(Died):
+    try:
         work()
+    except Died:
+        assert dead
+    else:
+        assert not dead, f"{dead[0]} was swallowed"
     store.heal()
-    return dead[0]
+    return dead[0] if dead else None
 
 
 def die_and_resume(work: Work, made: tuple[TableHandle, FaultStore], point: int, when: When, other: bool) -> bool:
     """Let the work die at a point, finish it by the same or by another program; True when it died there."""
     table, store = made
     died = die(lambda: work.run(table), store, point, when)
+    if died is None:
+        return False
     work.run(TableHandle.open(table.uri) if other else table)
     try:
         check(work, table.uri)
