@@ -11,12 +11,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from lakeidx.batch.artifacts import IngestReport, StagedPart
+from lakeidx.batch.artifacts import BatchFiles, IngestReport, StagedPart
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import index_options
 from lakeidx.batch.parts import is_full, read_part, write_part
 from lakeidx.batch.row_content import content_of, join_contents
-from lakeidx.batch.stages.rerun import begin_run, check_rows
+from lakeidx.batch.stages.rerun import begin_run, check_rows, why_superseded
 from lakeidx.batch.upsert import BatchResult, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
@@ -30,18 +30,20 @@ from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, 
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.task_errors import one_line
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 
 @dataclass
 class _StagedRows(WriterCommitMessage):
-    """What one task staged; `size`: bytes of its rows in memory."""
+    """What one task staged; `size`: bytes of its rows in memory; `upserts`: some of them do more than delete their key."""
 
     parts: tuple[StagedPart, ...]
     rows: int
     content: int
     size: int = 0
+    upserts: bool = False
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -62,19 +64,22 @@ class TableWriter(DataSourceArrowWriter):
         self.columns = columns
         self.base = table.schema
         self.schema = self._merged(table, self.base)
-        if KIND_COLUMN not in columns.names:
-            self._refuse_missing(columns.names)
         self.mode = None if not overwrite else "partitions" if self.base.partition_keys else "table"
-        self.directory = self._context(table).files.new_dir("ingest")
+        files = self._context(table).files
+        #: Rows of a batch that was ingested are only compared, whatever columns the table has got since.
+        self.known = options.batch_id is not None and _counts(table.metadata, files)
+        if KIND_COLUMN not in columns.names and not self.known:
+            self._refuse_missing()
+        self.directory = files.new_dir("ingest")
 
     def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
         context = make_context(table.metadata, self.batch_id, runner=runner, overwrite=self.mode)
         return replacing(context, self.options.where)
 
-    def _refuse_missing(self, present: list[str]) -> None:
+    def _refuse_missing(self) -> None:
         """Refuse upserts without some of the columns, unless null is wanted; the rows of an overwrite replace all columns."""
         missing = "null" if self.overwrite else self.options.missing
-        refuse_missing(self.schema, present, missing, what="the data frame's rows")
+        refuse_missing(self.schema, self.columns.names, missing, what="the data frame's rows")
 
     def _merged(self, table: TableHandle, base: TableSchema) -> TableSchema:
         """Return the schema that rows are staged under: the table's, with the columns that the data frame brings."""
@@ -93,13 +98,15 @@ class TableWriter(DataSourceArrowWriter):
         parts: list[StagedPart] = []
         waiting: list[pa.RecordBatch] = []
         rows = staged = content = waiting_bytes = size = 0
+        upserts = False
 
         def flush() -> None:
-            nonlocal staged, content, waiting_bytes
+            nonlocal staged, content, waiting_bytes, upserts
             piece = Piece(pa.Table.from_batches(waiting), rows - sum(b.num_rows for b in waiting) + 1)
             check_columns(piece.rows.column_names, schema.fields, options, "the data frame")
-            if has_upserts(piece.rows):
-                self._refuse_missing(piece.rows.column_names)
+            upserts = upserts or has_upserts(piece.rows)
+            if upserts and not self.known:
+                self._refuse_missing()
             kept = _cast(piece, schema, number)
             parts.append(write_part(table.store, f"{self.directory}-{attempt}", number, len(parts), kept))
             content += content_of(kept, schema)
@@ -118,7 +125,7 @@ class TableWriter(DataSourceArrowWriter):
                 flush()
         if waiting:
             flush()
-        return _StagedRows(tuple(parts), rows, content, size)
+        return _StagedRows(tuple(parts), rows, content, size, upserts)
 
     @one_line
     def commit(self, messages: list[Any]) -> None:
@@ -149,12 +156,17 @@ class TableWriter(DataSourceArrowWriter):
         context = self._context(table, runner=runner)
         begin_run(table.metadata, context.files)
         rows, content = sum(m.rows for m in staged), join_contents([m.content for m in staged])
+        upserts = any(m.upserts for m in staged)
         done = context.files.read(IngestReport)
         if done is not None:
             # Rows that were cast to other columns than then cannot be compared, only their number.
             check_rows(done, None, rows, content=content if done.schema_id == self.schema.id else None)
-        elif self.schema.id != self.base.id and not put_columns(table, self.base, self.schema):
-            parts, content = self._staged_again(table, context, parts)
+        else:
+            if upserts:
+                # A batch that was known when the write began may have been rolled back since.
+                self._refuse_missing()
+            if self.schema.id != self.base.id and not put_columns(table, self.base, self.schema):
+                parts, content = self._staged_again(table, context, parts, upserts=upserts)
         report = IngestReport(
             batch_id=self.batch_id,
             schema_id=self.schema.id,
@@ -174,13 +186,18 @@ class TableWriter(DataSourceArrowWriter):
         return result
 
     def _staged_again(
-        self, table: TableHandle, context: BatchContext, parts: list[StagedPart]
+        self, table: TableHandle, context: BatchContext, parts: list[StagedPart], *, upserts: bool
     ) -> tuple[list[StagedPart], str]:
-        """Plan the new columns upon what another alteration has put, and stage the rows under that; this is rare."""
+        """Plan the new columns upon what another alteration has put, and stage the rows under that; this is rare.
+
+        errors   InvalidInputError when the rows lack columns that it has added, before anything is put
+        """
         staged_under = self.schema
         for _ in range(MERGE_TRIES):
             self.base = table.schema
             self.schema = self._merged(table, self.base)
+            if upserts:
+                self._refuse_missing()
             if self.schema.id == self.base.id or put_columns(table, self.base, self.schema):
                 break
         else:
@@ -199,6 +216,12 @@ class TableWriter(DataSourceArrowWriter):
         """Remove the staged files; nothing was published."""
         table = self.options.open()
         table.store.delete_many(p.path for m in messages if m is not None for p in m.parts)
+
+
+def _counts(metadata: TableMetadata, files: BatchFiles) -> bool:
+    """Return True when the batch was ingested, and its rows are in the table or may still come."""
+    ingest = files.read(IngestReport)
+    return ingest is not None and why_superseded(metadata, files, ingest) is None
 
 
 def _cast(piece: Piece, schema: TableSchema, task: int) -> pa.Table:
