@@ -1,24 +1,18 @@
 """The dynamic-bucket rules of Paimon: which bucket a new key goes to, and what the HASH index files must hold.
 
-Import the names below: `PartitionIndex` and the assigners place hashes, `plan_index_update` says what an index file becomes.
+Import the names below: `PartitionIndex` places hashes, `AssignPlan` shares them among tasks, `plan_index_update` says what an
+index file becomes.
 Everything works on arrays of hashes and does no I/O; where a known key lives is the business of `lakeidx.key_index`.
 """
 
 from __future__ import annotations
 
-from lakeidx.bucket_assignment.assigner import (
-    AssignPlan,
-    HashBucketAssigner,
-    IndexLoader,
-    NoFiles,
-    PartitionKey,
-)
+from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.bucket_assignment.duplicates import DuplicateHashes, find_duplicate_hashes
 from lakeidx.bucket_assignment.maintainer import plan_index_update
 from lakeidx.bucket_assignment.partition_index import Assignment, PartitionIndex
 from lakeidx.bucket_assignment.routing import RowGroups, assigner_of, group_rows, is_my_bucket, split_by_assigner
 from lakeidx.bucket_assignment.rules import MAX_BUCKETS, AssignRules, BucketPicker, LimitScope, RandomBuckets
-from lakeidx.bucket_assignment.simple_assigner import SimpleHashBucketAssigner
 
 __all__ = [
     "MAX_BUCKETS",
@@ -27,15 +21,10 @@ __all__ = [
     "Assignment",
     "BucketPicker",
     "DuplicateHashes",
-    "HashBucketAssigner",
-    "IndexLoader",
     "LimitScope",
-    "NoFiles",
     "PartitionIndex",
-    "PartitionKey",
     "RandomBuckets",
     "RowGroups",
-    "SimpleHashBucketAssigner",
     "assigner_of",
     "find_duplicate_hashes",
     "group_rows",

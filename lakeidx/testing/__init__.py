@@ -4,7 +4,7 @@
 - tables: small tables, histories of a table and of every index type with the plain dictionaries they must equal,
   the files that can be reached
 - measures: the most memory a process has held
-- references: slow, obvious merge engines and bucket assigner
+- references: slow, obvious merge engines and bucket assigner; Paimon's assigner tasks, to run recorded calls through
 
 Imports from any layer; `store_contract` needs pytest.
 Product code never imports from here, and no expected value here is computed by the product's own code.

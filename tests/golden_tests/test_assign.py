@@ -20,17 +20,14 @@ import pytest
 from lakeidx.bucket_assignment import (
     AssignPlan,
     AssignRules,
-    HashBucketAssigner,
     LimitScope,
     PartitionIndex,
-    PartitionKey,
-    SimpleHashBucketAssigner,
     assigner_of,
     is_my_bucket,
     split_by_assigner,
 )
 from lakeidx.errors import InternalError, InvalidInputError
-from lakeidx.testing.assigner_set import AssignerSet
+from lakeidx.testing.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey, SimpleHashBucketAssigner
 from tests.conftest import GOLDEN
 
 pytestmark = pytest.mark.golden

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakeidx.batch.context import BatchContext
-from lakeidx.bucket_assignment.assigner import AssignPlan
+from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot

@@ -24,7 +24,7 @@ from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
 from lakeidx.batch.assignment.keyed_batch import KeyedBatch, PartRows
 from lakeidx.batch.assignment.part_keys import PartKeys
 from lakeidx.batch.keys import RowKeys
-from lakeidx.bucket_assignment.assigner import AssignPlan
+from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.format.schema.schema_file import TableSchema

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment import (
-    AssignPlan,
+from lakeidx.bucket_assignment import AssignPlan, RandomBuckets
+from lakeidx.errors import InternalError, UnavailableError
+from lakeidx.testing.assigner_tasks import (
+    AssignerSet,
     HashBucketAssigner,
     NoFiles,
     PartitionKey,
-    RandomBuckets,
     SimpleHashBucketAssigner,
 )
-from lakeidx.errors import InternalError, InvalidInputError, UnavailableError
-from lakeidx.testing.assigner_set import AssignerSet
 
 A, B, C = (PartitionKey(bytes([i]), 1000 + i) for i in range(3))
 
@@ -188,22 +187,3 @@ def test_overwrite_ignores_what_is_there() -> None:
     assert simple.assign(B, column([9])).buckets.tolist() == [0]
     assert {p: sum(len(h) for h in new.values()) for p, new in simple.new_hashes().items()} == {A.data: 53, B.data: 1}
     assert AssignerSet(plan, lambda task: simple).assign([C], None, column([4, 4])).is_new.tolist() == [True, False]
-
-
-def test_plan_from_options() -> None:
-    def tasks(**options: int | None) -> tuple[int, int]:
-        plan = AssignPlan.from_options(parallelism=8, target_rows=5, **options)  # type: ignore[arg-type]
-        return plan.num_channels, plan.num_assigners
-
-    assert tasks() == (8, 8)
-    assert tasks(initial_buckets=3) == (3, 3)
-    assert tasks(initial_buckets=20) == (8, 8)
-    assert tasks(assigner_parallelism=12) == (12, 12)
-    assert tasks(assigner_parallelism=12, initial_buckets=10, max_buckets=4) == (4, 4)
-    for option in ("initial_buckets", "assigner_parallelism"):
-        with pytest.raises(InvalidInputError, match=r"dynamic-bucket.*at least 1, not 0"):
-            tasks(**{option: 0})
-    with pytest.raises(InvalidInputError, match=r"dynamic-bucket.max-buckets"):
-        tasks(max_buckets=0)
-    with pytest.raises(InvalidInputError, match="3 assigners on 2 tasks"):
-        AssignPlan(num_channels=2, num_assigners=3, target_rows=1)

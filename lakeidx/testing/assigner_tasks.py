@@ -1,11 +1,10 @@
-"""Assigners: who places the keys of which partition, with every partition's index loaded when a batch first touches it.
+"""Paimon's assigner tasks around `PartitionIndex`: what comparisons with recorded calls of the Java classes drive.
 
-A job has `num_channels` assigner tasks. A key goes to one of them by its partition and its own hash (`routing`), and
-each task opens and fills only bucket ids of its own, so that tasks never have to talk to each other.
+A task loads the index of a partition when a batch first touches it, and drops it when nothing writes to it any more, as a
+streaming job does. A batch places its keys without tasks that live on (`lakeidx.batch.assignment`). Nothing here reads a
+store: index files come through an `IndexLoader`.
 
-Nothing here reads a store: index files come through an `IndexLoader`.
-
-source   org.apache.paimon.index.HashBucketAssigner, release 1.4.2
+source   org.apache.paimon.index.{HashBucketAssigner,SimpleHashBucketAssigner}, release 1.4.2
 """
 
 from __future__ import annotations
@@ -17,16 +16,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.bucket_assignment.partition_index import Assignment, IndexedBucket, PartitionIndex
-from lakeidx.bucket_assignment.routing import assigner_of
-from lakeidx.bucket_assignment.rules import (
-    INITIAL_BUCKETS_OPTION,
-    PARALLELISM_OPTION,
-    AssignRules,
-    BucketPicker,
-    LimitScope,
-)
-from lakeidx.errors import InternalError, InvalidInputError
+from lakeidx.bucket_assignment.routing import group_rows
+from lakeidx.bucket_assignment.rules import BucketPicker
+from lakeidx.errors import InternalError
 
 
 class IndexLoader(Protocol):
@@ -59,75 +53,6 @@ class PartitionKey:
 
     data: bytes
     hash: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignPlan:
-    """How a job's assigner tasks share the work; fixed for the whole run of a job.
-
-    num_channels   assigner tasks
-    num_assigners  tasks that share one partition, at most num_channels. Below num_channels two tasks may fill one
-                   bucket (Java's formulas allow it; keys stay in one bucket, the bucket may get up to twice its target)
-    target_rows, max_buckets, limit_scope  as in `AssignRules`
-    """
-
-    num_channels: int = 1
-    num_assigners: int = 1
-    target_rows: int
-    max_buckets: int = -1
-    limit_scope: LimitScope = LimitScope.PARTITION
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.num_assigners <= self.num_channels:
-            raise InvalidInputError(
-                f"{self.num_assigners} assigners on {self.num_channels} tasks: at least one, and no more than tasks"
-            )
-        self.rules(0)
-
-    @classmethod
-    def from_options(
-        cls,
-        *,
-        parallelism: int,
-        target_rows: int,
-        max_buckets: int = -1,
-        initial_buckets: int | None = None,
-        assigner_parallelism: int | None = None,
-    ) -> AssignPlan:
-        """Make the plan that the dynamic-bucket options of a table ask for.
-
-        parallelism           tasks to use unless dynamic-bucket.assigner-parallelism says otherwise
-        target_rows           dynamic-bucket.target-row-num
-        max_buckets           dynamic-bucket.max-buckets
-        initial_buckets       dynamic-bucket.initial-buckets: at most so many tasks are used
-        assigner_parallelism  dynamic-bucket.assigner-parallelism
-        returns               a plan with as many tasks as share a partition (an idle task would be of no use here), and
-                              never more of them than max_buckets, so that each owns a bucket id
-        errors                InvalidInputError for a number out of range, naming its option
-        """
-        for option, value in ((INITIAL_BUCKETS_OPTION, initial_buckets), (PARALLELISM_OPTION, assigner_parallelism)):
-            if value is not None and value < 1:
-                raise InvalidInputError(f"must be at least 1, not {value}", path=option)
-        tasks = parallelism if assigner_parallelism is None else assigner_parallelism
-        if initial_buckets is not None:
-            tasks = min(tasks, initial_buckets)
-        if max_buckets != -1:
-            tasks = min(tasks, max(max_buckets, 1))
-        return cls(num_channels=tasks, num_assigners=tasks, target_rows=target_rows, max_buckets=max_buckets)
-
-    def rules(self, assign_id: int) -> AssignRules:
-        """Make the rules of assigner task `assign_id`."""
-        return AssignRules(
-            target_rows=self.target_rows,
-            max_buckets=self.max_buckets,
-            num_assigners=self.num_assigners,
-            assign_id=assign_id,
-            limit_scope=self.limit_scope,
-        )
-
-    def assigner_of(self, partition_hash: int | NDArray[np.int32], key_hashes: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the task of each row, int32[n]; see `lakeidx.bucket_assignment.routing.assigner_of`."""
-        return assigner_of(partition_hash, key_hashes, num_channels=self.num_channels, num_assigners=self.num_assigners)
 
 
 class BucketAssigner(Protocol):
@@ -252,3 +177,107 @@ class HashBucketAssigner:
                 dropped.append(partition)
             cached.accessed = False
         return dropped
+
+
+@dataclass(slots=True)
+class SimpleHashBucketAssigner:
+    """One assigner task rewriting partitions: starts empty, whatever the table holds.
+
+    plan       shared by all tasks
+    assign_id  which task this is
+    pick       draws a bucket when no new one may be opened
+    """
+
+    plan: AssignPlan
+    assign_id: int
+    pick: BucketPicker
+    _indexes: dict[bytes, PartitionIndex] = field(default_factory=dict, init=False)
+    _largest: int = field(default=0, init=False)
+
+    @property
+    def indexes(self) -> Mapping[bytes, PartitionIndex]:
+        """The partitions written so far."""
+        return self._indexes
+
+    def assign(self, partition: PartitionKey, hashes: NDArray[np.int32]) -> Assignment:
+        """Assign a column of keys of one partition to buckets. Routing is not verified (as in Java).
+
+        hashes   int32[n], hashes of the trimmed primary keys
+        errors   InvalidInputError as `PartitionIndex.assign_rows`
+        """
+        index = self._indexes.get(partition.data)
+        if index is None:
+            index = PartitionIndex.for_overwrite(rules=self.plan.rules(self.assign_id), pick=self.pick)
+            self._indexes[partition.data] = index
+        assignment = index.assign_rows(hashes, task_max=self._largest)
+        self._largest = max(self._largest, int(assignment.buckets.max(initial=0)))
+        return assignment
+
+    def new_hashes(self) -> dict[bytes, dict[int, NDArray[np.int32]]]:
+        """Return all hashes assigned: partition -> bucket -> int32[m]."""
+        return {partition: index.new_hashes() for partition, index in self._indexes.items() if len(index)}
+
+
+@dataclass(slots=True)
+class AssignerSet:
+    """All assigner tasks of a job in one process: routes the rows of a batch and puts the answers together.
+
+    plan   shared by the tasks
+    make   makes the task of a number; called when its first row comes
+    """
+
+    plan: AssignPlan
+    make: Callable[[int], BucketAssigner]
+    _tasks: dict[int, BucketAssigner] = field(default_factory=dict, init=False)
+
+    @property
+    def tasks(self) -> Mapping[int, BucketAssigner]:
+        """The tasks that got a row so far, by number."""
+        return self._tasks
+
+    def task(self, assign_id: int) -> BucketAssigner:
+        """Return the task of a number, 0 to plan.num_channels - 1."""
+        if assign_id not in self._tasks:
+            self._tasks[assign_id] = self.make(assign_id)
+        return self._tasks[assign_id]
+
+    def assign(
+        self, partitions: Sequence[PartitionKey], codes: NDArray[np.int32] | None, hashes: NDArray[np.int32]
+    ) -> Assignment:
+        """Assign the rows of a batch to buckets.
+
+        partitions  the partitions the batch touches
+        codes       int32[n]: partition of each row, an index into `partitions`; None: all rows are of the first one
+        hashes      int32[n], hashes of the trimmed primary keys
+        returns     buckets in row order. Rows are taken partition by partition, task by task, each in row order, which
+                    under LimitScope.PARTITION is what taking them one by one gives
+        errors      as `BucketAssigner.assign`; InvalidInputError for a code out of range
+        cost        index loading aside, one pass; one more and a gather when rows of several partitions or tasks mix
+        """
+        tasks = self.plan.num_channels
+        if codes is None and tasks == 1:
+            return self.task(0).assign(partitions[0], hashes)
+        codes = np.zeros(len(hashes), np.int32) if codes is None else codes
+        if tasks == 1:
+            groups = group_rows(codes, len(partitions))
+        else:
+            partition_hashes = np.array([p.hash for p in partitions], np.int32)
+            routed = self.plan.assigner_of(partition_hashes[codes], hashes)
+            groups = group_rows(codes * np.int32(tasks) + routed, len(partitions) * tasks)
+        result = Assignment(np.empty(len(hashes), np.int32), np.empty(len(hashes), np.bool_))
+        for group in np.flatnonzero(np.diff(groups.starts)).tolist():
+            rows = groups.rows(group)
+            part = self.task(group % tasks).assign(partitions[group // tasks], hashes[rows])
+            result.buckets[rows] = part.buckets
+            result.is_new[rows] = part.is_new
+        return result
+
+    def new_hashes(self) -> dict[bytes, dict[int, NDArray[np.int32]]]:
+        """Collect the new hashes of all tasks: partition -> bucket -> int32[m]; a bucket that two tasks filled has both parts."""
+        found: dict[bytes, dict[int, NDArray[np.int32]]] = {}
+        for _, task in sorted(self._tasks.items()):
+            for partition, buckets in task.new_hashes().items():
+                into = found.setdefault(partition, {})
+                for bucket, hashes in buckets.items():
+                    into[bucket] = np.concatenate([into[bucket], hashes]) if bucket in into else hashes
+        return found
