@@ -90,7 +90,7 @@ class LocalStore:
     def get(self, path: str) -> bytes:
         """Read the whole file."""
         try:
-            with open(local_path(path), "rb") as f:
+            with open(local_path(path), "rb", buffering=0) as f:
                 return f.read()
         except OSError as e:
             raise translate(e, path) from e

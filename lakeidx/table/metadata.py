@@ -45,6 +45,7 @@ class TableMetadata(ManifestFiles):
         self._head: Snapshot | None = None
         self._looked = False
         self._chain: dict[int, Snapshot] = {}
+        self._last_read: tuple[bytes, Snapshot] | None = None
 
     def __getstate__(self) -> tuple[ObjectStore, TablePaths, str | None]:
         # Spark tasks get a fresh cache: what the driver has decoded is not worth its bytes.
@@ -313,8 +314,11 @@ class TableMetadata(ManifestFiles):
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _read_snapshot(self, snapshot_id: int) -> Snapshot:
-        path = self.paths.snapshot(snapshot_id)
-        snapshot = decode_snapshot(self.store.get(path), path)
+        path, last = self.paths.snapshot(snapshot_id), self._last_read
+        data = self.store.get(path)
+        # The newest one is read before every answer of a lookup, and mostly holds what it held.
+        snapshot = last[1] if last is not None and last[0] == data else decode_snapshot(data, path)
+        self._last_read = data, snapshot
         if snapshot.id != snapshot_id:
             raise CorruptFileError(f"by its name snapshot {snapshot_id}, but it says {snapshot.id}", path=path)
         return snapshot
@@ -385,9 +389,7 @@ class TableMetadata(ManifestFiles):
     def _hint(self, path: str) -> int | None:
         try:
             text = self.store.get(path).decode("ascii").strip()
-        except NotFoundError:
-            return None
-        except UnicodeDecodeError:
+        except (NotFoundError, UnicodeDecodeError):
             return None
         # A hint is only a hint: when it cannot be read, the listing tells.
         return int(text) if text.isdigit() else None

@@ -125,7 +125,7 @@ class TableSchema:
     @property
     def key_types(self) -> tuple[DataType, ...]:
         """Types of the trimmed primary key."""
-        return self.types_of(self.trimmed_primary_keys)
+        return self._once("key_types", lambda: self.types_of(self.trimmed_primary_keys))
 
     @property
     def partition_types(self) -> tuple[DataType, ...]:
@@ -150,6 +150,9 @@ class TableSchema:
     @property
     def bucket_mode(self) -> BucketMode:
         """How rows find their bucket."""
+        return self._once("bucket_mode", self._find_bucket_mode)
+
+    def _find_bucket_mode(self) -> BucketMode:
         bucket = self.bucket
         if bucket == POSTPONE_BUCKET:
             return BucketMode.POSTPONE
