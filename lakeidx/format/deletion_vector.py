@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyroaring import BitMap, BitMap64
@@ -76,33 +76,21 @@ def encode_deletion_vectors(
     return b"".join(parts), tuple(metas)
 
 
-def decode_deletion_vectors(
-    data: bytes, ranges: Sequence[DeletionVectorMeta], path: str | None = None
-) -> dict[str, Positions]:
-    """Decode the vectors that an index manifest entry names.
-
-    ranges   ``dv_ranges`` of the entry
-    errors   CorruptFileError
-    """
-    cursor = _open(data, path)
-    out: dict[str, Positions] = {}
-    for meta in ranges:
-        cursor.seek(meta.offset)
-        found = _read(cursor)
-        if found.length != meta.length:
-            raise cursor.error(f"vector of {found.length} bytes, the index manifest has {meta.length}", at=meta.offset)
-        _check_cardinality(meta, found.positions, path)
-        out[meta.data_file_name] = found.positions
-    return out
-
-
 def decode_vector(data: bytes, meta: DeletionVectorMeta, path: str | None = None) -> Positions:
     """Decode one vector from the bytes of its range alone, see `vector_range`.
 
-    errors   CorruptFileError
+    errors   CorruptFileError for bytes that are no vector, or one of another length or cardinality than its entry says
     """
-    found = _read(Cursor(data, path, base=meta.offset))
-    _check_cardinality(meta, found.positions, path)
+    cursor = Cursor(data, path, base=meta.offset)
+    found = _read(cursor)
+    if found.length != meta.length:
+        raise cursor.error(f"vector of {found.length} bytes, the index manifest has {meta.length}", at=meta.offset)
+    if meta.cardinality is not None and meta.cardinality != len(found.positions):
+        raise CorruptFileError(
+            f"the vector of {meta.data_file_name} holds {len(found.positions)} positions, its entry has {meta.cardinality}",
+            path=path,
+            offset=meta.offset,
+        )
     return found.positions
 
 
@@ -116,28 +104,14 @@ def scan_deletion_vectors(data: bytes, path: str | None = None) -> list[VectorAt
 
     errors   CorruptFileError
     """
-    cursor = _open(data, path)
-    out = []
-    while cursor.remaining:
-        out.append(_read(cursor))
-    return out
-
-
-def _open(data: bytes, path: str | None) -> Cursor:
     cursor = Cursor(data, path)
     version = cursor.u8()
     if version != FILE_VERSION:
         raise cursor.error(f"deletion vector file version: expected {FILE_VERSION}, found {version}", at=0)
-    return cursor
-
-
-def _check_cardinality(meta: DeletionVectorMeta, positions: Positions, path: str | None) -> None:
-    if meta.cardinality is not None and meta.cardinality != len(positions):
-        raise CorruptFileError(
-            f"the vector of {meta.data_file_name} holds {len(positions)} positions, its entry has {meta.cardinality}",
-            path=path,
-            offset=meta.offset,
-        )
+    out = []
+    while cursor.remaining:
+        out.append(_read(cursor))
+    return out
 
 
 def _read(cursor: Cursor) -> VectorAt:

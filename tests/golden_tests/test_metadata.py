@@ -14,7 +14,12 @@ from lakeidx.codec.containers.avro import MAGIC, header_schema
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.codec.values import internal_to_json
 from lakeidx.format.data_file import EMPTY_STATS, FileSource, SimpleStats
-from lakeidx.format.deletion_vector import decode_deletion_vectors, encode_deletion_vectors, scan_deletion_vectors
+from lakeidx.format.deletion_vector import (
+    decode_vector,
+    encode_deletion_vectors,
+    scan_deletion_vectors,
+    vector_range,
+)
 from lakeidx.format.file_names import NameKind, parse_file_name
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
@@ -290,7 +295,10 @@ def test_index_files_are_java_s(case: Path, expected: dict[str, Any]) -> None:
 def check_vectors(entry: IndexEntry, data: bytes, expected: dict[str, Any], file: str) -> None:
     assert entry.dv_ranges is not None
     assert {r.data_file_name for r in entry.dv_ranges} == set(expected)
-    vectors = decode_deletion_vectors(data, entry.dv_ranges, file)
+    vectors = {}
+    for r in entry.dv_ranges:
+        offset, size = vector_range(r)
+        vectors[r.data_file_name] = decode_vector(data[offset : offset + size], r, file)
     for r in entry.dv_ranges:
         want = expected[r.data_file_name]
         assert (r.offset, r.length, r.cardinality) == (want["offset"], want["length"], want["cardinality"])

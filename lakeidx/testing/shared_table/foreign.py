@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.batch.upsert import make_context, upsert_table
-from lakeidx.format.deletion_vector import decode_deletion_vectors
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.index_files import index_file_path, write_deletion_vectors
+from lakeidx.table.index_files import deletion_vectors, read_deletion_vector, write_deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
@@ -41,10 +40,8 @@ def delete_by_vector(table: TableHandle, place: tuple[bytes, int, str, int]) -> 
     mine = (partition, bucket, DELETION_VECTORS)
     old = [e for e in view.index if (e.partition, e.bucket, e.index_type) == mine]
     vectors: dict[str, set[int]] = {}
-    for entry in old:
-        path = index_file_path(m, table.schema, entry)
-        read = decode_deletion_vectors(m.store.get(path), entry.dv_ranges or (), path)
-        vectors |= {name: set(positions) for name, positions in read.items()}
+    for (_, _, name), vector in deletion_vectors(old).items():
+        vectors[name] = set(read_deletion_vector(m, table.schema, partition, bucket, vector))
     vectors.setdefault(file, set()).add(position)
     new = write_deletion_vectors(m, table.schema, partition, bucket, vectors, NewFileNames())
     gone = tuple(replace(e, kind=FileKind.DELETE) for e in old)
