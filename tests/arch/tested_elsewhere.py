@@ -90,6 +90,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.api.warehouse": ("unit/api/test_table.py",),
     "lakeidx.api.writing": ("unit/api/test_table.py",),
     "lakeidx.batch.arrow_files": ("unit/batch/test_index_types.py",),
+    "lakeidx.batch.stages.ingest_task": ("unit/batch/stages/test_ingest.py",),
     "lakeidx.batch.artifacts": ("unit/batch/test_index_types.py", "unit/batch/stages/test_index_write.py",),
     "lakeidx.batch.assignment.by_hash": ("unit/batch/stages/test_bucket_assignment.py",),
     "lakeidx.batch.assignment.by_key_index": ("unit/batch/test_index_types.py",),

@@ -8,76 +8,37 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
-from lakeidx.batch.before_images import BeforeImageCheck, refuse_uncheckable
-from lakeidx.batch.parts import GROUP_BYTES, PartWriter, cut, is_full, landing_store, part_checksum, write_part
-from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter, join_rejected
+from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
+from lakeidx.batch.before_images import refuse_uncheckable
+from lakeidx.batch.parts import cut, part_checksum, write_part
+from lakeidx.batch.stages.ingest_task import IngestedFile, IngestTask, by_reference, ingest_files, key_names
+from lakeidx.batch.stages.rejected_rows import RejectedRows, join_rejected
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import RefuseRows, cast_piece
-from lakeidx.landing.cdc.reader import read_changes
-from lakeidx.landing.json_values import wider_of_values
 from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns, says_nothing
 from lakeidx.landing.read import (
     LandingOptions,
     Piece,
     check_columns,
-    landing_format,
-    open_chunks,
-    open_parquet,
-    read_landing,
 )
 from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
-from lakeidx.lookup.point.table_lookup import TableLookup
-from lakeidx.storage.base import ObjectStore
+from lakeidx.landing.row_kinds import has_upserts
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
+from lakeidx.types import DataType
 
-_FLOATS = (Root.FLOAT, Root.DOUBLE)
 _FOOTER_THREADS = 8
 #: Called when a batch is staged under a schema that the table does not have yet, before its report makes it count.
 Publish = Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class IngestTask:
-    """One landing file for one task.
-
-    table   where rows before changes are checked against its rows
-    judge   finds rows to reject
-    """
-
-    store: ObjectStore
-    schema: TableSchema
-    options: LandingOptions
-    source: int
-    file: SourceFile
-    out_dir: str
-    table: TableMetadata | None = None
-    judge: RefuseRows | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class IngestedFile:
-    """What a task made of its landing file."""
-
-    parts: tuple[StagedPart, ...]
-    rows_in: int
-    rejected: RejectedRows = field(default_factory=RejectedRows)
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    newest_ms: int | None = None
-    extra: Mapping[str, DataType] = field(default_factory=dict)
 
 
 def run_ingest(
@@ -174,118 +135,13 @@ def _too_many(rejected: RejectedRows, why: str) -> RejectedRowsError:
 
 def _ingest_all(tasks: Sequence[IngestTask], runner: Runner, *, label: str) -> list[IngestedFile]:
     """Ingest all files: those staged by reference here, from their footers; the others in tasks."""
-    done = in_parallel(_by_reference, tasks, threads=_FOOTER_THREADS)
+    done = in_parallel(by_reference, tasks, threads=_FOOTER_THREADS)
     rest = [t for t, found in zip(tasks, done, strict=True) if found is None]
     # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.
     shares = [rest] if rest and rest[0].table is not None else [[t] for t in rest]
-    mapped = runner.map(_ingest_files, shares, label=label) if rest else []
+    mapped = runner.map(ingest_files, shares, label=label) if rest else []
     read = iter([file for share in mapped for file in share])
     return [next(read) if found is None else found for found in done]
-
-
-def _ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
-    """Read, cast and stage landing files (runs in a task)."""
-    table, schema = tasks[0].table, tasks[0].schema
-    refuse: list[RefuseRows] = [] if tasks[0].judge is None else [tasks[0].judge]
-    if table is not None:
-        refuse.append(BeforeImageCheck(schema, TableLookup(table).lookup, tasks[0].options).contradictions)
-    out = []
-    for task in tasks:
-        with RejectWriter(task.store, task.out_dir, task.source) as rejects:
-            out.append(_ingest_file(task, refuse, rejects))
-    return out
-
-
-def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows], rejects: RejectWriter) -> IngestedFile:
-    writer = PartWriter(task.store, task.out_dir, task.source)
-    rows_in = 0
-    present: set[str] = set()
-    upserts = False
-    skipped: Counter[str] = Counter()
-    extra: dict[str, DataType] = {}
-    newest: int | None = None
-    for piece in _read(task):
-        skipped.update(piece.skipped)
-        extra |= {n: t if n not in extra else wider_of_values(extra[n], t) for n, t in piece.extra.items()}
-        if piece.newest_ms is not None:
-            newest = piece.newest_ms if newest is None else max(newest, piece.newest_ms)
-        if extra:
-            # Nothing is staged under this schema any more; what follows may have more such columns.
-            continue
-        present |= set(piece.rows.column_names)
-        upserts = upserts or has_upserts(piece.rows)
-        kept, bad = cast_piece(piece, task.schema.fields, task.file.path, keys=_key_names(task.schema), refuse=refuse)
-        rows_in += piece.rows.num_rows + len(piece.bad_lines)
-        rejects.add(bad)
-        writer.add(kept)
-    if upserts and not extra:
-        refuse_missing(task.schema, present, task.options.missing, what="the landing file's rows", path=task.file.path)
-    return IngestedFile(writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra)
-
-
-def _read(task: IngestTask) -> Iterator[Piece]:
-    store, path = landing_store(task.store, task.file.path), task.file.path
-    if task.options.is_changes:
-        return read_changes(store, path, task.schema, task.options)
-    return read_landing(store, path, task.schema.fields, task.options, keys=_key_names(task.schema))
-
-
-def _key_names(schema: TableSchema) -> frozenset[str]:
-    return frozenset((*schema.primary_keys, *schema.partition_keys))
-
-
-def _same_type(found: pa.DataType, wanted: Field) -> bool:
-    """Return True when later stages may read the column as it is: the same values in the same Arrow type up to its layout."""
-    target = to_arrow(wanted.type)
-    if found == target:
-        return True
-    if wanted.type.root in STRING_ROOTS:
-        return bool(pa.types.is_large_string(found) or pa.types.is_string_view(found))
-    if wanted.type.root in BYTES_ROOTS:
-        return bool(pa.types.is_large_binary(found) or pa.types.is_binary_view(found))
-    return False
-
-
-def _by_reference(task: IngestTask) -> IngestedFile | None:
-    """Return the parts that point into the landing file, None when its rows must be cast or examined."""
-    path = task.file.path
-    if landing_format(path, task.options) != "parquet" or task.options.is_changes or task.judge is not None:
-        return None
-    file = open_parquet(landing_store(task.store, path), path)
-    found = {f.name: f.type for f in file.schema_arrow}
-    check_columns(list(found), task.schema.fields, task.options, path)
-    if new_columns(file.schema_arrow, task.schema.fields, task.options.merge_schema, keys=_key_names(task.schema),
-                   ignore_extra=task.options.ignore_extra, path=path):  # fmt: skip
-        return None
-    if KIND_COLUMN in found or VALUE_KIND in found or any(f.name not in found for f in task.schema.fields):
-        return None
-    if not all(_same_type(found[f.name], f) for f in task.schema.fields):
-        return None
-    if any(task.schema.field(n).type.root in _FLOATS for n in _key_names(task.schema)):
-        # Keys are examined: none may be NaN.
-        return None
-    metadata = file.metadata
-    if any(metadata.row_group(group).total_byte_size > GROUP_BYTES for group in range(metadata.num_row_groups)):
-        return None
-    chunks, leaves = open_chunks(landing_store(task.store, path), path)
-    for f in task.schema.fields:
-        if f.type.nullable and f.default_value is None:
-            continue
-        for group in range(metadata.num_row_groups):
-            if f.name not in leaves or chunks.stats(group, *leaves[f.name]).null_count != 0:
-                return None
-    parts: list[StagedPart] = []
-    groups: list[int] = []
-    rows = size = 0
-    for group in range(metadata.num_row_groups):
-        groups.append(group)
-        rows += metadata.row_group(group).num_rows
-        size += metadata.row_group(group).total_byte_size
-        if is_full(rows, size) or group == metadata.num_row_groups - 1:
-            parts.append(StagedPart(path=path, rows=rows, bytes=size, source=task.source, by_reference=True,
-                                    row_groups=tuple(groups)))  # fmt: skip
-            groups, rows, size = [], 0, 0
-    return IngestedFile(tuple(p for p in parts if p.rows), metadata.num_rows)
 
 
 def stage_table(
@@ -314,7 +170,7 @@ def stage_table(
         _check_same_rows(done, schema, rows)
         return done
     started = time.monotonic()
-    extra = new_columns(rows.schema, schema.fields, merge_schema, keys=_key_names(schema))
+    extra = new_columns(rows.schema, schema.fields, merge_schema, keys=key_names(schema))
     if extra:
         raise NewColumnsError(extra)
     if has_upserts(rows):
@@ -361,7 +217,7 @@ def _pieces(schema: TableSchema, rows: pa.Table) -> Iterator[pa.Table]:
     check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
     position = 1
     for part in cut(rows):
-        kept, rejected = cast_piece(Piece(part, position), schema.fields, "the given table", keys=_key_names(schema))
+        kept, rejected = cast_piece(Piece(part, position), schema.fields, "the given table", keys=key_names(schema))
         if rejected.num_rows:
             first = rejected.slice(0, 1).to_pylist()[0]
             raise InvalidInputError(

@@ -1,0 +1,173 @@
+"""What a task of stage `ingest` makes of a landing file: rows cast and staged as Parquet, or by reference as they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakeidx.batch.artifacts import SourceFile, StagedPart
+from lakeidx.batch.before_images import BeforeImageCheck
+from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, landing_store
+from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.landing.cast_rows import RefuseRows, cast_piece
+from lakeidx.landing.cdc.reader import read_changes
+from lakeidx.landing.json_values import wider_of_values
+from lakeidx.landing.missing_columns import refuse_missing
+from lakeidx.landing.new_columns import new_columns
+from lakeidx.landing.read import (
+    LandingOptions,
+    Piece,
+    check_columns,
+    landing_format,
+    open_chunks,
+    open_parquet,
+    read_landing,
+)
+from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
+from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
+
+_FLOATS = (Root.FLOAT, Root.DOUBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class IngestTask:
+    """One landing file for one task.
+
+    table   where rows before changes are checked against its rows
+    judge   finds rows to reject
+    """
+
+    store: ObjectStore
+    schema: TableSchema
+    options: LandingOptions
+    source: int
+    file: SourceFile
+    out_dir: str
+    table: TableMetadata | None = None
+    judge: RefuseRows | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedFile:
+    """What a task made of its landing file."""
+
+    parts: tuple[StagedPart, ...]
+    rows_in: int
+    rejected: RejectedRows = field(default_factory=RejectedRows)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    newest_ms: int | None = None
+    extra: Mapping[str, DataType] = field(default_factory=dict)
+
+
+def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
+    """Read, cast and stage landing files (runs in a task)."""
+    table, schema = tasks[0].table, tasks[0].schema
+    refuse: list[RefuseRows] = [] if tasks[0].judge is None else [tasks[0].judge]
+    if table is not None:
+        refuse.append(BeforeImageCheck(schema, TableLookup(table).lookup, tasks[0].options).contradictions)
+    out = []
+    for task in tasks:
+        with RejectWriter(task.store, task.out_dir, task.source) as rejects:
+            out.append(_ingest_file(task, refuse, rejects))
+    return out
+
+
+def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows], rejects: RejectWriter) -> IngestedFile:
+    writer = PartWriter(task.store, task.out_dir, task.source)
+    rows_in = 0
+    present: set[str] = set()
+    upserts = False
+    skipped: Counter[str] = Counter()
+    extra: dict[str, DataType] = {}
+    newest: int | None = None
+    for piece in _read(task):
+        skipped.update(piece.skipped)
+        extra |= {n: t if n not in extra else wider_of_values(extra[n], t) for n, t in piece.extra.items()}
+        if piece.newest_ms is not None:
+            newest = piece.newest_ms if newest is None else max(newest, piece.newest_ms)
+        if extra:
+            # Nothing is staged under this schema any more; what follows may have more such columns.
+            continue
+        present |= set(piece.rows.column_names)
+        upserts = upserts or has_upserts(piece.rows)
+        kept, bad = cast_piece(piece, task.schema.fields, task.file.path, keys=key_names(task.schema), refuse=refuse)
+        rows_in += piece.rows.num_rows + len(piece.bad_lines)
+        rejects.add(bad)
+        writer.add(kept)
+    if upserts and not extra:
+        refuse_missing(task.schema, present, task.options.missing, what="the landing file's rows", path=task.file.path)
+    return IngestedFile(writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra)
+
+
+def _read(task: IngestTask) -> Iterator[Piece]:
+    store, path = landing_store(task.store, task.file.path), task.file.path
+    if task.options.is_changes:
+        return read_changes(store, path, task.schema, task.options)
+    return read_landing(store, path, task.schema.fields, task.options, keys=key_names(task.schema))
+
+
+def key_names(schema: TableSchema) -> frozenset[str]:
+    """Return the columns that are never widened."""
+    return frozenset((*schema.primary_keys, *schema.partition_keys))
+
+
+def _same_type(found: pa.DataType, wanted: Field) -> bool:
+    """Return True when later stages may read the column as it is: the same values in the same Arrow type up to its layout."""
+    target = to_arrow(wanted.type)
+    if found == target:
+        return True
+    if wanted.type.root in STRING_ROOTS:
+        return bool(pa.types.is_large_string(found) or pa.types.is_string_view(found))
+    if wanted.type.root in BYTES_ROOTS:
+        return bool(pa.types.is_large_binary(found) or pa.types.is_binary_view(found))
+    return False
+
+
+def by_reference(task: IngestTask) -> IngestedFile | None:
+    """Return the parts that point into the landing file, None when its rows must be cast or examined."""
+    path = task.file.path
+    if landing_format(path, task.options) != "parquet" or task.options.is_changes or task.judge is not None:
+        return None
+    file = open_parquet(landing_store(task.store, path), path)
+    found = {f.name: f.type for f in file.schema_arrow}
+    check_columns(list(found), task.schema.fields, task.options, path)
+    if new_columns(file.schema_arrow, task.schema.fields, task.options.merge_schema, keys=key_names(task.schema),
+                   ignore_extra=task.options.ignore_extra, path=path):  # fmt: skip
+        return None
+    if KIND_COLUMN in found or VALUE_KIND in found or any(f.name not in found for f in task.schema.fields):
+        return None
+    if not all(_same_type(found[f.name], f) for f in task.schema.fields):
+        return None
+    if any(task.schema.field(n).type.root in _FLOATS for n in key_names(task.schema)):
+        # Keys are examined: none may be NaN.
+        return None
+    metadata = file.metadata
+    if any(metadata.row_group(group).total_byte_size > GROUP_BYTES for group in range(metadata.num_row_groups)):
+        return None
+    chunks, leaves = open_chunks(landing_store(task.store, path), path)
+    for f in task.schema.fields:
+        if f.type.nullable and f.default_value is None:
+            continue
+        for group in range(metadata.num_row_groups):
+            if f.name not in leaves or chunks.stats(group, *leaves[f.name]).null_count != 0:
+                return None
+    parts: list[StagedPart] = []
+    groups: list[int] = []
+    rows = size = 0
+    for group in range(metadata.num_row_groups):
+        groups.append(group)
+        rows += metadata.row_group(group).num_rows
+        size += metadata.row_group(group).total_byte_size
+        if is_full(rows, size) or group == metadata.num_row_groups - 1:
+            parts.append(StagedPart(path=path, rows=rows, bytes=size, source=task.source, by_reference=True,
+                                    row_groups=tuple(groups)))  # fmt: skip
+            groups, rows, size = [], 0, 0
+    return IngestedFile(tuple(p for p in parts if p.rows), metadata.num_rows)
