@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from lakeidx.cli.advise_command import advise_new_table
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.key_index.advice.measures import Needs
-from lakeidx.landing.compressed import open_plain
 from lakeidx.landing.read import ENDINGS, LandingOptions, is_landing_file, landing_format, open_parquet
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.text.compressed import open_plain
 from lakeidx.pipeline_file.model import check_document
 from lakeidx.pipeline_file.yaml_lines import YamlDocument
 from lakeidx.storage import open_store

@@ -14,8 +14,8 @@ from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.landing.arrow_ipc import arrow_ipc_names
 from lakeidx.landing.cast_rows import cast_piece
-from lakeidx.landing.compressed import open_plain
 from lakeidx.landing.read import LandingOptions, landing_format, open_parquet, read_landing
+from lakeidx.landing.text.compressed import open_plain
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import DataType, Field, parse_type, to_arrow_schema

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakeidx.data.nested_nulls import without_hidden_nulls
 from lakeidx.errors import InvalidInputError
-from lakeidx.landing.nested_json import nested_from_json
+from lakeidx.landing.text.nested_json import nested_from_json
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, TIMESTAMP_ROOTS, DataType, Root, to_arrow
 
 _TRUE_FALSE = {"true": True, "t": True, "yes": True, "y": True, "1": True,

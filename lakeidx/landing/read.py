@@ -14,11 +14,11 @@ from lakeidx.data.parquet.chunks import FooterChunks, open_footer
 from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.landing.arrow_ipc import read_arrow_ipc
-from lakeidx.landing.compressed import CODECS, open_plain, without_codec
-from lakeidx.landing.csv import read_csv
-from lakeidx.landing.json_lines import read_jsonl
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.text.compressed import CODECS, open_plain, without_codec
+from lakeidx.landing.text.csv import read_csv
+from lakeidx.landing.text.json_lines import read_jsonl
 from lakeidx.landing.types import CHANGE_FORMATS, BadLine, LandingOptions, Piece, check_columns, rows_at_a_time
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field

@@ -16,7 +16,6 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import RefuseRows, cast_piece
 from lakeidx.landing.cdc.reader import read_changes
-from lakeidx.landing.json_values import wider_of_values
 from lakeidx.landing.missing_columns import refuse_missing
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import (
@@ -29,6 +28,7 @@ from lakeidx.landing.read import (
     read_landing,
 )
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
+from lakeidx.landing.text.json_values import wider_of_values
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata

@@ -25,9 +25,9 @@ from lakeidx.landing.cdc.encodings import json_type_of, newest_ms
 from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope, Path
 from lakeidx.landing.cdc.source_types import type_of_ddl
 from lakeidx.landing.cdc.target import ChangeTarget
-from lakeidx.landing.json_lines import filled_lines, json_type
-from lakeidx.landing.json_values import type_of_values
 from lakeidx.landing.new_columns import grows
+from lakeidx.landing.text.json_lines import filled_lines, json_type
+from lakeidx.landing.text.json_values import type_of_values
 from lakeidx.landing.types import BadLine
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, Root
 

@@ -15,8 +15,8 @@ from lakeidx.landing.cdc.events_by_line import read_events_by_line
 from lakeidx.landing.cdc.op_column import read_with_op_column
 from lakeidx.landing.cdc.rows import make_piece
 from lakeidx.landing.cdc.target import ChangeTarget, make_target
-from lakeidx.landing.compressed import open_plain
-from lakeidx.landing.json_lines import BLOCK_BYTES, halves, line_blocks
+from lakeidx.landing.text.compressed import open_plain
+from lakeidx.landing.text.json_lines import BLOCK_BYTES, halves, line_blocks
 from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.storage.base import ObjectStore
 

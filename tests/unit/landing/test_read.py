@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
-from lakeidx.landing.csv import read_csv
-from lakeidx.landing.json_lines import read_jsonl
 from lakeidx.landing.read import LandingOptions, Piece, check_columns, landing_format, read_landing
+from lakeidx.landing.text.csv import read_csv
+from lakeidx.landing.text.json_lines import read_jsonl
 from lakeidx.storage.local import LocalStore
 from lakeidx.types import Field, parse_type
 

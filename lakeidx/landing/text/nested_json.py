@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.landing.json_values import json_text, parse_json
+from lakeidx.landing.text.json_values import json_text, parse_json
 from lakeidx.types import STRING_ROOTS, DataType, Root, to_arrow
 
 #: Casts texts (null stays null) to a type that is not nested; raises ValueError when one does not fit.

@@ -18,7 +18,9 @@ import pyarrow.json as pajson
 from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.landing.json_values import (
+from lakeidx.landing.new_columns import says_nothing
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.text.json_values import (
     json_text,
     parse_json,
     take_new_fields,
@@ -26,8 +28,6 @@ from lakeidx.landing.json_values import (
     type_of_values,
     wider_of_values,
 )
-from lakeidx.landing.new_columns import says_nothing
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns
 from lakeidx.types import INT_ROOTS, DataType, Field, Root, to_arrow
 
