@@ -62,13 +62,21 @@ def _check_source(store: ObjectStore, source: SourceFile) -> None:
 
 
 def write_part(
-    store: ObjectStore, out_dir: str, source: int, number: int, rows: pa.Table, *, checksum: bool = False
+    store: ObjectStore,
+    out_dir: str,
+    source: int,
+    number: int,
+    rows: pa.Table,
+    *,
+    share: int | None = None,
+    checksum: bool = False,
 ) -> StagedPart:
     """Write one staged part.
 
+    share      of the landing file that the rows are of, where several tasks read it
     checksum   also compute that of the staged file
     """
-    path = f"{out_dir}/part-{source:05d}-{number:05d}.parquet"
+    path = f"{out_dir}/part-{share_name(source, share)}-{number:05d}.parquet"
     with store.open_output(path) as sink:
         digest = _Digest(sink)
         _write_rows(rows, digest if checksum else sink)
@@ -76,13 +84,19 @@ def write_part(
                       has_kinds=VALUE_KIND in rows.column_names, checksum=digest.hex() if checksum else None)  # fmt: skip
 
 
-class PartWriter:
-    """Writes the staged rows of one landing file as Parquet parts of bounded size."""
+def share_name(source: int, share: int | None) -> str:
+    """Return what files are named by that are made of a landing file, or of a share of one; names sort as rows do."""
+    return f"{source:05d}" if share is None else f"{source:05d}-{share:04d}"
 
-    def __init__(self, store: ObjectStore, out_dir: str, source: int) -> None:
+
+class PartWriter:
+    """Writes the staged rows of one landing file, or of a share of one, as Parquet parts of bounded size."""
+
+    def __init__(self, store: ObjectStore, out_dir: str, source: int, share: int | None = None) -> None:
         self._store = store
         self._out_dir = out_dir
         self._source = source
+        self._share = share
         self._parts: list[StagedPart] = []
         self._pending: list[pa.Table] = []
         self._rows = self._bytes = 0
@@ -106,7 +120,8 @@ class PartWriter:
             return
         has_kinds = any(VALUE_KIND in t.column_names for t in self._pending)
         tables = [_with_kinds(t) if has_kinds else t for t in self._pending]
-        part = write_part(self._store, self._out_dir, self._source, len(self._parts), pa.concat_tables(tables))
+        rows, number = pa.concat_tables(tables), len(self._parts)
+        part = write_part(self._store, self._out_dir, self._source, number, rows, share=self._share)
         self._parts.append(part)
         self._pending, self._rows, self._bytes = [], 0, 0
 

@@ -19,6 +19,7 @@ from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.compressed import CODECS, open_plain, without_codec
 from lakeidx.landing.text.csv import read_csv
 from lakeidx.landing.text.json_lines import read_jsonl
+from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.types import CHANGE_FORMATS, BadLine, LandingOptions, Piece, check_columns, rows_at_a_time
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field
@@ -94,11 +95,18 @@ def open_parquet(store: ObjectStore, path: str) -> pq.ParquetFile:
 
 
 def read_landing(
-    store: ObjectStore, path: str, fields: Sequence[Field], options: LandingOptions, *, keys: Collection[str] = ()
+    store: ObjectStore,
+    path: str,
+    fields: Sequence[Field],
+    options: LandingOptions,
+    *,
+    keys: Collection[str] = (),
+    share: TextShare | None = None,
 ) -> Iterator[Piece]:
     """Read the pieces of a landing file, in file order; with `merge_schema` first what the table has to get for it.
 
     keys     columns that are never widened
+    share    of a text file: what is read of it
     errors   NotFoundError, InvalidInputError (empty, another schema, broken CSV), CorruptFileError (Parquet), naming the file
     """
     kind = landing_format(path, options)
@@ -115,8 +123,13 @@ def read_landing(
         with store.open_input(path, size=size) as source:
             yield from read_arrow_ipc(source, path, fields, options, keys=keys)
         return
-    with open_plain(store, path) as source:
-        yield from (read_csv if kind == "csv" else read_jsonl)(source, path, fields, options)
+    with open_plain(store, path, share) as source:
+        line = 1 if share is None else share.line
+        if kind == "csv":
+            columns = () if share is None else share.columns
+            yield from read_csv(source, path, fields, options, line=line, columns=columns)
+        else:
+            yield from read_jsonl(source, path, fields, options, line=line)
 
 
 def _read_parquet(

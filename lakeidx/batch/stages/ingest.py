@@ -13,10 +13,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
+from lakeidx.batch.artifacts import BatchFiles, IngestReport
 from lakeidx.batch.before_images import refuse_uncheckable
 from lakeidx.batch.parts import cut, part_checksum, write_part
 from lakeidx.batch.stages.ingest_task import IngestedFile, IngestTask, by_reference, ingest_files, key_names
+from lakeidx.batch.stages.landing_shares import check_unchanged, share_files
 from lakeidx.batch.stages.rejected_rows import RejectedRows, join_rejected
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.errors import InvalidInputError, RejectedRowsError
@@ -77,8 +78,8 @@ def run_ingest(
     out_dir = files.new_dir("ingest")
     looked_up = table if options.check_before else None
     tasks = [IngestTask(store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
-    results = _ingest_all(tasks, runner, label=_label(files, table))
-    _refuse_new_columns(results, sources)
+    tasks, results = _ingest_all(tasks, runner, label=_label(files, table))
+    _refuse_columns(tasks, results)
     rejected = join_rejected([r.rejected for r in results])
     rows_in = sum(r.rows_in for r in results)
     why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.rows, rows_in)
@@ -116,13 +117,19 @@ def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOption
     return replace(options, merge_schema=merge_policy(options.merge_schema))
 
 
-def _refuse_new_columns(results: Sequence[IngestedFile], sources: Sequence[SourceFile]) -> None:
-    """Raise NewColumnsError when files have columns that the table has to get first."""
+def _refuse_columns(tasks: Sequence[IngestTask], results: Sequence[IngestedFile]) -> None:
+    """Raise NewColumnsError when files have columns that the table has to get first, and refuse files that lack some of its."""
     merged: dict[str, DataType] = {}
-    for result, source in zip(results, sources, strict=True):
-        join_columns(merged, result.extra, path=source.path)
+    for task, result in zip(tasks, results, strict=True):
+        join_columns(merged, result.extra, path=task.file.path)
     if merged:
         raise NewColumnsError(merged)
+    present: dict[int, frozenset[str]] = {}
+    for task, result in zip(tasks, results, strict=True):
+        present[task.source] = present.get(task.source, frozenset()) | result.present
+    for task in (t for t, r in zip(tasks, results, strict=True) if r.upserts):
+        what, names = "the landing file's rows", present[task.source]
+        refuse_missing(task.schema, names, task.options.missing, what=what, path=task.file.path)
 
 
 def _too_many(rejected: RejectedRows, why: str) -> RejectedRowsError:
@@ -133,15 +140,35 @@ def _too_many(rejected: RejectedRows, why: str) -> RejectedRowsError:
     )
 
 
-def _ingest_all(tasks: Sequence[IngestTask], runner: Runner, *, label: str) -> list[IngestedFile]:
-    """Ingest all files: those staged by reference here, from their footers; the others in tasks."""
-    done = in_parallel(by_reference, tasks, threads=_FOOTER_THREADS)
-    rest = [t for t, found in zip(tasks, done, strict=True) if found is None]
-    # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.
-    shares = [rest] if rest and rest[0].table is not None else [[t] for t in rest]
-    mapped = runner.map(ingest_files, shares, label=label) if rest else []
-    read = iter([file for share in mapped for file in share])
-    return [next(read) if found is None else found for found in done]
+def _ingest_all(
+    tasks: Sequence[IngestTask], runner: Runner, *, label: str
+) -> tuple[list[IngestTask], list[IngestedFile]]:
+    """Ingest all files: those staged by reference here, from their footers; the others in tasks, large texts in several.
+
+    returns   the tasks in the order of their rows, and what came of each
+    """
+    referred = in_parallel(by_reference, tasks, threads=_FOOTER_THREADS)
+    rest = [t for t, found in zip(tasks, referred, strict=True) if found is None]
+    if rest and rest[0].table is not None:
+        # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.
+        return list(tasks), _in_order(tasks, referred, runner.map(ingest_files, [rest], label=label)[0])
+    if not rest:
+        return list(tasks), _in_order(tasks, referred, [])
+    large = {t.source: t.file for t in rest}
+    shares = share_files(rest[0].store, large, rest[0].options, runner, label=label)
+    cut_up = [replace(t, share=share) for t in tasks for share in shares.get(t.source, [None])]
+    todo = [t for t in cut_up if referred[t.source] is None]
+    done = [found for share in runner.map(ingest_files, [[t] for t in todo], label=label) for found in share]
+    check_unchanged(rest[0].store, (large[n] for n in shares))
+    return cut_up, _in_order(cut_up, referred, done)
+
+
+def _in_order(
+    tasks: Sequence[IngestTask], referred: Sequence[IngestedFile | None], read: Sequence[IngestedFile]
+) -> list[IngestedFile]:
+    """Return what came of each task: by reference, by the number of its file, or read."""
+    left = iter(read)
+    return [referred[t.source] or next(left) for t in tasks]
 
 
 def stage_table(

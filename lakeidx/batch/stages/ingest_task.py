@@ -10,13 +10,12 @@ import pyarrow as pa
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.batch.before_images import BeforeImageCheck
-from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, landing_store
+from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, landing_store, share_name
 from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import RefuseRows, cast_piece
 from lakeidx.landing.cdc.reader import read_changes
-from lakeidx.landing.missing_columns import refuse_missing
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import (
     LandingOptions,
@@ -29,6 +28,7 @@ from lakeidx.landing.read import (
 )
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
 from lakeidx.landing.text.json_values import wider_of_values
+from lakeidx.landing.text.shares import TextShare
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
@@ -39,7 +39,7 @@ _FLOATS = (Root.FLOAT, Root.DOUBLE)
 
 @dataclass(frozen=True, slots=True)
 class IngestTask:
-    """One landing file for one task.
+    """One landing file, or a share of a large one, for one task.
 
     table   where rows before changes are checked against its rows
     judge   finds rows to reject
@@ -53,11 +53,21 @@ class IngestTask:
     out_dir: str
     table: TableMetadata | None = None
     judge: RefuseRows | None = None
+    share: TextShare | None = None
+
+    @property
+    def share_number(self) -> int | None:
+        """Number of the share; None: the whole file."""
+        return None if self.share is None else self.share.number
 
 
 @dataclass(frozen=True, slots=True)
 class IngestedFile:
-    """What a task made of its landing file."""
+    """What a task made of its landing file, or share of one.
+
+    present   columns that rows came with
+    upserts   there are rows that may lack no column
+    """
 
     parts: tuple[StagedPart, ...]
     rows_in: int
@@ -65,6 +75,8 @@ class IngestedFile:
     skipped: Mapping[str, int] = field(default_factory=dict)
     newest_ms: int | None = None
     extra: Mapping[str, DataType] = field(default_factory=dict)
+    present: frozenset[str] = frozenset()
+    upserts: bool = False
 
 
 def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
@@ -75,13 +87,14 @@ def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
         refuse.append(BeforeImageCheck(schema, TableLookup(table).lookup, tasks[0].options).contradictions)
     out = []
     for task in tasks:
-        with RejectWriter(task.store, task.out_dir, task.source) as rejects:
+        name = share_name(task.source, task.share_number)
+        with RejectWriter(task.store, task.out_dir, name) as rejects:
             out.append(_ingest_file(task, refuse, rejects))
     return out
 
 
 def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows], rejects: RejectWriter) -> IngestedFile:
-    writer = PartWriter(task.store, task.out_dir, task.source)
+    writer = PartWriter(task.store, task.out_dir, task.source, task.share_number)
     rows_in = 0
     present: set[str] = set()
     upserts = False
@@ -102,16 +115,17 @@ def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows], rejects: Reject
         rows_in += piece.rows.num_rows + len(piece.bad_lines)
         rejects.add(bad)
         writer.add(kept)
-    if upserts and not extra:
-        refuse_missing(task.schema, present, task.options.missing, what="the landing file's rows", path=task.file.path)
-    return IngestedFile(writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra)
+    return IngestedFile(
+        writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra, frozenset(present), upserts
+    )
 
 
 def _read(task: IngestTask) -> Iterator[Piece]:
     store, path = landing_store(task.store, task.file.path), task.file.path
     if task.options.is_changes:
-        return read_changes(store, path, task.schema, task.options)
-    return read_landing(store, path, task.schema.fields, task.options, keys=key_names(task.schema))
+        return read_changes(store, path, task.schema, task.options, share=task.share)
+    keys = key_names(task.schema)
+    return read_landing(store, path, task.schema.fields, task.options, keys=keys, share=task.share)
 
 
 def key_names(schema: TableSchema) -> frozenset[str]:

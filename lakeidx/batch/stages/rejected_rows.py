@@ -1,7 +1,8 @@
 """Rejected rows of a batch: each task writes those of its landing file; counts, reasons and the first ten go to the driver.
 
-``ingest/<random>/rejected/<source>.parquet``, columns of `lakeidx.landing.cast_rows.REJECT_SCHEMA`, rows in the order of the file.
-The report names the file, or the folder when several landing files have rejected rows.
+``ingest/<random>/rejected/<source>.parquet``, of a share of a large file ``<source>-<share>.parquet``; columns of
+`lakeidx.landing.cast_rows.REJECT_SCHEMA`, rows in the order of the file. The report names the file, or the folder when several
+tasks have rejected rows.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class RejectedRows:
 
 
 class RejectWriter:
-    """Writes the rejected rows of one landing file; a context, which leaves a file when it ends without an error."""
+    """Writes the rejected rows of one task under a name; a context, which leaves a file when it ends without an error."""
 
-    def __init__(self, store: ObjectStore, out_dir: str, source: int) -> None:
+    def __init__(self, store: ObjectStore, out_dir: str, name: str) -> None:
         self._store = store
-        self._path = f"{out_dir}/rejected/{source:05d}{_SUFFIX}"
+        self._path = f"{out_dir}/rejected/{name}{_SUFFIX}"
         self._open = ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []

@@ -14,6 +14,7 @@ from lakeidx.landing.cdc.encodings import order_values
 from lakeidx.landing.cdc.target import ChangeTarget, make_target
 from lakeidx.landing.read import read_landing
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.types import LandingOptions, Piece
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field, parse_type
@@ -23,9 +24,12 @@ _DMS_COLUMN = "Op"
 _DMS_VALUES = {"I": "+I", "U": "+U", "D": "-D"}
 
 
-def read_with_op_column(store: ObjectStore, path: str, schema: TableSchema, options: LandingOptions) -> Iterator[Piece]:
+def read_with_op_column(
+    store: ObjectStore, path: str, schema: TableSchema, options: LandingOptions, share: TextShare | None = None
+) -> Iterator[Piece]:
     """Read the pieces of a landing file whose rows have a column of operations.
 
+    share    of a text file: what is read of it
     errors   as `lakeidx.landing.read.read_landing`; InvalidInputError without that column (files of a full load by AWS DMS
              have none: their rows are inserts)
     """
@@ -39,7 +43,7 @@ def read_with_op_column(store: ObjectStore, path: str, schema: TableSchema, opti
     fields = (*target.fields, *(Field(-1, n, text) for n in dict.fromkeys(helpers)))
     plain = replace(options, format=None if dms else options.format, op_column=None, op_values=(), order=())
     keys = (*schema.primary_keys, *schema.partition_keys)
-    for piece in read_landing(store, path, fields, plain, keys=keys):
+    for piece in read_landing(store, path, fields, plain, keys=keys, share=share):
         if piece.extra:
             _refuse_order_columns(piece, target, path)
             yield piece

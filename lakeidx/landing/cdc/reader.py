@@ -17,6 +17,7 @@ from lakeidx.landing.cdc.rows import make_piece
 from lakeidx.landing.cdc.target import ChangeTarget, make_target
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.landing.text.json_lines import BLOCK_BYTES, halves, line_blocks
+from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.storage.base import ObjectStore
 
@@ -26,15 +27,22 @@ _TOMBSTONE = re.compile(rb'\n[ \t]*(null|\{\s*"schema"\s*:\s*null\s*,\s*"payload
 
 
 def read_changes(
-    store: ObjectStore, path: str, schema: TableSchema, options: LandingOptions, *, block_bytes: int = BLOCK_BYTES
+    store: ObjectStore,
+    path: str,
+    schema: TableSchema,
+    options: LandingOptions,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    share: TextShare | None = None,
 ) -> Iterator[Piece]:
     """Read the pieces of a landing file of changes, in file order.
 
+    share    of a text file: what is read of it
     errors   NotFoundError; InvalidInputError for an empty file, and for columns that the table does not have while
              `merge_schema` is ``refuse``
     """
     if options.format not in ENVELOPES:
-        yield from read_with_op_column(store, path, schema, options)
+        yield from read_with_op_column(store, path, schema, options, share)
         return
     envelope = ENVELOPES[options.format]
     target = make_target(schema, options, path)
@@ -45,9 +53,9 @@ def read_changes(
         raise NotFoundError("the landing file does not exist", path=path) from None
     if size == 0:
         raise InvalidInputError("the landing file is empty (0 bytes)", path=path)
-    line = 1
-    with open_plain(store, path) as source:
-        for block in line_blocks(source, block_bytes):
+    line = 1 if share is None else share.line
+    with open_plain(store, path, share) as source:
+        for block in line_blocks(source, block_bytes, begins=line == 1):
             text, tombstones = _TOMBSTONE.subn(b"\n", b"\n" + block) if b"null" in block else (b"\n" + block, 0)
             for run in split_runs(text[1:]):
                 for part, first, events in _read_run(run, line, envelope, target):

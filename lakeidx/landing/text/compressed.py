@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.errors import CorruptFileError
+from lakeidx.landing.text.shares import ShareSource, TextShare
 from lakeidx.storage.base import ObjectStore
 
 #: Ending of a file -> Arrow's name of the codec.
@@ -26,14 +27,18 @@ def without_codec(path: str) -> str:
 
 
 @contextmanager
-def open_plain(store: ObjectStore, path: str) -> Iterator[Any]:
+def open_plain(store: ObjectStore, path: str, share: TextShare | None = None) -> Iterator[Any]:
     """Open a landing file for reading its plain bytes, whatever its compression; memory follows the pieces that are read.
 
+    share    of a file that is not compressed: only its bytes
     errors   NotFoundError; CorruptFileError from `read`, with the offset in the compressed file
     """
     with store.open_input(path) as source:
         codec = _codec_of(path)
-        yield source if codec is None else _Decompressed(source, codec, path)
+        if share is not None:
+            yield ShareSource(source, share)
+        else:
+            yield source if codec is None else _Decompressed(source, codec, path)
 
 
 class _Decompressed:

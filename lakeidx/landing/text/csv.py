@@ -25,34 +25,65 @@ from lakeidx.types import Field
 BLOCK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 _TEXT_BYTES = 2000
+_HEADER_BYTES = 64 << 10
+_NO_HEADER = "the landing file has no header line"
 
 
 def read_csv(
-    source: Any, path: str, fields: Sequence[Field], options: LandingOptions, *, block_bytes: int = BLOCK_BYTES
+    source: Any,
+    path: str,
+    fields: Sequence[Field],
+    options: LandingOptions,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    line: int = 1,
+    columns: Sequence[str] = (),
 ) -> Iterator[Piece]:
     """Read the pieces of a CSV file whose first record names the columns, unless the options do.
 
-    source   binary file
-    errors   InvalidInputError: no header, columns that are not the table's, a quote that is never closed
+    source    binary file
+    line      number of its first line: not 1 for a share of a file
+    columns   as the header of the whole file names them, for a share that has none
+    errors    InvalidInputError: no header, columns that are not the table's, a quote that is never closed
     """
-    if len(options.delimiter.encode()) != 1:
-        raise InvalidInputError(f"the delimiter must be one ASCII character, not {options.delimiter!r}", path=path)
+    _check_delimiter(options, path)
+    given = list(options.columns or columns)
     names: list[str] | None = None
-    for block, ends, lines in _blocks(source, path, ord(options.delimiter), block_bytes):
+    for block, ends, lines in _blocks(source, path, ord(options.delimiter), block_bytes, line):
         if names is None:
-            names = list(options.columns) or _header(block[: ends[0]], options, path)
+            names = given or _header(block[: ends[0]], options, path)
             check_columns(names, fields, options, path)
             header = pa.schema([(n, pa.string()) for n in names])
             extra = new_columns(header, fields, options.merge_schema, ignore_extra=options.ignore_extra)
             if extra:
                 yield Piece(pa.table({}), 1, extra=extra)
                 return
-            if not options.columns:
+            if not given:
                 block, ends, lines = block[ends[0] :], ends[1:] - ends[0], lines[1:]
         if len(lines):
             yield _parse(block, ends, lines, names, fields, options, path)
-    if names is None:
-        raise InvalidInputError("the landing file has no header line", path=path)
+    if names is None and not columns:
+        raise InvalidInputError(_NO_HEADER, path=path)
+
+
+def csv_header(source: Any, path: str, options: LandingOptions) -> tuple[tuple[str, ...], int]:
+    """Return the columns of a CSV file, as its header or the options name them, and the bytes of the file up to the header's end.
+
+    errors   as for `read_csv`
+    """
+    _check_delimiter(options, path)
+    if options.columns:
+        return options.columns, 0
+    for block, ends, _ in _blocks(source, path, ord(options.delimiter), _HEADER_BYTES, 1):
+        source.seek(0)
+        mark = len(_BOM) if source.read(len(_BOM)) == _BOM else 0
+        return tuple(_header(block[: ends[0]], options, path)), mark + int(ends[0])
+    raise InvalidInputError(_NO_HEADER, path=path)
+
+
+def _check_delimiter(options: LandingOptions, path: str) -> None:
+    if len(options.delimiter.encode()) != 1:
+        raise InvalidInputError(f"the delimiter must be one ASCII character, not {options.delimiter!r}", path=path)
 
 
 def _header(record: bytes, options: LandingOptions, path: str) -> list[str]:
@@ -64,10 +95,10 @@ def _header(record: bytes, options: LandingOptions, path: str) -> list[str]:
 
 
 def _blocks(
-    source: Any, path: str, delimiter: int, block_bytes: int
+    source: Any, path: str, delimiter: int, block_bytes: int, line: int
 ) -> Iterator[tuple[bytes, NDArray[np.int64], NDArray[np.int64]]]:
     """Return the blocks of whole records: bytes, end of each record in them, line each record begins on."""
-    rest, line, first = b"", 1, True
+    rest, first = b"", line == 1
     while True:
         chunk = bytes(source.read(block_bytes))
         final = not chunk

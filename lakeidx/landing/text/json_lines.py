@@ -37,16 +37,22 @@ _TEXT_CHARACTERS = 2000
 
 
 def read_jsonl(
-    source: Any, path: str, fields: Sequence[Field], options: LandingOptions, *, block_bytes: int = BLOCK_BYTES
+    source: Any,
+    path: str,
+    fields: Sequence[Field],
+    options: LandingOptions,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    line: int = 1,
 ) -> Iterator[Piece]:
     """Read the pieces of a JSON lines file; a column that a line leaves out is null there.
 
     source   binary file
+    line     number of its first line: not 1 for a share of a file
     errors   InvalidInputError when the first object has columns that are not the table's, or no line of the first block
              has a required column
     """
-    line = 1
-    for block in line_blocks(source, block_bytes):
+    for block in line_blocks(source, block_bytes, begins=line == 1):
         first = _first_object(block)
         if line == 1:
             check_columns(list(first), fields, options, path, complete=False)
@@ -64,9 +70,12 @@ def read_jsonl(
         line += block.count(b"\n")
 
 
-def line_blocks(source: Any, block_bytes: int) -> Iterator[bytes]:
-    """Return the whole lines, each ended by a line feed; carriage returns before it and a byte order mark are removed."""
-    rest, first = b"", True
+def line_blocks(source: Any, block_bytes: int, *, begins: bool = True) -> Iterator[bytes]:
+    """Return the whole lines, each ended by a line feed; carriage returns before it and a byte order mark are removed.
+
+    begins   this is the beginning of a file
+    """
+    rest, first = b"", begins
     while chunk := bytes(source.read(block_bytes)):
         data = rest + chunk
         if first:

@@ -25,7 +25,7 @@ def rejects(source: str, lines: range, reason: str) -> pa.Table:
 def test_files_of_rejected_rows_are_read_in_order(tmp_path: Path) -> None:
     store, found = open_store(str(tmp_path)), []
     for source, counts in enumerate([(3, 25_000), (), (4,)]):
-        with RejectWriter(store, str(tmp_path), source) as writer:
+        with RejectWriter(store, str(tmp_path), f"{source:05d}") as writer:
             for start, count in enumerate(counts):
                 writer.add(
                     rejects(f"f{source}", range(start * 100, start * 100 + count), f"bad {start}: value {source}")
@@ -46,7 +46,7 @@ def test_files_of_rejected_rows_are_read_in_order(tmp_path: Path) -> None:
 
 def test_a_task_that_dies_leaves_no_file(tmp_path: Path) -> None:
     def dies() -> None:
-        with RejectWriter(open_store(str(tmp_path)), str(tmp_path), 0) as writer:
+        with RejectWriter(open_store(str(tmp_path)), str(tmp_path), "00000") as writer:
             writer.add(rejects("f", range(20_000), "bad"))
             raise ZeroDivisionError
 
