@@ -6,14 +6,14 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
-import pytest
 import zstandard
 
 import lakeidx
@@ -38,7 +38,9 @@ from lakeidx.key_index.hbase.rows import COLUMNS
 from lakeidx.key_index.hudi_table.table import tag_hudi_table
 from lakeidx.key_index.hudi_table.timeline import latest_base_files, open_hudi_table
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.state.checkpoint import decode_checkpoint
+from lakeidx.key_index.state.key_state import KeyState
+from lakeidx.key_index.state.manifest import decode_manifest
+from lakeidx.key_index.state.run_files import RunFiles
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.read import LandingOptions, read_landing
 from lakeidx.pipeline_file.model import load_pipeline
@@ -376,14 +378,28 @@ def _bloom_cache(folder: Path) -> Case:
     return Case(file, lambda path: decode_cache(path.read_bytes(), str(path)))
 
 
-def _checkpoint(folder: Path) -> Case:
-    pytest.importorskip("rocksdict")
-    table = _table(folder, **{"index.type": "state", "index.state.dir": str(folder / "state")})
+def _state_manifest(folder: Path) -> Case:
+    table = _table(folder, **{"index.type": "state"})
     table.upsert(_rows(1, 2, 3))
-    found = [
-        f for f in folder.rglob("*") if f.is_file() and f.read_bytes()[:1] == b"{" and "scope" in f.read_text("latin-1")
-    ]
-    return Case(found[0], lambda path: decode_checkpoint(path.read_bytes(), str(path)))
+    file = _one(folder / "wh", "state-*.json")
+    return Case(file, lambda path: decode_manifest(path.read_bytes(), str(path)))
+
+
+def _state_run(folder: Path) -> Case:
+    table = _table(folder, **{"index.type": "state"})
+    table.upsert(_rows(1, 2, 3))
+    file = _one(folder / "wh", "run-*.keys")
+    manifest = decode_manifest(_one(folder / "wh", "state-*.json").read_bytes())
+
+    def read(path: Path) -> Any:
+        shards = tuple(tuple(ref._replace(file=path.name) for ref in runs) for runs in manifest.shards)
+        files = RunFiles(LocalStore(str(path.parent)), str(path.parent))
+        state = KeyState(files, replace(manifest, shards=shards), is_global=True)
+        (found,) = files.entries(shards[0])
+        own = [state.lookup(found.hashes, found.keys, np.full(3, p, np.int32)) for p in (0, 9)]
+        return found.keys.to_list(), [[a.tolist() for a in answer] for answer in own]
+
+    return Case(file, read)
 
 
 def _rings(folder: Path) -> Case:
@@ -458,6 +474,7 @@ KINDS: Mapping[str, FileKind] = {
     "hudi base file": FileKind(_hudi_base_file, "the footer has no checksum"),
     "hbase cells": FileKind(_hbase_cells, _TEXT),
     "bloom filter cache": FileKind(_bloom_cache),
-    "key state checkpoint": FileKind(_checkpoint),
+    "key state": FileKind(_state_manifest),
+    "key state run": FileKind(_state_run),
     "hashing ring": FileKind(_rings, _TEXT),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
@@ -24,7 +23,9 @@ from lakeidx.batch.commit_priority import PriorityFile
 from lakeidx.codec.containers.sealed_json import unseal
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.key_index.bucket.consistent_hashing import COMMIT_SUFFIX, FILE_SUFFIX, decode_metadata
-from lakeidx.key_index.state.checkpoint import CHECKPOINT_NAME, decode_checkpoint, object_name
+from lakeidx.key_index.state.manifest import MANIFEST_NAME, StateManifest, decode_manifest
+from lakeidx.key_index.state.run_files import RUN_PREFIX, RUN_SUFFIX
+from lakeidx.key_index.state.segments import first_head
 from lakeidx.key_index.table_view import COMMITS_DIR
 from lakeidx.pipeline_file.partitions import LEDGER_DIR, POINTER_DIR, CurrentBatch
 from lakeidx.quality.whole_table import CHECKPOINT_FILE
@@ -42,7 +43,6 @@ _NOTES: Mapping[str, tuple[type[BaseModel], str]] = {
     "committing": (CommitNote, "note of a commit"),
     "superseded": (SupersededRun, "note of a run that does not count"),
 }
-_STATE_FILE = re.compile(r"(?P<name>.+)-[0-9]+-[0-9a-f]{16}")
 
 
 def describe_staging(data: bytes, path: str) -> dict[str, Any]:
@@ -55,10 +55,10 @@ def describe_staging(data: bytes, path: str) -> dict[str, Any]:
         return {"kind": "consistent hashing ring", **asdict(decode_metadata(data, path))}
     if name.endswith(COMMIT_SUFFIX) and not data:
         return {"kind": "commit marker of a ring", "instant": name.removesuffix(COMMIT_SUFFIX)}
-    if CHECKPOINT_NAME.fullmatch(name):
-        return {"kind": "key state checkpoint", **asdict(decode_checkpoint(data, path))}
-    if folder == "files" and (of_state := _STATE_FILE.fullmatch(name)):
-        return _describe_state_file(data, path, of_state["name"])
+    if MANIFEST_NAME.fullmatch(name):
+        return _describe_state(decode_manifest(data, path))
+    if name.startswith(RUN_PREFIX) and name.endswith(RUN_SUFFIX):
+        return _describe_run(data, path)
     if folder == COMMITS_DIR:
         return {"kind": "commit marker", "instant": name, "snapshotId": _number(data, path)}
     if folder == LEDGER_DIR:
@@ -96,10 +96,37 @@ def describe_arrow(data: bytes, path: str, limit: int) -> dict[str, Any]:
     }
 
 
-def _describe_state_file(data: bytes, path: str, name: str) -> dict[str, Any]:
-    if object_name(name, data) != path.rpartition("/")[2]:
-        raise CorruptFileError("the size or hash of a key state file differs from its name", path=path)
-    return {"kind": "file of a key state", "name": name}
+def _describe_state(manifest: StateManifest) -> dict[str, Any]:
+    return {
+        "kind": "key state",
+        "table_id": manifest.table_id,
+        "scope": manifest.scope,
+        "snapshot_id": manifest.snapshot_id,
+        "token": manifest.token,
+        "shards": len(manifest.shards),
+        "entries": sum(ref.entries for runs in manifest.shards for ref in runs),
+        "keys": sum(manifest.counts.values()),
+        "partitions": list(manifest.partitions),
+        "files": sorted(manifest.files),
+    }
+
+
+def _describe_run(data: bytes, path: str) -> dict[str, Any]:
+    """Show the first segment; where the others are, the manifests say."""
+    head = first_head(data, path)
+    shard_bits, slot_bits, print_bits, code_bits, _ = head.shape.tolist()
+    return {
+        "kind": "segments of a key state",
+        "first": {
+            "entries": head.entries,
+            "places": len(head.places),
+            "shard_bits": shard_bits,
+            "slot_bits": slot_bits,
+            "print_bits": print_bits,
+            "place_bits": code_bits,
+            "written": list(head.written),
+        },
+    }
 
 
 def _describe_json(raw: dict[str, Any], folder: str, path: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Options of the index family: Hudi's names with Hudi's defaults, and a few of lakeidx's own under ``index.``.
 
-They are table options like all others. Options of Hudi that have no meaning here are in `UNUSED`, each with the
-reason; a table may carry them, they change nothing.
+They are table options like all others. Options of Hudi or of an older release that have no meaning here are in `UNUSED`, each with
+the reason; a table may carry them, they change nothing.
 
 source   org.apache.hudi.config.{HoodieIndexConfig,HoodieHBaseIndexConfig}, release 1.0.2; Flink's FlinkOptions
 """
@@ -190,22 +190,15 @@ class IndexOptions(TableOptions):
     index_state_ttl = number("index.state.ttl", 0.0, "Days after which the state forgets a key; 0 = never.", most=36500)
     index_global_enabled = boolean("index.global.enabled", True, "state: a key lives in one partition at a time.")
     index_partition_regex = text("index.partition.regex", ".*", "state: partitions loaded when it is built.")
-    index_state_dir = opt_text("index.state.dir", "Local folder of the state; default: a temporary one.")
-    index_state_wait = number(
-        "index.state.wait", 60.0, "Seconds to wait for another process that has the state open.", least=0.0, most=86400
-    )
-    index_state_cache_mb = integer("index.state.cache-mb", 256, "Memory for loading and caching, MiB.", least=8)
-    index_state_checkpoint_every = integer(
-        "index.state.checkpoint-every", 1, "Snapshots from one checkpoint to the next; 0 = none.", least=0
-    )
+    index_state_cache_mb = integer("index.state.cache-mb", 256, "Memory for loading keys, MiB.", least=8)
     index_state_keep_checkpoints = integer(
-        "index.state.keep-checkpoints", 2, "Checkpoints retained on the store.", least=1
+        "index.state.keep-checkpoints", 2, "Snapshots whose state is retained on the store.", least=1
     )
 
 
 INDEX_OPTIONS: tuple[Option[Any], ...] = tuple(v for v in vars(IndexOptions).values() if isinstance(v, Option))
 
-#: Hudi's options of the index family that change nothing here, and why.
+#: Options of the index family, Hudi's and of older releases, that change nothing here, and why.
 UNUSED: Mapping[str, str] = {
     "hoodie.index.type": "index.type has lakeidx's own set of types",
     "hoodie.index.class": "indexes are chosen by name, not by a Java class",
@@ -250,6 +243,9 @@ UNUSED: Mapping[str, str] = {
     "hoodie.index.hbase.kerberos.user.principal": "as hoodie.index.hbase.security.authentication",
     "hoodie.index.hbase.regionserver.kerberos.principal": "as hoodie.index.hbase.security.authentication",
     "hoodie.index.hbase.master.kerberos.principal": "as hoodie.index.hbase.security.authentication",
+    "index.state.dir": "the state lies on the table's store; nothing of it is on a local disk",
+    "index.state.wait": "any number of processes may use the state at once",
+    "index.state.checkpoint-every": "the state of every snapshot is put on the store",
     "index.bootstrap.enabled": "the state is always loaded from the table, otherwise known keys would be inserted again",
     "write.index_bootstrap.tasks": "Spark's parallelism decides",
     "write.bucket_assign.tasks": "as write.index_bootstrap.tasks",

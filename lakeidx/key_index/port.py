@@ -65,6 +65,13 @@ class TableView(Protocol):
         """Return the live data files of some partitions, None = of all."""
         ...
 
+    def files_at(self, snapshot_id: int) -> Sequence[LiveFile]:
+        """Return the live data files of all partitions at another snapshot.
+
+        errors   NotFoundError when it has expired
+        """
+        ...
+
     def key_buckets(self, partition: bytes, hashes: Int32s, *, threads: int = 1) -> KeyBuckets:
         """Read the HASH index of a partition for some hashes.
 

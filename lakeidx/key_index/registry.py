@@ -214,7 +214,7 @@ register(
     IndexType(
         name="state",
         make=_make_state,
-        limits="Built from the whole table where no state or checkpoint is at hand. With index.state.ttl keys are forgotten, and "
+        limits="Built from the whole table when there is no state yet, or it is lost. With index.state.ttl keys are forgotten, and "
         "may then be written a second time.",
         cross_partition=True,
         placement=_SCOPE,

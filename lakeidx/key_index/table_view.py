@@ -141,6 +141,10 @@ class SnapshotTable:
         # The view may be the whole table's, read for another question.
         return [self._live(e) for e in view.entries if partitions is None or e.partition in partitions]
 
+    def files_at(self, snapshot_id: int) -> Sequence[LiveFile]:
+        """Return the live data files of another snapshot."""
+        return [self._live(e) for e in load_view(self._metadata, self._metadata.snapshot(snapshot_id)).entries]
+
     def key_buckets(self, partition: bytes, hashes: Int32s, *, threads: int = 1) -> KeyBuckets:
         """Read the HASH index of a partition for some hashes."""
         entries = hash_entries(self._metadata, self._snapshot, (partition,))[partition]

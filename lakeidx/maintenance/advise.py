@@ -291,6 +291,10 @@ class _RowsReader:
     tables: dict[str, pa.Table]
     types: tuple[DataType, ...]
 
+    @property
+    def key_types(self) -> tuple[DataType, ...]:
+        return self.types
+
     def open(self, file: LiveFile) -> _OpenRows:
         return _OpenRows(self.tables[file.path], self.types)
 

@@ -87,7 +87,7 @@ class IndexedTable:
     def make(cls, folder: Path, name: str, options: Mapping[str, str]) -> IndexedTable:
         """Make a new table."""
         spec = {**SPEC, "primaryKeys": ["k"]} if name == "cross-partition" else SPEC
-        more = {"index.state.dir": str(folder / "state"), "dynamic-bucket.target-row-num": "5", "index.threads": "1"}
+        more = {"dynamic-bucket.target-row-num": "5", "index.threads": "1"}
         return cls(name, make_table(folder / name.replace(" ", "-"), options={**more, **options}, spec=spec))
 
     def upsert(self, batch: Sequence[Row], batch_id: str) -> None:

@@ -74,7 +74,7 @@ def _check(case: str, kind: str, tmp_path: Path) -> None:
         schema = metadata.schema(snapshot.schema_id)
         if any(k not in r["row"] for r in rows for k in schema.primary_keys):
             continue
-        options = {**schema.options, "index.state.dir": str(tmp_path / "state")}
+        options = {**schema.options}
         context = dataclasses.replace(context, options=IndexOptions(options))
         found = key_index.tag(_batch(schema, rows), context)
         assert found.bucket.tolist() == [r["bucket"] for r in rows], (case, described["id"])
@@ -112,7 +112,7 @@ def test_keys_of_other_partitions_are_not_found(case: str, kind: str, tmp_path: 
     snapshot = metadata.snapshot(described["id"])
     schema = metadata.schema(snapshot.schema_id)
     context = make_tag_context(metadata, snapshot, index_dir=str(tmp_path / "index"))
-    options = {**schema.options, "index.state.dir": str(tmp_path / "state")}
+    options = {**schema.options}
     context = dataclasses.replace(context, options=IndexOptions(options))
     batch = _batch(schema, rows)
     nowhere = tuple(p + b"\0" * 8 for p in batch.partitions)

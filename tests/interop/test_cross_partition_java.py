@@ -120,8 +120,7 @@ def _of_java(lines: list[Mapping[str, Any]]) -> Model:
 )
 def test_java_and_lakeidx_write_in_turn(tmp_path: Path, engine: Engine, first: str) -> None:
     require_java_paimon()
-    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "7", "merge-engine": engine.name,
-               "index.state.dir": str(tmp_path / "state")}  # fmt: skip
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "7", "merge-engine": engine.name}
     spec = {"fields": FIELDS, "primaryKeys": ["k"], "partitionKeys": ["dt"], "options": options}
     table = TableHandle.create(f"{tmp_path}/wh/d.db/t", spec)
     java = JavaPaimon(f"{tmp_path}/wh", "d.t")
@@ -153,7 +152,7 @@ def test_a_key_that_holds_one_of_two_partition_columns(tmp_path: Path) -> None:
         "fields": [{"name": "g", "type": "STRING"}, *FIELDS],
         "primaryKeys": ["g", "k"],
         "partitionKeys": ["g", "dt"],
-        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "7", "index.state.dir": str(tmp_path / "state")},
+        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "7"},
     }
     table = TableHandle.create(f"{tmp_path}/wh/d.db/t", spec)
     java = JavaPaimon(f"{tmp_path}/wh", "d.t")

@@ -16,8 +16,9 @@ from lakeidx.key_index.advice.measures import Measures
 
 # Bytes.
 _BATCH_KEY_MEMORY = 60
-_STATE_ENTRY = 26
-_STATE_CACHE = 128 << 20
+_STATE_ENTRY = 27
+# Of the state: what a look-up reads of a key, keys of one block, of one request, of a shard.
+_STATE_PRINT, _STATE_BLOCK, _STATE_REQUEST, _STATE_SHARD = 2.7, 1200, 4 << 20, 1 << 21
 # Keys of a batch whose table stays in the cache.
 _CACHED_KEYS = 8192
 
@@ -38,9 +39,8 @@ class Costs:
     filter_byte   read and decode a byte of a filter's text
     open_file     footer and column chunks of a file, without waiting for the store
     bucket_key    compute a bucket
-    state_key     look a key up in the state; state_byte: a byte of the pages that are read; state_miss: more for
-                  one that is not in the state's cache; state_write: put a new location;
-                  state_rewrite: a byte of the pages that new locations are on
+    state_key     look a key up in the state; state_byte: a byte of the blocks that are read; state_write: write a location
+                  into a run, or again into one that it is merged into
     hbase_key, hbase_put   one key of a batched get, one row of a batched put
     """
 
@@ -59,10 +59,8 @@ class Costs:
     open_file: float = 1.2e-3
     bucket_key: float = 44e-9
     state_key: float = 280e-9
-    state_byte: float = 0.018e-9
-    state_miss: float = 0.75e-9
+    state_byte: float = 0.4e-9
     state_write: float = 240e-9
-    state_rewrite: float = 0.25e-9
     hbase_key: float = 50e-6
     hbase_put: float = 75e-6
 
@@ -222,25 +220,25 @@ def bloom_work(m: Measures, fpp: float, c: Costs, *, everywhere: bool = False) -
 
 
 def state_work(m: Measures, fpp: float, c: Costs) -> Work:
-    """Look keys up in the pages of the state, and rewrite the pages that change."""
-    entry = _STATE_ENTRY + m.key_bytes
-    # A page has about 2,000 keys; a batch reads the pages its keys are on.
-    pages = max(1.0, m.rows / 2048)
-    changed = m.batch_rows * (1 - m.update_share + m.update_share * m.move_share)
-    read, written = (_share_hit(pages, keys) * m.rows * entry for keys in (m.batch_rows, changed))
+    """Look keys up in the blocks of the state; write their places, and merge runs as often as they double.
+
+    Keys that change partition are compared themselves, each read by a request of its own as long as they are few.
+    """
+    read = _share_hit(max(1.0, m.rows / _STATE_BLOCK), m.batch_rows) * m.rows * _STATE_PRINT
+    merges = max(0.0, math.log2(max(1.0, m.rows / max(1.0, m.batch_rows))))
+    moved = m.batch_rows * m.update_share * m.move_share
+    entries = m.batch_rows * (_STATE_ENTRY + m.key_bytes)
     return Work(
-        serial=c.call
-        + m.batch_rows * c.state_key
-        + read * (c.state_byte + c.state_miss * max(0.0, 1 - _STATE_CACHE / max(1.0, m.rows * entry)))
-        + changed * c.state_write
-        + written * c.state_rewrite,
+        serial=c.call + m.batch_rows * (c.state_key + c.state_write * (1 + merges)) + read * c.state_byte,
+        bytes=read + entries * merges,
         memory=m.batch_rows * (_BATCH_KEY_MEMORY + m.key_bytes) + (256 << 20),
+        requests=8 + read / _STATE_REQUEST + min(moved, m.rows / _STATE_BLOCK) + m.rows / _STATE_SHARD,
     )
 
 
-def _share_hit(pages: float, keys: float) -> float:
-    """Share of pages that some of the keys are on, when they fall on them at random."""
-    return 1.0 if pages <= 1 else 1 - (1 - 1 / pages) ** keys
+def _share_hit(blocks: float, keys: float) -> float:
+    """Share of blocks that some of the keys are in, when they fall on them at random."""
+    return 1.0 if blocks <= 1 else 1 - (1 - 1 / blocks) ** keys
 
 
 def in_memory_work(m: Measures, fpp: float, c: Costs) -> Work:

@@ -23,7 +23,7 @@ from lakeidx.key_index.keys.reader import KeyRows, OpenKeyFile
 from lakeidx.key_index.locations import LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.storage.base import ObjectStore
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, Field, to_arrow
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, to_arrow
 
 KEY_FIELD_ID = 1073741823
 SEQUENCE_NUMBER, VALUE_KIND = "_SEQUENCE_NUMBER", "_VALUE_KIND"
@@ -46,6 +46,11 @@ class ParquetKeyReader:
     key_fields: tuple[Field, ...]
     read_other: ReadOther
     order_fields: tuple[Field, ...] = ()
+
+    @property
+    def key_types(self) -> tuple[DataType, ...]:
+        """Types of the trimmed primary key."""
+        return tuple(f.type for f in self.key_fields)
 
     def open(self, file: LiveFile) -> OpenKeyFile:
         """Open one data file."""

@@ -15,6 +15,7 @@ from lakeidx.format.hudi.footer import KeyFooter
 from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.locations import Int64s, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
+from lakeidx.types import DataType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +56,11 @@ class OpenKeyFile(Protocol):
 
 class KeyReader(Protocol):
     """Opens data files for their keys."""
+
+    @property
+    def key_types(self) -> tuple[DataType, ...]:
+        """Types of the trimmed primary key."""
+        ...
 
     def open(self, file: LiveFile) -> OpenKeyFile:
         """Open one file; threads may open different files at once."""

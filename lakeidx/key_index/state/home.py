@@ -1,156 +1,212 @@
-"""Where a key state lies: its database in a locked directory of this machine (or in memory), and its checkpoints on the store."""
+"""Where the state of a table is, and how it comes to a snapshot: found, caught up with files that were added, or rebuilt.
+
+A state is believed as far as the table's snapshots confirm it: it is of a snapshot that is there under the identity that it was
+written with. So no rollback, no other table of the path, no other writer and no program that died can make it say what is not.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
-import xxhash
-
-from lakeidx.errors import CorruptFileError, NotFoundError
+from lakeidx.errors import CommitConflictError, CorruptFileError, NotFoundError
+from lakeidx.key_index.locations import CommitInfo, LiveFile
+from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext
-from lakeidx.key_index.state.checkpoint import CheckpointFolder
-from lakeidx.key_index.state.key_state import KeyState, StateMeta
-from lakeidx.key_index.state.load import Share
-from lakeidx.key_index.state.store import DirectoryLock, MemoryStore, RocksStore, clear_directory
-from lakeidx.storage.base import join
-from lakeidx.storage.private_dir import private_cache
+from lakeidx.key_index.state.key_state import KeyState
+from lakeidx.key_index.state.load import StateLoader
+from lakeidx.key_index.state.manifest import StateFolder, StateManifest
+from lakeidx.key_index.state.memory_store import MemoryStore
+from lakeidx.key_index.state.run_files import RunFiles
+from lakeidx.key_index.state.scope import StateScope
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class StateScope:
-    """Which keys of a table a state holds.
-
-    is_global  a key lives in one partition at a time
-    share      the part of the keys that is this state's
-    """
-
-    is_global: bool
-    share: Share
-
-    def text(self, context: IndexContext) -> str:
-        """Name the scope; states of different scopes never replace each other."""
-        kind = "global" if self.is_global else "partition"
-        return f"{kind} {self.share.id}/{self.share.of} {context.options.index_partition_regex}"
-
-    def digest(self, context: IndexContext, *, table_id: str | None = None) -> str:
-        """Shorten the scope, of one table when given, to a directory's name."""
-        text = self.text(context) if table_id is None else f"{table_id}\n{self.text(context)}"
-        return xxhash.xxh64_hexdigest(text.encode())
-
-
 class StateHome:
-    """The database of one state and what it is restored from; not for use by several threads at once.
+    """The states of one scope.
 
-    in_memory  keep the state in this process: no directory, no lock, no checkpoints
+    scope    which keys they hold
+    memory   keeps them in this process; None = on the table's store
+    clock    epoch seconds
     """
 
-    def __init__(self, scope: StateScope, *, in_memory: bool) -> None:
+    def __init__(self, scope: StateScope, memory: MemoryStore | None, clock: Callable[[], float]) -> None:
         self.scope = scope
-        self.in_memory = in_memory
-        self._database: RocksStore | MemoryStore | None = None
-        self._lock: DirectoryLock | None = None
-        self._checkpoints: CheckpointFolder | None = None
+        self._memory = memory
+        self._clock = clock
 
-    def open_local(self, context: IndexContext) -> tuple[KeyState | None, str]:
-        """Open the state that this machine has; else say why there is none.
+    def there(self, state: KeyState | None, context: IndexContext, damaged: set[str]) -> KeyState | None:
+        """Return the state of the view's snapshot, if there is one.
 
-        errors   UnavailableError when another process keeps it open
+        state     the one that was used last
+        damaged   names of files that no state may use
         """
-        if self.in_memory:
-            return None, "there is no state yet"
-        directory = self._hold(context)
-        if not (directory / "CURRENT").exists():
-            return None, "there is no state yet"
-        self._close_database()
-        try:
-            self._database = self._open(directory, context)
-            state = KeyState.load(self._database)
-        except CorruptFileError as error:
-            self._close_database()
-            return None, str(error)
-        if state is None:
-            return None, "the state was left in the middle of a change"
-        return state, ""
-
-    def restore(self, context: IndexContext, usable: Callable[[StateMeta], bool]) -> KeyState | None:
-        """Restore the newest checkpoint that is usable and whole; None when there is none."""
-        if self.in_memory:
+        view = context.view
+        token = None if view.snapshot_id is None else view.snapshot_token(view.snapshot_id)
+        if (
+            state is not None
+            and (state.table_id, state.scope) == (view.table_id, self.scope.text(context))
+            and (state.snapshot_id, state.token) == (view.snapshot_id, token)
+        ):
+            return state
+        if view.snapshot_id is None or token is None:
             return None
-        for checkpoint in self._folder(context).readable():
-            meta = StateMeta(checkpoint.table_id, checkpoint.scope, checkpoint.snapshot_id, checkpoint.token)
-            if not usable(meta):
+        found = self._folder(context).find(view.snapshot_id, token)
+        if found is None or self._behind(found, context) != "" or found.files & damaged:
+            return None
+        return self._opened(found, context)
+
+    def caught_up(self, context: IndexContext, metrics: IndexMetrics, damaged: set[str]) -> tuple[KeyState | None, str]:
+        """Return a state that was brought from an earlier snapshot to the view's, and what it lacked.
+
+        errors   CommitConflictError when there is only one of a later snapshot of the same history: a batch that was
+                 planned before that snapshot would have to be planned again anyway
+        """
+        folder, later = self._folder(context), 0
+        for path, snapshot_id, manifest in folder.candidates():
+            missing = self._behind(manifest, context)
+            if manifest.files & damaged:
+                folder.discard(path, CorruptFileError("one of its files is damaged"))
                 continue
-            self._close_database()
-            directory = self._hold(context)
+            if missing is None:
+                later = snapshot_id if self._is_ahead(manifest, context) else later
+                continue
+            state = self._opened(manifest, context)
             try:
-                self._folder(context).restore(checkpoint, directory)
-                self._database = self._open(directory, context)
-                state = KeyState.load(self._database)
+                if missing:
+                    assert manifest.snapshot_id is not None
+                    before = context.view.files_at(manifest.snapshot_id)
+                    self._loader(context).catch_up(state, before, self._files(context), context, metrics)
             except (CorruptFileError, NotFoundError) as error:
-                _log.warning("checkpoint of snapshot %d is left aside: %s", checkpoint.snapshot_id, error)
+                _log.warning("the key state of snapshot %d is left aside: %s", snapshot_id, error)
                 continue
-            if state is not None and usable(state.meta):
-                return state
-        return None
+            return self.at_snapshot(state, context), missing
+        if later and not damaged:
+            raise CommitConflictError(
+                f"the key state is at snapshot {later}, the batch was planned before it: plan it again"
+            )
+        return None, ""
 
-    def empty(self, context: IndexContext, expected_rows: int) -> KeyState:
-        """Begin again: an empty state in place of what was there."""
-        self._close_database()
-        meta = StateMeta(context.view.table_id, self.scope.text(context))
-        if self.in_memory:
-            self._database = MemoryStore()
-        else:
-            directory = self._hold(context)
-            clear_directory(directory)
-            self._database = self._open(directory, context)
-        return KeyState.create(self._database, meta, expected_rows=expected_rows)
+    def rebuilt(self, context: IndexContext, metrics: IndexMetrics) -> KeyState:
+        """Build the state of the view's snapshot from the table's key columns."""
+        files = self._files(context)
+        state = self._empty(context, sum(f.meta.row_count for f in files))
+        self._loader(context).load(state, files, context, metrics)
+        return self.at_snapshot(state, context)
 
-    def newest_checkpoint(self, context: IndexContext) -> int:
-        """Return the snapshot of the newest checkpoint, readable or not; 0 when there is none."""
-        return self._folder(context).newest()
+    def _empty(self, context: IndexContext, expected_rows: int = 0) -> KeyState:
+        return KeyState.empty(
+            self._run_files(context),
+            table_id=context.view.table_id,
+            scope=self.scope.text(context),
+            is_global=self.scope.is_global,
+            expected_rows=expected_rows,
+        )
 
-    def save(self, state: KeyState, context: IndexContext) -> None:
-        """Put the state on the object store; states in memory have no checkpoints."""
-        if isinstance(self._database, RocksStore):
-            self._folder(context).save(self._database, state.meta, keep=context.options.index_state_keep_checkpoints)
+    def before(self, state: KeyState | None, commit: CommitInfo, context: IndexContext) -> KeyState | None:
+        """Return the state of the snapshot that a commit came right behind; None when it cannot be updated by the commit alone.
 
-    def close(self) -> None:
-        """Release the database and its directory."""
-        self._close_database()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        state   the one that was used last
+        """
+        view, base = context.view, commit.base_id
+        if commit.snapshot_id is None or commit.snapshot_id != view.snapshot_id:
+            return None
+        if commit.snapshot_id != (base or 0) + 1 or not view.kept_since(base or 0):
+            return None
+        token = None if base is None else view.snapshot_token(base)
+        scope = self.scope.text(context)
+        if (
+            state is not None
+            and (state.table_id, state.scope) == (view.table_id, scope)
+            and (state.snapshot_id, state.token) == (base, token)
+        ):
+            return state
+        own = view.snapshot_token(commit.snapshot_id)
+        if own is None or self._folder(context).find(commit.snapshot_id, own) is not None:
+            # It has been told already.
+            return None
+        if base is None:
+            return self._empty(context)
+        found = None if token is None else self._folder(context).find(base, token)
+        if found is None or (found.table_id, found.scope) != (view.table_id, scope):
+            return None
+        return self._opened(found, context)
 
-    def _close_database(self) -> None:
-        """Close it; its directory stays ours."""
-        if isinstance(self._database, RocksStore):
-            self._database.close()
-        self._database = None
+    def at_snapshot(self, state: KeyState, context: IndexContext) -> KeyState:
+        """Make a state that of the view's snapshot, and put it on the store; returns the one that counts."""
+        view = context.view
+        state.snapshot_id = view.snapshot_id
+        state.token = None if view.snapshot_id is None else view.snapshot_token(view.snapshot_id)
+        if state.snapshot_id is None or state.token is None:
+            return state
+        folder = self._folder(context)
+        keep = context.options.index_state_keep_checkpoints
+        manifest = state.manifest(state.snapshot_id, state.token)
+        if folder.publish(manifest, keep=keep, token_of=view.snapshot_token):
+            # Runs that were merged before anyone knew them.
+            state.files.forget(state.files.written - manifest.files)
+            state.files.written.clear()
+            return state
+        # Another program was first: what was written here is for nobody.
+        other = folder.find(state.snapshot_id, state.token)
+        if other is None or (other.table_id, other.scope) != (state.table_id, state.scope):
+            return state
+        state.files.forget(state.files.written - other.files)
+        return self._opened(other, context)
 
-    def _hold(self, context: IndexContext) -> Path:
-        """Lock the database's directory, so that no one else opens or clears it until `close`."""
-        directory = self._directory(context)
-        if self._lock is None:
-            lock = DirectoryLock(directory)
-            lock.acquire(context.options.index_state_wait)
-            self._lock = lock
-        return directory
+    def _behind(self, manifest: StateManifest, context: IndexContext) -> str | None:
+        """Compare a state with the view's snapshot: "" when it is there, what it lacks if it can catch up, None if it cannot."""
+        view = context.view
+        if (manifest.table_id, manifest.scope) != (view.table_id, self.scope.text(context)):
+            return None
+        if manifest.snapshot_id is None or view.snapshot_id is None or manifest.snapshot_id > view.snapshot_id:
+            return None
+        if manifest.token != view.snapshot_token(manifest.snapshot_id):
+            return None
+        if manifest.snapshot_id == view.snapshot_id:
+            return ""
+        if not view.kept_since(manifest.snapshot_id):
+            return None
+        return f"it was at snapshot {manifest.snapshot_id} of {view.snapshot_id}"
 
-    def _open(self, directory: Path, context: IndexContext) -> RocksStore:
-        return RocksStore(directory, cache_bytes=context.options.index_state_cache_mb << 19)
+    def _is_ahead(self, manifest: StateManifest, context: IndexContext) -> bool:
+        """Return True for a state of a later snapshot of the very same history."""
+        view = context.view
+        if (manifest.table_id, manifest.scope) != (view.table_id, self.scope.text(context)):
+            return False
+        if manifest.snapshot_id is None or manifest.snapshot_id <= (view.snapshot_id or 0):
+            return False
+        there = view.snapshot_token(manifest.snapshot_id)
+        return there is not None and there == manifest.token
 
-    def _directory(self, context: IndexContext) -> Path:
-        base = context.options.index_state_dir
-        root = Path(base) if base else private_cache("lakeidx-state")
-        return root / self.scope.digest(context, table_id=context.view.table_id)
+    def _opened(self, manifest: StateManifest, context: IndexContext) -> KeyState:
+        return KeyState(self._run_files(context), manifest, is_global=self.scope.is_global)
 
-    def _folder(self, context: IndexContext) -> CheckpointFolder:
-        if self._checkpoints is None:
-            folder = join(context.index_dir, "state", self.scope.digest(context))
-            self._checkpoints = CheckpointFolder(context.store, folder)
-        return self._checkpoints
+    def _folder(self, context: IndexContext) -> StateFolder:
+        return StateFolder(self._memory or context.store, self.scope.folder(context))
+
+    def _run_files(self, context: IndexContext) -> RunFiles:
+        return RunFiles(self._memory or context.store, self.scope.folder(context))
+
+    def _files(self, context: IndexContext) -> list[LiveFile]:
+        pattern = re.compile(context.options.index_partition_regex)
+        text = context.view.partition_text
+        wanted: dict[bytes, bool] = {}
+        out = []
+        for file in context.view.files(None):
+            if file.partition not in wanted:
+                wanted[file.partition] = pattern.fullmatch(text(file.partition)) is not None
+            if wanted[file.partition]:
+                out.append(file)
+        return out
+
+    def _loader(self, context: IndexContext) -> StateLoader:
+        return StateLoader(
+            is_global=self.scope.is_global,
+            share=self.scope.share,
+            key_types=context.reader.key_types,
+            now=int(self._clock()),
+            budget=context.options.index_state_cache_mb << 20,
+        )

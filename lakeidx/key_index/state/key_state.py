@@ -1,341 +1,290 @@
-"""The key state: where every key of a table lives, in an embedded key-value store.
+"""The key state: where every key of a table lives, in shards on the table's own store.
 
-The store holds pages (`state_pages`), not single keys: a batch looks its keys up page by page with whole-column
-kernels, and what is written goes into small new runs that are merged now and then. Stored under
-
-========================================  =============================================================================
-key                                       value
-========================================  =============================================================================
-``P`` u8 bits, u32 page, u32 generation   a run of the page (all big endian; the higher generation is the newer run)
-``M``                                     `StateMeta` as JSON
-========================================  =============================================================================
-
-A state is *clean* at one snapshot of one table. While it is being changed it says so, and one that is found in the
-middle of a change is not used.
+A shard has the keys whose hash begins with its number. Its entries lie in sorted segments (`segments`), newer ones over older ones;
+a manifest says which segments are the state (`manifest`). Nothing is ever changed in place: a `KeyState` is what a manifest says,
+and what was written since, which only the next manifest makes a part of the state.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.errors import CorruptFileError
-from lakeidx.key_index.state.pages import (
-    GONE,
-    Entries,
-    Hashes,
-    Int32s,
-    Ints,
-    decode_block,
-    encode_block,
-    hash_rows,
-    merge_runs,
-    page_of,
-    probe_block,
-)
+from lakeidx.key_index.state.entries import GONE, Entries, Hashes, Int32s, Ints, newest_rows, take_rows
+from lakeidx.key_index.state.lookup import Asked, Lookup
+from lakeidx.key_index.state.manifest import StateManifest
+from lakeidx.key_index.state.run_files import RunFiles, SegmentRef
+from lakeidx.key_index.state.segment_kernels import GONE_PLACE
+from lakeidx.key_index.state.shard_runs import Rewritten, ShardWriter
+from lakeidx.tasks.limits import available_cores
+from lakeidx.tasks.runner import LocalRunner
 
-VERSION = 1
-_META_KEY = b"M"
-_MIN_BITS, _MAX_BITS = 4, 20
-_ROWS_PER_PAGE = 2048
-_GROW_ABOVE = 4 * _ROWS_PER_PAGE
-_MAX_RUNS = 4
-_BATCH_BYTES = 16 << 20
-# From a quarter of the pages on one pass over all is quicker than a seek for each.
-_PASS_SHARE_BITS = 2
-
-
-class StateStore(Protocol):
-    """An ordered key-value store."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """Read the value of a key."""
-        ...
-
-    def items(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return the entries with start <= key < stop, ascending."""
-        ...
-
-    def keys(self, start: bytes, stop: bytes) -> Iterator[bytes]:
-        """Iterate over the keys alone."""
-        ...
-
-    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes] = ()) -> None:
-        """Write all entries atomically."""
-        ...
-
-
-@dataclass(slots=True)
-class StateMeta:
-    """What a state is of.
-
-    table_id    see `TableView.table_id`
-    scope       what else decides about its content (global or not, which share of the keys, which partitions)
-    snapshot_id, token   snapshot it is at
-    files       data files whose keys are in it: name -> [partition number, bucket]
-    partitions  manifest bytes (hex) by partition number
-    bits        log2 of the number of pages
-    generation  of the newest run
-    rows        entries written, an upper bound of the keys in it
-    clean       False while it is being changed
-    """
-
-    table_id: str
-    scope: str
-    snapshot_id: int | None = None
-    token: str | None = None
-    files: dict[str, list[int]] = field(default_factory=dict)
-    partitions: list[str] = field(default_factory=list)
-    bits: int = _MIN_BITS
-    generation: int = 0
-    rows: int = 0
-    clean: bool = True
-    version: int = VERSION
+# A shard is made for so many keys, and split above twice as many.
+SHARD_ROWS = 1 << 21
+_MAX_BITS = 16
+_FILE_BYTES = 64 << 20
+_READ_BYTES = 64 << 20
 
 
 class KeyState:
-    """A key state over a store; make one with `create`, or `load` what a store holds."""
+    """A state as of one manifest, and what is written into it from then on; not for use by several threads at once.
 
-    def __init__(self, store: StateStore, meta: StateMeta) -> None:
-        self._store = store
-        self.meta = meta
-        self._runs = np.zeros(1 << meta.bits, np.uint16)
-        # While a sweep is to come runs stay apart: which run an entry is in tells whether it was confirmed.
-        self._hold_runs = False
+    is_global   a key is in one partition at a time; else (partition, key) is what is looked for
+    """
 
-    @classmethod
-    def create(cls, store: StateStore, meta: StateMeta, *, expected_rows: int) -> KeyState:
-        """Make an empty state; the store must be empty.
-
-        expected_rows   sizes the pages
-        """
-        pages = max(1, expected_rows // _ROWS_PER_PAGE)
-        meta.bits = min(_MAX_BITS, max(_MIN_BITS, pages.bit_length()))
-        state = cls(store, meta)
-        state.begin()
-        return state
+    def __init__(self, files: RunFiles, manifest: StateManifest, *, is_global: bool) -> None:
+        self.files = files
+        self.table_id, self.scope = manifest.table_id, manifest.scope
+        self.snapshot_id, self.token = manifest.snapshot_id, manifest.token
+        self.is_global = is_global
+        self._partitions = {bytes.fromhex(p): i for i, p in enumerate(manifest.partitions)}
+        self._bits = manifest.bits
+        self._shards: list[tuple[SegmentRef, ...]] = list(manifest.shards)
+        self._counts = dict(manifest.counts)
+        # While a table is loaded, or a sweep is to come, runs stay apart.
+        self._apart = False
+        # Keys of the shards that have one segment, as far as that was written here.
+        self._exact: dict[int, Mapping[tuple[int, int], int]] = {}
 
     @classmethod
-    def load(cls, store: StateStore) -> KeyState | None:
-        """Open the state a store holds; None when there is none, of another version, or one left in the middle of a change."""
-        raw = store.get(_META_KEY)
-        if raw is None:
-            return None
-        try:
-            meta = StateMeta(**json.loads(raw))
-        except (ValueError, TypeError) as error:
-            raise CorruptFileError(f"the key state's description cannot be read: {error}") from error
-        if meta.version != VERSION or not meta.clean:
-            return None
-        state = cls(store, meta)
-        for key in store.keys(_page_key(meta.bits, 0, 0), _page_key(meta.bits + 1, 0, 0)):
-            state._runs[_page_in(key)] += 1
-        return state
+    def empty(cls, files: RunFiles, *, table_id: str, scope: str, is_global: bool, expected_rows: int = 0) -> KeyState:
+        """Make a state without keys.
 
-    # -- reading -------------------------------------------------------------------------------------------------------
-
-    def lookup(self, keys: RowBytes, *, expire_before: int = 0) -> tuple[Int32s, Int32s]:
-        """Look up the locations of keys.
-
-        keys           n keys
-        expire_before  epoch seconds: entries written before count as gone
-        returns        int32[n] partition numbers (GONE = nowhere), int32[n] buckets
+        expected_rows   how many are to come: decides the number of shards
         """
-        n = len(keys)
-        partition, bucket = np.full(n, GONE, np.int32), np.full(n, -1, np.int32)
-        hashes = frozen(hash_rows(keys))
-        keys = RowBytes(frozen(keys.data), frozen(keys.offsets))
-        order = frozen(np.argsort(hashes, kind="stable"))
-        pages, edges = self._pages_of(hashes[order])
-        rows_of = {p: order[a:b] for p, a, b in zip(pages.tolist(), edges.tolist(), edges.tolist()[1:], strict=False)}
-        for page, block in self._runs_of(rows_of):
-            probe_block(block, hashes, keys, rows_of[page], partition, bucket, expire_before=expire_before)
-        bucket[partition == GONE] = -1
-        return partition, bucket
+        bits = min(_MAX_BITS, max(0, (expected_rows - 1) // SHARD_ROWS).bit_length())
+        shards: tuple[tuple[SegmentRef, ...], ...] = ((),) * (1 << bits)
+        made = StateManifest(table_id=table_id, scope=scope, bits=bits, shards=shards)
+        return cls(files, made, is_global=is_global)
 
-    def bucket_counts(self, *, expire_before: int = 0) -> dict[tuple[int, int], int]:
-        """Return the keys per (partition number, bucket), by one pass over the state."""
-        counts: dict[tuple[int, int], int] = {}
-        for page in range(1 << self.meta.bits):
-            runs = self._blocks(page)
-            if not runs:
-                continue
-            merged = merge_runs(runs, expire_before=expire_before, drop_gone=True)
-            places = merged.partition.astype(np.int64) << 32 | merged.bucket.astype(np.int64)
-            for place, count in zip(*(a.tolist() for a in np.unique(places, return_counts=True)), strict=True):
-                at = (place >> 32, place & 0xFFFFFFFF)
-                counts[at] = counts.get(at, 0) + count
-        return counts
+    def manifest(self, snapshot_id: int | None, token: str | None) -> StateManifest:
+        """Describe the state as that of a snapshot."""
+        return StateManifest(
+            table_id=self.table_id,
+            scope=self.scope,
+            snapshot_id=snapshot_id,
+            token=token,
+            partitions=tuple(p.hex() for p in self._partitions),
+            bits=self._bits,
+            shards=tuple(self._shards),
+            counts=dict(self._counts),
+        )
+
+    @property
+    def rows(self) -> int:
+        """Entries of all segments, an upper bound of the keys."""
+        return sum(ref.entries for runs in self._shards for ref in runs)
+
+    @property
+    def partitions(self) -> tuple[bytes, ...]:
+        """Manifest bytes of each partition, by number."""
+        return tuple(self._partitions)
 
     def partition_number(self, partition: bytes) -> int:
         """Return the number of a partition, a new one if need be."""
-        text = partition.hex()
-        if text not in self.meta.partitions:
-            self.meta.partitions.append(text)
-        return self.meta.partitions.index(text)
+        return self._partitions.setdefault(partition, len(self._partitions))
+
+    def known_number(self, partition: bytes) -> int:
+        """Return the number of a partition; one that no partition has when the state does not know it."""
+        return self._partitions.get(partition, GONE - 1)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def lookup(self, hashes: Hashes, keys: RowBytes, own: Int32s, *, expire_before: int = 0) -> tuple[Int32s, Int32s]:
+        """Look up the locations of keys.
+
+        hashes         uint64[n], see `state_hashes`
+        keys           n keys
+        own            int32[n] number of the partition that each row is of: see `lakeidx.key_index.state.lookup`
+        expire_before  epoch seconds: entries written before count as gone
+        returns        int32[n] partition numbers (GONE = nowhere), int32[n] buckets
+        errors         NotFoundError, CorruptFileError when files of the state are gone or damaged
+        """
+        order = np.argsort(hashes, kind="stable")
+        lookup = Lookup(
+            self.files,
+            hashes[order],
+            take_rows(keys, order),
+            own[order].astype(np.int64),
+            not self.is_global,
+            expire_before,
+        )
+        place = np.full(len(keys), GONE_PLACE, np.int64)
+        for wave in self._waves(lookup.hashes):
+            lookup.locate(wave, place)
+        out = np.empty(len(keys), np.int64)
+        out[order] = place
+        partition = (out >> 32).astype(np.int32)
+        return partition, np.where(partition == GONE, -1, out & 0xFFFFFFFF).astype(np.int32)
+
+    def bucket_counts(self, *, expire_before: int = 0) -> dict[tuple[int, int], int]:
+        """Return the keys per (partition number, bucket).
+
+        expire_before  when not 0, all entries are read
+        """
+        if not expire_before:
+            return {place: n for place, n in self._counts.items() if n > 0}
+        writer = self._writer(expire_before)
+        counts: dict[tuple[int, int], int] = {}
+        for shard, runs in enumerate(self._shards):
+            _add(counts, writer.merge(shard, runs).counts or {})
+        return counts
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """Mark the state as being changed."""
-        self.meta.clean = False
-        self._put_meta()
+    def write(self, entries: Entries, *, was: tuple[Int32s, Int32s] | None = None, expire_before: int = 0) -> None:
+        """Set the locations of keys.
 
-    def commit(self) -> None:
-        """Mark the change as complete; `meta` describes the new state."""
-        self.meta.clean = True
-        self._put_meta()
-
-    def write(self, keys: RowBytes, partition: Int32s, bucket: Int32s, *, now: int, expire_before: int = 0) -> None:
-        """Set the locations of keys, between `begin` and `commit`.
-
-        keys        n keys; of equal ones the last counts
-        partition   int32[n], GONE takes the key away
-        now         epoch seconds
+        entries   in any order; of equal keys the last counts; partition GONE takes a key away
+        was       int32[n] partition number (GONE = nowhere) and int32[n] bucket of each key before; None = looked up
         """
-        n = len(keys)
-        if not n:
+        if not len(entries):
             return
-        hashes = hash_rows(keys)
-        order = np.argsort(hashes, kind="stable")
-        entries = Entries(hashes, keys, partition, bucket, np.full(n, now, np.uint32)).take(order)
-        self.meta.generation += 1
-        self.meta.rows += n
-        pages, edges = self._pages_of(entries.hashes)
-        puts: list[tuple[bytes, bytes]] = []
-        full: list[int] = []
-        size = 0
-        for page, start, stop in zip(pages.tolist(), edges.tolist(), edges.tolist()[1:], strict=False):
-            block = encode_block(entries.slice(start, stop))
-            puts.append((_page_key(self.meta.bits, page, self.meta.generation), block))
-            size += len(block)
-            self._runs[page] += 1
-            if self._runs[page] > _MAX_RUNS:
-                full.append(page)
-            if size > _BATCH_BYTES:
-                self._store.write(puts)
-                puts, size = [], 0
-        self._store.write(puts)
-        if self._hold_runs:
-            return
-        for page in full:
-            self._merge_page(page, expire_before)
-        if self.meta.rows > _GROW_ABOVE << self.meta.bits and self.meta.bits < _MAX_BITS:
+        entries_rows = newest_rows(entries.hashes, entries.keys)
+        new = entries.take(entries_rows)
+        if not self._apart:
+            if was is None:
+                was = self.lookup(new.hashes, new.keys, new.partition, expire_before=expire_before)
+            else:
+                was = was[0][entries_rows], was[1][entries_rows]
+            _count_moves(self._counts, was, (new.partition, new.bucket))
+        edges = self._edges(new.hashes)
+        touched = [s for s in range(len(self._shards)) if edges[s] < edges[s + 1]]
+        writer = self._writer(expire_before, more=len(new))
+        merge = not self._apart
+        self._put(
+            self._each(
+                lambda s: [writer.append(s, self._shards[s], new.slice(int(edges[s]), int(edges[s + 1])), merge=merge)],
+                touched,
+            )
+        )
+        if merge:
             self._grow(expire_before)
 
-    def start_sweep(self) -> int:
-        """Keep runs apart from now on; returns the generation that `sweep` counts from."""
-        self._hold_runs = True
-        return self.meta.generation
+    def start_load(self) -> None:
+        """Write runs as they come until `finish_load`, which the state is not complete before."""
+        self._apart = True
 
-    def sweep(self, places: Collection[tuple[int, int]], since: int, *, expire_before: int = 0) -> None:
+    def finish_load(self) -> None:
+        """Merge the runs of each shard, and count the keys."""
+        several = [s for s, runs in enumerate(self._shards) if len(runs) > 1]
+        writer = self._writer(0)
+        self._rewrite(lambda s: [writer.merge(s, self._shards[s])], several)
+        self._apart = False
+        self._grow(0)
+
+    def start_sweep(self) -> tuple[int, ...]:
+        """Keep runs apart from now on; returns what `sweep` has to know: how many segments each shard has."""
+        self._apart = True
+        return tuple(len(runs) for runs in self._shards)
+
+    def sweep(self, places: Collection[tuple[int, int]], since: Sequence[int], *, expire_before: int = 0) -> None:
         """Remove keys at some locations that were not written again since `start_sweep` returned `since`.
 
         places   (partition number, bucket)
-        cost     one pass over the state, and its pages rewritten
+        cost     all shards are rewritten
         """
-        bits = self.meta.bits
-        wanted = np.array(sorted(p << 32 | b for p, b in places), np.int64)
-        rows = 0
-        for page in range(1 << bits):
-            if not self._runs[page]:
-                continue
-            items = list(self._store.items(_page_key(bits, page, 0), _page_key(bits, page + 1, 0)))
-            runs = []
-            for key, value in items:
-                run = decode_block(value)
-                if _generation_in(key) <= since:
-                    stale = np.isin(run.partition.astype(np.int64) << 32 | run.bucket.astype(np.int64), wanted)
-                    run = replace(run, partition=np.where(stale, GONE, run.partition).astype(np.int32))
-                runs.append(run)
-            merged = merge_runs(runs, expire_before=expire_before, drop_gone=True)
-            puts = [(items[-1][0], encode_block(merged))] if len(merged) else []
-            self._store.write(puts, [k for k, _ in (items[:-1] if puts else items)])
-            self._runs[page] = len(puts)
-            rows += len(merged)
-        self.meta.rows, self._hold_runs = rows, False
+        writer = self._writer(expire_before)
+        self._rewrite(
+            lambda s: [writer.merge(s, self._shards[s], stale=places, older=since[s])], range(len(self._shards))
+        )
+        self._apart = False
+        self._grow(expire_before)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _pages_of(self, ascending: Hashes) -> tuple[Ints, Ints]:
-        """Find the pages of some sorted hashes, and where each begins (one edge more than pages)."""
-        pages, starts = np.unique(page_of(ascending, self.meta.bits), return_index=True)
-        return pages.astype(np.int64), np.append(starts, len(ascending)).astype(np.int64)
+    def _writer(self, expire_before: int, *, bits: int | None = None, more: int = 0) -> ShardWriter:
+        return ShardWriter(self.files, self._bits if bits is None else bits, self.rows + more, expire_before)
 
-    def _runs_of(self, pages: Collection[int]) -> Iterator[tuple[int, bytes]]:
-        """Read runs of some pages, older before newer; by one pass over the store when most of it is requested."""
-        bits = self.meta.bits
-        if len(pages) << _PASS_SHARE_BITS >= 1 << bits:
-            for key, block in self._store.items(_page_key(bits, 0, 0), _page_key(bits + 1, 0, 0)):
-                page = _page_in(key)
-                if page in pages:
-                    yield page, block
-            return
-        for page in pages:
-            if self._runs[page]:
-                for _, block in self._store.items(_page_key(bits, page, 0), _page_key(bits, page + 1, 0)):
-                    yield page, block
+    def _edges(self, ascending: Hashes) -> Ints:
+        """Return int64[shards + 1]: where each shard begins among sorted hashes."""
+        count = 1 << self._bits
+        starts = np.arange(1, count, dtype=np.uint64) << np.uint64(64 - self._bits if self._bits else 0)
+        inner = np.searchsorted(ascending, starts)
+        return np.concatenate([[0], inner, [len(ascending)]]).astype(np.int64)
 
-    def _blocks(self, page: int) -> list[Entries]:
-        if not self._runs[page]:
-            return []
-        bits = self.meta.bits
-        found = self._store.items(_page_key(bits, page, 0), _page_key(bits, page + 1, 0))
-        return [decode_block(value) for _, value in found]
+    def _waves(self, ascending: Hashes) -> Iterator[list[Asked]]:
+        """Group shards whose blocks are read at once: memory follows a bound, not the state."""
+        edges = self._edges(ascending)
+        wave: list[Asked] = []
+        size = 0
+        for shard, runs in enumerate(self._shards):
+            start, stop = int(edges[shard]), int(edges[shard + 1])
+            if start == stop or not runs:
+                continue
+            size += sum(ref.blocks_bytes for ref in runs)
+            if wave and size > _READ_BYTES:
+                yield wave
+                wave, size = [], sum(ref.blocks_bytes for ref in runs)
+            wave.append(Asked(start, stop, runs[::-1]))
+        if wave:
+            yield wave
 
-    def _merge_page(self, page: int, expire_before: int) -> None:
-        bits = self.meta.bits
-        items = list(self._store.items(_page_key(bits, page, 0), _page_key(bits, page + 1, 0)))
-        merged = merge_runs([decode_block(v) for _, v in items], expire_before=expire_before, drop_gone=True)
-        self.meta.rows -= sum(_block_rows(v) for _, v in items) - len(merged)
-        # The merged run takes the place of the newest one.
-        puts = [(items[-1][0], encode_block(merged))] if len(merged) else []
-        self._store.write(puts, [k for k, _ in (items[:-1] if puts else items)])
-        self._runs[page] = len(puts)
+    def _each(self, work: Callable[[int], list[Rewritten]], shards: Sequence[int]) -> Iterator[Rewritten]:
+        """Work on shards, as many at a time as there are processors."""
+        runner = LocalRunner(available_cores())
+        for at in range(0, len(shards), runner.parallelism):
+            for done in runner.map(work, shards[at : at + runner.parallelism]):
+                yield from done
+
+    def _put(self, results: Iterable[Rewritten]) -> None:
+        """Write new segments, several to a file, and take them over."""
+        waiting: list[Rewritten] = []
+        for result in results:
+            waiting.append(result)
+            if sum(_bytes(r) for r in waiting) > _FILE_BYTES:
+                self._put_file(waiting)
+                waiting = []
+        self._put_file(waiting)
+
+    def _put_file(self, results: Sequence[Rewritten]) -> None:
+        segments = [r.segment for r in results if r.segment is not None]
+        refs = iter(self.files.write(segments) if segments else [])
+        for r in results:
+            self._shards[r.shard] = self._shards[r.shard][: r.kept] + ((next(refs),) if r.segment is not None else ())
+            if r.counts is None:
+                self._exact.pop(r.shard, None)
+            else:
+                self._exact[r.shard] = r.counts
+
+    def _rewrite(self, work: Callable[[int], list[Rewritten]], shards: Sequence[int]) -> None:
+        """Replace shards by what merging all their segments gives; after it every shard has one, and keys are counted."""
+        self._put(self._each(work, shards))
+        self._counts = {}
+        for counts in self._exact.values():
+            _add(self._counts, counts)
 
     def _grow(self, expire_before: int) -> None:
-        """Double the number of pages: split each into two neighbours at the next bit of the hash."""
-        bits = self.meta.bits
-        runs = np.zeros(2 << bits, np.uint16)
-        rows = 0
-        for page in range(1 << bits):
-            items = list(self._store.items(_page_key(bits, page, 0), _page_key(bits, page + 1, 0)))
-            if not items:
-                continue
-            merged = merge_runs([decode_block(v) for _, v in items], expire_before=expire_before, drop_gone=True)
-            cut = int(np.searchsorted(page_of(merged.hashes, bits + 1), 2 * page + 1))
-            puts = []
-            for half, (start, stop) in enumerate(((0, cut), (cut, len(merged)))):
-                if stop > start:
-                    key = _page_key(bits + 1, 2 * page + half, self.meta.generation)
-                    puts.append((key, encode_block(merged.slice(start, stop))))
-                    runs[2 * page + half] = 1
-            rows += len(merged)
-            self._store.write(puts, [k for k, _ in items])
-        self.meta.bits, self.meta.rows, self._runs = bits + 1, rows, runs
-        self._put_meta()
-
-    def _put_meta(self) -> None:
-        self._store.write([(_META_KEY, json.dumps(asdict(self.meta)).encode("utf-8"))])
+        """Double the number of shards until none is too large."""
+        while self.rows > (2 * SHARD_ROWS) << self._bits and self._bits < _MAX_BITS:
+            old, bits = self._shards, self._bits + 1
+            writer = self._writer(expire_before, bits=bits)
+            self._shards, self._bits, self._exact = [()] * (2 * len(old)), bits, {}
+            self._rewrite(lambda s: writer.split(s, old[s]), range(len(old)))  # noqa: B023
 
 
-def _page_key(bits: int, page: int, generation: int) -> bytes:
-    return b"P" + (bits << 64 | page << 32 | generation).to_bytes(9, "big")
+def _bytes(result: Rewritten) -> int:
+    s = result.segment
+    return 0 if s is None else len(s.head) + len(s.blocks) + len(s.keys) + len(s.columns)
 
 
-def _page_in(key: bytes) -> int:
-    return int.from_bytes(key[2:6], "big")
+def _add(counts: dict[tuple[int, int], int], more: Mapping[tuple[int, int], int]) -> None:
+    for place, n in more.items():
+        counts[place] = counts.get(place, 0) + n
 
 
-def _generation_in(key: bytes) -> int:
-    return int.from_bytes(key[6:10], "big")
+def _count_moves(counts: dict[tuple[int, int], int], was: tuple[Int32s, Int32s], now: tuple[Int32s, Int32s]) -> None:
+    before, after = _places(*was), _places(*now)
+    moved = before != after
+    for places, step in ((before[moved], -1), (after[moved], 1)):
+        distinct, times = np.unique(places[places >= 0], return_counts=True)
+        for place, n in zip(distinct.tolist(), times.tolist(), strict=True):
+            at = (place >> 32, place & 0xFFFFFFFF)
+            counts[at] = counts.get(at, 0) + step * n
 
 
-def _block_rows(block: bytes) -> int:
-    return int.from_bytes(block[4:8], "little")
+def _places(partition: npt.NDArray[np.int32], bucket: npt.NDArray[np.int32]) -> Ints:
+    return np.where(partition < 0, -1, partition.astype(np.int64) << 32 | (bucket.astype(np.int64) & 0xFFFFFFFF))

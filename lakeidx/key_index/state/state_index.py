@@ -1,15 +1,15 @@
-"""state and inmemory: the location of every key in an embedded key-value state, so that a warm one needs no read of the table.
+"""state and inmemory: the location of every key in sorted shards on the table's own store, so that a batch reads the few bytes that
+say where its keys are, and no machine has to keep anything.
 
 A state is at one snapshot. Before it answers it is brought to the snapshot the batch is tagged on, by the first of
 these that can be done: it is there (warm); it is behind, and only appends and compactions came since (the new files'
-keys are read); a checkpoint on the object store can be restored and is behind in that way; else it is rebuilt from
-the table. So a state that is lost, late, of another table or of a snapshot that was rolled back costs time and never
-an answer.
+keys are read, caught up); else it is rebuilt from the table. So a state that is lost, late, of another table or of a snapshot that
+was rolled back costs time and never an answer. What was read is put on the store for the next process.
 
 Global: a key lives in one partition at a time; a row of another partition takes it there (`moves`).
 ``index.state.ttl`` makes the state forget keys that were not written for so long; a forgotten key is inserted again,
-and is in the table twice if its old record still does. ``inmemory`` is the same in this process's memory, without
-checkpoints: for tests, and tables that fit.
+and is in the table twice if its old record still does. ``inmemory`` is the same in this process's memory: for tests, and tables
+that fit.
 
 source   Flink's org.apache.hudi.sink.partitioner.BucketAssignFunction, sink.bootstrap.BootstrapOperator, Hudi 1.0.2;
          org.apache.paimon.crosspartition.GlobalIndexAssigner, release 1.4.2
@@ -18,33 +18,39 @@ source   Flink's org.apache.hudi.sink.partitioner.BucketAssignFunction, sink.boo
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from lakeidx.codec.distinct import sorted_distinct
-from lakeidx.errors import CommitConflictError, InternalError
-from lakeidx.key_index.keys.codes import KeyCodes
-from lakeidx.key_index.keys.sets import KeySet
+from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.errors import CorruptFileError, InternalError, NotFoundError
 from lakeidx.key_index.locations import (
-    Bools,
     CommitInfo,
     Int32s,
-    Int64s,
     KeyBatch,
     KeyLocations,
-    LiveFile,
     no_locations,
 )
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
-from lakeidx.key_index.state.home import StateHome, StateScope
-from lakeidx.key_index.state.key_state import KeyState, StateMeta
-from lakeidx.key_index.state.load import Share, StateLoader
-from lakeidx.key_index.state.pages import GONE, state_keys, take_rows, with_prefix
+from lakeidx.key_index.state.entries import (
+    GONE,
+    Entries,
+    Hashes,
+    newest_rows,
+    partition_salt,
+    state_hashes,
+    state_keys,
+    with_prefix,
+)
+from lakeidx.key_index.state.home import StateHome
+from lakeidx.key_index.state.key_state import KeyState
+from lakeidx.key_index.state.load import Share
+from lakeidx.key_index.state.memory_store import MemoryStore
+from lakeidx.key_index.state.scope import StateScope
+from lakeidx.storage.base import name_of
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86400
@@ -54,7 +60,7 @@ _DAY_SECONDS = 86400
 class _StateAction:
     """How a state came to the snapshot it answered for.
 
-    kind     warm, caught up, restored or rebuilt
+    kind     warm, caught up or rebuilt
     reason   why nothing quicker would do, "" for warm
     keys     keys read from the table
     """
@@ -88,40 +94,39 @@ class StateKeyIndex(KeyIndexDefaults):
     ) -> None:
         self.is_global = is_global
         self.moves_keys = is_global
+        self.in_shares = not in_memory
         self.name = "inmemory" if in_memory else "state"
-        self._scope = StateScope(is_global, share or Share())
-        self._home = StateHome(self._scope, in_memory=in_memory)
+        self._share = share or Share()
+        self._home = StateHome(StateScope(is_global, self._share), MemoryStore() if in_memory else None, clock)
         self._clock = clock
         self._state: KeyState | None = None
         self.last_action: _StateAction | None = None
 
     # -- KeyIndex --------------------------------------------------------------------------------------------------------
 
+    def prepare_tag(self, context: IndexContext) -> None:
+        """Bring the state to the view's snapshot, and put it where every `tag` finds it."""
+        self._bring_to_snapshot(context, IndexMetrics(), set())
+
     def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
-        """Locate the keys of the batch.
+        """Locate keys: those of the batch, or any part of them; any number of processes may do so side by side.
 
         errors   InternalError for a key of another assigner's share; CommitConflictError when the state is of a later
-                 snapshot than the view; UnavailableError when another process keeps the state open
+                 snapshot than the view
         """
         metrics = IndexMetrics(keys=len(batch))
-        share = self._scope.share
+        share = self._share
         if share.of > 1 and not bool(share.mine(batch.hashes).all()):
             raise InternalError(f"keys of another share than {share.id} of {share.of} were given")
-        state = self._bring_to_snapshot(batch, context, metrics)
+        state, where, bucket = self._look_up(batch, context, metrics)
         if not len(batch):
             return no_locations(batch, metrics)
-        numbers = np.array([self._number(state, p) for p in batch.partitions], np.int32)
-        keys = state_keys(batch.codes)
-        if not self.is_global:
-            keys = with_prefix(keys, numbers[batch.partition])
-        where, bucket = state.lookup(keys, expire_before=self._expire_before(context))
         known = where >= 0
         metrics.found = int(known.sum())
         partitions = list(batch.partitions)
         position = {p: i for i, p in enumerate(partitions)}
-        to_result = np.zeros(len(state.meta.partitions) + 1, np.int32)
-        for number, text in enumerate(state.meta.partitions):
-            raw = bytes.fromhex(text)
+        to_result = np.zeros(len(state.partitions) + 1, np.int32)
+        for number, raw in enumerate(state.partitions):
             if raw not in position:
                 position[raw] = len(partitions)
                 partitions.append(raw)
@@ -132,202 +137,137 @@ class StateKeyIndex(KeyIndexDefaults):
             partitions=tuple(partitions),
             file=np.full(len(batch), -1, np.int32),
             metrics=metrics,
-            notes=self._notes(),
+            notes=self._notes(state),
         )
-
-    def _notes(self) -> dict[str, float]:
-        """Describe how the state was synchronized to the snapshot."""
-        done = self.last_action
-        if done is None:
-            return {}
-        return {f"state_{done.kind.replace(' ', '_')}": 1.0, "state_keys_read": float(done.keys)}
 
     def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
         """Store the batch's locations, if no other writer committed in between (else the next `tag` reads the new files).
 
         context   its view is at the commit's snapshot
         """
-        if self._state is None:
-            # Another process than the one that tagged the batch may see its commit.
-            self._state, _ = self._home.open_local(context)
-        state = self._state
-        if state is None or state.meta.snapshot_id != commit.base_id or commit.snapshot_id is None:
+        state = self._home.before(self._state, commit, context)
+        if state is None:
             return
-        files = context.view.files(None)
-        live = {f.meta.file_name for f in files}
-        known = (set(state.meta.files) | {f.meta.file_name for f in commit.added}) - set(commit.removed)
-        if live != known or state.meta.table_id != context.view.table_id:
+        self._state = None
+        try:
+            if commit.batch is not None and len(commit.batch):
+                self._apply(state, commit, context)
+        except (CorruptFileError, NotFoundError) as error:
+            _log.warning("the key state was not updated to snapshot %d: %s", commit.snapshot_id, error)
             return
-        state.begin()
-        if commit.batch is not None and len(commit.batch):
-            self._apply(state, commit, context)
-        self._at_snapshot(state, context, files)
-        every = context.options.index_state_checkpoint_every
-        if every and not self._home.in_memory:
-            since = commit.snapshot_id - self._home.newest_checkpoint(context)
-            # Negative: that checkpoint is of a snapshot that was rolled back.
-            if not 0 <= since < every:
-                self.checkpoint(context)
-
-    # -- more ----------------------------------------------------------------------------------------------------------
+        self._state = self._home.at_snapshot(state, context)
 
     def count_keys(self, context: IndexContext) -> dict[tuple[bytes, int], int]:
-        """Count keys per (partition, bucket) of a loaded state, to place new keys."""
-        state = self._state
-        if state is None:
-            raise InternalError("the key state has not been synchronized to a snapshot")
+        """Count keys per (partition, bucket), to place new keys."""
+        state = self._bring_to_snapshot(context, IndexMetrics(), set())
         counts = state.bucket_counts(expire_before=self._expire_before(context))
-        return {(bytes.fromhex(state.meta.partitions[p]), b): n for (p, b), n in counts.items()}
-
-    def checkpoint(self, context: IndexContext) -> None:
-        """Upload the state to the object store as a checkpoint of its snapshot. In-memory states have none."""
-        if self._state is not None and self._state.meta.snapshot_id is not None:
-            self._home.save(self._state, context)
+        return {(state.partitions[p], b): n for (p, b), n in counts.items()}
 
     def close(self) -> None:
-        """Release the database."""
-        self._home.close()
+        """Forget what was read; states in memory stay."""
         self._state = None
 
     # -- coming to a snapshot ------------------------------------------------------------------------------------------
 
-    def _bring_to_snapshot(self, batch: KeyBatch, context: IndexContext, metrics: IndexMetrics) -> KeyState:
-        started = time.monotonic()
-        loader = self._loader(batch, context)
-        reason = "there is no state yet"
-        if self._state is None:
-            self._state, reason = self._home.open_local(context)
-        if self._state is not None:
-            missing = self._behind(self._state.meta, context)
-            if missing == "":
-                return self._done("warm", "", started, 0)
-            if missing is not None:
-                self._catch_up(self._state, loader, context, metrics)
-                return self._done("caught up", missing, started, metrics.rows_read)
-            self._refuse_to_go_back(self._state, context)
-            reason = "the state is of another table, scope or history"
-        self._state = self._home.restore(context, lambda meta: self._behind(meta, context) is not None)
-        if self._state is not None:
-            if self._behind(self._state.meta, context) != "":
-                self._catch_up(self._state, loader, context, metrics)
-            return self._done("restored", reason, started, metrics.rows_read)
-        files = self._files(context)
-        self._state = self._home.empty(context, sum(f.meta.row_count for f in files))
-        loader.load(self._state, files, context, metrics)
-        self._at_snapshot(self._state, context, context.view.files(None))
-        return self._done("rebuilt", reason, started, metrics.rows_read)
+    def _look_up(
+        self, batch: KeyBatch, context: IndexContext, metrics: IndexMetrics
+    ) -> tuple[KeyState, Int32s, Int32s]:
+        damaged: set[str] = set()
+        while True:
+            state = self._bring_to_snapshot(context, metrics, damaged)
+            try:
+                where, bucket = self._located(state, batch, context)
+            except (CorruptFileError, NotFoundError) as error:
+                # Nothing that was just written may be wrong.
+                if self.last_action is None or self.last_action.kind == "rebuilt":
+                    raise
+                _log.warning("the key state of snapshot %s is left aside: %s", state.snapshot_id, error)
+                damaged.add(name_of(error.path or ""))
+                self._state = None
+                continue
+            metrics.bytes_read += state.files.bytes_read
+            return state, where, bucket
 
-    def _done(self, kind: str, reason: str, started: float, keys: int) -> KeyState:
-        assert self._state is not None
+    def _located(self, state: KeyState, batch: KeyBatch, context: IndexContext) -> tuple[Int32s, Int32s]:
+        numbers = np.array([state.known_number(p) for p in batch.partitions], np.int32)
+        own = numbers[batch.partition] if len(batch) else np.zeros(0, np.int32)
+        hashes, keys = self._keys(batch, own)
+        return state.lookup(hashes, keys, own, expire_before=self._expire_before(context))
+
+    def _keys(self, batch: KeyBatch, own: Int32s) -> tuple[Hashes, RowBytes]:
+        """Return the hash that the state keeps each key of a batch under, and the keys.
+
+        own   int32[n] partition number of each row
+        """
+        keys = state_keys(batch.codes)
+        if self.is_global:
+            return state_hashes(batch.hashes, keys), keys
+        salts = np.array([partition_salt(p) for p in batch.partitions], np.uint32)[batch.partition]
+        return state_hashes(batch.hashes, keys, salts), with_prefix(keys, own)
+
+    def _bring_to_snapshot(self, context: IndexContext, metrics: IndexMetrics, damaged: set[str]) -> KeyState:
+        """Return the state at the view's snapshot.
+
+        damaged   names of files that no state may use
+        """
+        started = time.monotonic()
+        found = self._home.there(self._state, context, damaged)
+        if found is not None:
+            self._state = found
+            return self._done(found, "warm", "", started, 0)
+        state, missing = self._home.caught_up(context, metrics, damaged)
+        if state is not None:
+            self._state = state
+            return self._done(state, "caught up", missing, started, metrics.rows_read)
+        self._state = state = self._home.rebuilt(context, metrics)
+        return self._done(state, "rebuilt", "there is none that belongs", started, metrics.rows_read)
+
+    def _done(self, state: KeyState, kind: str, reason: str, started: float, keys: int) -> KeyState:
         self.last_action = _StateAction(kind, reason, keys, time.monotonic() - started)
         if kind != "warm":
             _log.info("key state %s (%s): %d keys read", kind, reason, keys)
-        return self._state
+        return state
 
-    def _behind(self, meta: StateMeta, context: IndexContext) -> str | None:
-        """Compare a state with the view's snapshot: "" when it is there, what it lacks if it can catch up, None if it cannot."""
-        view = context.view
-        if (meta.table_id, meta.scope) != (view.table_id, self._scope.text(context)):
-            return None
-        if meta.snapshot_id is None or view.snapshot_id is None:
-            return "" if meta.snapshot_id == view.snapshot_id else None
-        if meta.snapshot_id > view.snapshot_id or meta.token != view.snapshot_token(meta.snapshot_id):
-            return None
-        if meta.snapshot_id == view.snapshot_id:
-            return ""
-        if not view.kept_since(meta.snapshot_id):
-            return None
-        return f"it was at snapshot {meta.snapshot_id} of {view.snapshot_id}"
-
-    def _refuse_to_go_back(self, state: KeyState, context: IndexContext) -> None:
-        """Raise CommitConflictError when a state is of a later snapshot of the very same history: a batch that was
-        planned before that snapshot would have to be planned again anyway, and the state is not thrown away for it.
-        """
-        meta, view = state.meta, context.view
-        if (meta.table_id, meta.scope) != (view.table_id, self._scope.text(context)) or meta.snapshot_id is None:
-            return
-        there = view.snapshot_token(meta.snapshot_id)
-        if meta.snapshot_id > (view.snapshot_id or 0) and there is not None and there == meta.token:
-            raise CommitConflictError(
-                f"the key state is at snapshot {meta.snapshot_id}, the batch was planned before it: plan it again"
-            )
-
-    def _catch_up(self, state: KeyState, loader: StateLoader, context: IndexContext, metrics: IndexMetrics) -> None:
-        state.begin()
-        loader.catch_up(state, self._files(context), context, metrics)
-        self._at_snapshot(state, context, context.view.files(None))
-
-    def _at_snapshot(self, state: KeyState, context: IndexContext, files: Sequence[LiveFile]) -> None:
-        meta, view = state.meta, context.view
-        meta.snapshot_id = view.snapshot_id
-        meta.token = None if view.snapshot_id is None else view.snapshot_token(view.snapshot_id)
-        meta.files = {f.meta.file_name: [state.partition_number(f.partition), f.bucket] for f in files}
-        state.commit()
-
-    def _files(self, context: IndexContext) -> list[LiveFile]:
-        pattern = re.compile(context.options.index_partition_regex)
-        text = context.view.partition_text
-        wanted: dict[bytes, bool] = {}
-        out = []
-        for file in context.view.files(None):
-            if file.partition not in wanted:
-                wanted[file.partition] = pattern.fullmatch(text(file.partition)) is not None
-            if wanted[file.partition]:
-                out.append(file)
-        return out
+    def _notes(self, state: KeyState) -> dict[str, float]:
+        """Describe how the state was synchronized to the snapshot, and what of it was read."""
+        done = self.last_action
+        if done is None:
+            return {}
+        return {
+            f"state_{done.kind.replace(' ', '_')}": 1.0,
+            "state_keys_read": float(done.keys),
+            "state_requests": float(state.files.requests),
+        }
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     def _apply(self, state: KeyState, commit: CommitInfo, context: IndexContext) -> None:
-        """Collect the batch's locations: of each key those of its last row."""
-        batch = commit.batch
+        """Write the batch's locations: of each key those of its last row.
+
+        Also of keys that stay where they are, over partitions: which of them the state has itself, and which only look like one
+        that it has, nobody knows (`lakeidx.key_index.state.lookup`).
+        """
+        batch, was = commit.batch, commit.was
         assert batch is not None
         assert commit.partition is not None
         assert commit.bucket is not None
         numbers = np.array([state.partition_number(p) for p in commit.partitions], np.int32)
         partition, bucket = numbers[commit.partition], commit.bucket
-        keys = state_keys(batch.codes)
-        if not self.is_global:
-            keys = with_prefix(keys, partition)
-        elif commit.deleted is not None and context.deletes_hide:
+        hashes, keys = self._keys(batch, partition)
+        if self.is_global and commit.deleted is not None and context.deletes_hide:
             partition = np.where(commit.deleted, GONE, partition).astype(np.int32)
-        last = np.empty(len(batch), np.int64)
-        first = KeySet(KeyCodes(rows=keys)).first
-        last[first] = np.arange(len(batch))
-        rows = sorted_distinct(last[first])
-        if not context.options.index_state_ttl and commit.was is not None:
-            rows = rows[self._changed(state, commit, rows, partition)]
-        state.write(
-            take_rows(keys, rows),
-            partition[rows],
-            bucket[rows].astype(np.int32),
-            now=int(self._clock()),
-            expire_before=self._expire_before(context),
-        )
-
-    def _changed(self, state: KeyState, commit: CommitInfo, rows: Int64s, partition: Int32s) -> Bools:
-        """Return rows whose locations differ from those of `tag`; without TTL only those need to be written."""
-        was = commit.was
-        assert was is not None
-        assert commit.bucket is not None
-        numbers = np.array([self._number(state, p) for p in was.partitions], np.int32)
-        found: Bools = ~((was.bucket == commit.bucket) & (numbers[was.partition] == partition))[rows]
-        return found
-
-    def _number(self, state: KeyState, partition: bytes) -> int:
-        """Return a partition's number, one that no partition has when the state does not know it."""
-        text = partition.hex()
-        return state.meta.partitions.index(text) if text in state.meta.partitions else -2
+        now = np.full(len(batch), int(self._clock()), np.uint32)
+        entries = Entries(hashes, keys, partition, bucket.astype(np.int32), now)
+        before = None
+        if was is not None:
+            known = np.array([state.known_number(p) for p in was.partitions], np.int32)[was.partition]
+            before = np.where(was.bucket < 0, GONE, known).astype(np.int32), was.bucket
+            if not self.is_global and not context.options.index_state_ttl:
+                rows = newest_rows(hashes, keys)
+                rows = rows[(before[0] != partition)[rows] | (before[1] != bucket)[rows]]
+                entries, before = entries.take(rows), (before[0][rows], before[1][rows])
+        state.write(entries, was=before, expire_before=self._expire_before(context))
 
     def _expire_before(self, context: IndexContext) -> int:
         ttl = context.options.index_state_ttl
         return max(0, int(self._clock() - ttl * _DAY_SECONDS)) if ttl else 0
-
-    def _loader(self, batch: KeyBatch, context: IndexContext) -> StateLoader:
-        return StateLoader(
-            is_global=self.is_global,
-            share=self._scope.share,
-            key_types=batch.key_types,
-            now=int(self._clock()),
-            budget=context.options.index_state_cache_mb << 19,
-        )

@@ -177,16 +177,17 @@ with mock.patch(sys.argv[2], dies):
 @pytest.mark.parametrize(
     "place",
     [
-        "lakeidx.key_index.state.key_state.KeyState.commit",
+        "lakeidx.key_index.state.run_files.RunFiles.write",
         "lakeidx.batch.assignment.targets.write_located",
-        "lakeidx.key_index.state.checkpoint.CheckpointFolder.save",
+        "lakeidx.key_index.state.manifest.StateFolder.publish",
+        "lakeidx.key_index.state.manifest.StateFolder._prune",
     ],
 )
 @pytest.mark.slow
 def test_the_process_is_killed(tmp_path: Path, place: str) -> None:
-    """Without a chance to close the key state: in the middle of changing the state, after tagging, before a checkpoint."""
+    """Before the state is written, after tagging, before its manifest is put, and before older ones go."""
     history: list[list[Row]] = fixed_history(3, batches=3, size=24)
-    table = IndexedTable.make(tmp_path, "state", {**GLOBAL_TYPES["state"], "index.state.checkpoint-every": "1"})
+    table = IndexedTable.make(tmp_path, "state", GLOBAL_TYPES["state"])
     table.upsert(history[0], "b0")
     run = subprocess.run([sys.executable, "-c", _KILLED, table.table.uri, place], check=False)
     assert run.returncode == 9

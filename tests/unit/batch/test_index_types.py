@@ -267,7 +267,7 @@ def test_damaged_files_between_stages(tmp_path: Path) -> None:
             read_located(store, [str(file)])
     assert len(read_located(store, []).bucket) == 0
     # A flipped bit gives an error of the one kind, or other numbers.
-    table = make_table(tmp_path / "flip", options={"index.type": "state", "index.state.dir": str(tmp_path / "s")})
+    table = make_table(tmp_path / "flip", options={"index.type": "state"})
     located = upsert(table, [(1, k, "a") for k in range(20)]).assign.located_paths[0]
     for path, read in (
         (file, lambda: read_moves(store, str(tmp_path), 0)),
@@ -305,19 +305,19 @@ def test_files_carry_filters_when_asked_to(tmp_path: Path) -> None:
 # -- the key state ---------------------------------------------------------------------------------------------------------
 
 
-def _state_table(tmp_path: Path, machine: str, **more: str) -> TableHandle:
-    return make_table(tmp_path, options={"index.type": "state", "index.state.dir": str(tmp_path / machine), **more})
+def _state_table(tmp_path: Path, **more: str) -> TableHandle:
+    return make_table(tmp_path, options={"index.type": "state", **more})
 
 
 def _action(result: Any) -> tuple[str, int]:
     metrics = result.assign.index_metrics
-    (kind,) = [n.removeprefix("state_") for n in metrics if n.startswith("state_") and n != "state_keys_read"]
+    (kind,) = [kind for kind in ("warm", "caught_up", "rebuilt") if f"state_{kind}" in metrics]
     return kind.replace("_", " "), int(metrics["state_keys_read"])
 
 
 @pytest.mark.slow
 def test_a_state_follows_its_table(tmp_path: Path) -> None:
-    table = _state_table(tmp_path, "one")
+    table = _state_table(tmp_path)
     assert _action(upsert(table, [(1, k, "a") for k in range(20)]))[0] == "rebuilt"
     assert _action(upsert(table, [(1, k, "b") for k in range(10, 30)])) == ("warm", 0)
     # It goes along with a compaction that it is told of, and with one that only changes levels.
@@ -333,7 +333,7 @@ def test_a_state_follows_its_table(tmp_path: Path) -> None:
 
 
 def test_a_compaction_does_not_wait_for_the_state(tmp_path: Path) -> None:
-    table = _state_table(tmp_path, "one")
+    table = _state_table(tmp_path)
     upsert(table, [(1, 1, "a")])
     upsert(table, [(1, 1, "b")])
     with mock.patch("lakeidx.batch.index_hooks.open_key_index", side_effect=UnavailableError("open elsewhere")):
@@ -341,44 +341,40 @@ def test_a_compaction_does_not_wait_for_the_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_state_is_restored_on_another_machine(tmp_path: Path) -> None:
-    """Checkpoints lie beside the staged batches, each named after the snapshot it belongs to."""
-    table = _state_table(tmp_path, "one")
+def test_a_state_is_where_its_table_is(tmp_path: Path) -> None:
+    """It lies beside the staged batches, as of the newest snapshots; a machine keeps nothing."""
+    table = _state_table(tmp_path)
     for n in range(3):
         upsert(table, [(1, k, f"{n}") for k in range(10 * n, 10 * n + 20)])
     folder = Path(index_folder(table.paths)) / "state"
-    found = sorted(int(f.stem.rsplit("-", 1)[1]) for f in folder.rglob("checkpoint-*.json"))
-    assert found == [2, 3]
-    # The other machine has nothing of its own.
-    shutil.rmtree(tmp_path / "one")
-    assert _action(upsert(table, [(2, 3, "moved"), (1, 100, "new")])) == ("restored", 0)
+    assert sorted(int(f.stem.split("-")[1]) for f in folder.rglob("state-*.json")) == [2, 3]
+    assert _action(upsert(table, [(2, 3, "moved"), (1, 100, "new")])) == ("warm", 0)
     assert (content(table)[2, 3], (1, 3) in content(table)) == ("moved", False)
     assert _action(upsert(table, [(1, 3, "back")])) == ("warm", 0)
 
 
 @pytest.mark.slow
 def test_a_state_that_is_behind_reads_what_is_new(tmp_path: Path) -> None:
-    table = _state_table(tmp_path, "one", **{"index.state.checkpoint-every": "2"})
+    table = _state_table(tmp_path)
     upsert(table, [(1, k, "a") for k in range(20)])
     upsert(table, [(1, k, "b") for k in range(20, 40)])
-    upsert(table, [(1, k, "c") for k in range(40, 45)])
-    shutil.rmtree(tmp_path / "one")
-    assert _action(upsert(table, [(2, 42, "moved")])) == ("restored", 5)
+    with mock.patch("lakeidx.batch.index_hooks.IndexHooks.committed"):
+        upsert(table, [(1, k, "c") for k in range(40, 45)])
+    assert _action(upsert(table, [(2, 42, "moved")])) == ("caught up", 5)
     assert (1, 42) not in content(table)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["rolled back", "overwritten", "another table", "no checkpoints"])
+@pytest.mark.parametrize("what", ["rolled back", "overwritten", "another table", "no state"])
 def test_a_state_that_does_not_belong_is_rebuilt(tmp_path: Path, what: str) -> None:
-    table = _state_table(tmp_path, "one")
+    table = _state_table(tmp_path)
     upsert(table, [(1, k, "a") for k in range(20)])
     upsert(table, [(2, k, "b") for k in range(20)])
     if what == "rolled back":
         roll_back(table.metadata, table.schema, snapshot_id=1)
         table = TableHandle.open(table.uri)
-        shutil.rmtree(tmp_path / "one")
-        # The checkpoint of snapshot 1 still belongs.
-        assert _action(upsert(table, [(3, 5, "c")]))[0] == "restored"
+        # That of snapshot 1 still belongs.
+        assert _action(upsert(table, [(3, 5, "c")])) == ("warm", 0)
         assert content(table) == {(1, k): "a" for k in range(20) if k != 5} | {(3, 5): "c"}
         return
     if what == "overwritten":
@@ -389,11 +385,10 @@ def test_a_state_that_does_not_belong_is_rebuilt(tmp_path: Path, what: str) -> N
     if what == "another table":
         shutil.rmtree(table.uri)
         shutil.rmtree(Path(table.uri).parents[1] / "_lakeidx")
-        table = _state_table(tmp_path, "one", **{"dynamic-bucket.target-row-num": "3"})
+        table = _state_table(tmp_path, **{"dynamic-bucket.target-row-num": "3"})
         assert _action(upsert(table, [(3, 5, "c")]))[0] == "rebuilt"
         assert content(table) == {(3, 5): "c"}
         return
-    shutil.rmtree(tmp_path / "one")
     shutil.rmtree(index_folder(table.paths))
     assert _action(upsert(table, [(3, 5, "c")])) == ("rebuilt", 60)
     assert content(table) == {(2, k): "b" for k in range(20) if k != 5} | {(3, 5): "c"}
@@ -401,27 +396,21 @@ def test_a_state_that_does_not_belong_is_rebuilt(tmp_path: Path, what: str) -> N
 
 @pytest.mark.slow
 def test_only_new_files_are_uploaded(tmp_path: Path) -> None:
-    """A checkpoint after a small batch costs a small upload."""
-    table = _state_table(tmp_path, "one")
+    """What a small batch adds to the state is small."""
+    table = _state_table(tmp_path)
     upsert(table, [(1, k, "a") for k in range(3000)])
     files = Path(index_folder(table.paths)) / "state"
-    before = {f.name: f.stat().st_size for f in files.rglob("files/*")}
-    largest = max(n for n in before if ".sst" in n and before[n] == max(before.values()))
+    before = {f.name: f.stat().st_size for f in files.rglob("run-*")}
     upsert(table, [(1, 4000, "b")])
-    after = {f.name: f.stat().st_mtime_ns for f in files.rglob("files/*")}
-    assert largest in after
-    new = sum((files_ for name, files_ in _sizes(files).items() if name not in before))
-    assert new < before[largest] / 2
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    return {f.name: f.stat().st_size for f in folder.rglob("files/*")}
+    after = {f.name: f.stat().st_size for f in files.rglob("run-*")}
+    assert max(before, key=before.__getitem__) in after
+    assert sum(size for name, size in after.items() if name not in before) < max(before.values()) / 50
 
 
 @pytest.mark.slow
 def test_staged_and_committed_by_different_processes(tmp_path: Path) -> None:
     """The process that commits tells the state, though another one tagged the batch."""
-    table = _state_table(tmp_path, "one")
+    table = _state_table(tmp_path)
     upsert(table, [(1, 1, "a")])
     for stage in (
         lambda c: stage_table(c.files, table.schema, rows([(2, 1, "b"), (1, 2, "c")])),
@@ -525,7 +514,7 @@ def test_compactions_may_pass(moving: TableHandle) -> None:
 @pytest.mark.parametrize("kind", ["state", "inmemory", "global-simple"])
 def test_writers_side_by_side(tmp_path: Path, kind: str) -> None:
     """Threads with keys of their own, which change partition from batch to batch, on one table and one state."""
-    table = make_table(tmp_path, options={"index.type": kind, "index.state.dir": str(tmp_path / "s"),
+    table = make_table(tmp_path, options={"index.type": kind,
                                           "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "5 ms"})  # fmt: skip
 
     def work(writer: int) -> None:
@@ -556,7 +545,7 @@ def test_writer_conflicts() -> None:
 @pytest.mark.slow
 def test_buckets_of_cross_partition_tables_fill_by_keys(tmp_path: Path) -> None:
     """The smallest bucket with room, counting keys that live there, not rows in files."""
-    table = make_table(tmp_path, options={"index.state.dir": str(tmp_path / "s"), "dynamic-bucket.target-row-num": "4"},
+    table = make_table(tmp_path, options={"dynamic-bucket.target-row-num": "4"},
                        spec=CROSS)  # fmt: skip
     for _ in range(3):
         upsert(table, [(1, k, "a") for k in range(3)])

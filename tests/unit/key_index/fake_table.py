@@ -63,6 +63,7 @@ class FakeTable:
     _sequences: dict[tuple[str, int], int] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
+    history: dict[int | None, list[LiveFile]] = field(default_factory=dict)
 
     @property
     def key_fields(self) -> tuple[Field, ...]:
@@ -74,6 +75,7 @@ class FakeTable:
         """A new snapshot."""
         self.snapshot_id = (self.snapshot_id or 0) + 1
         self.tokens[self.snapshot_id] = f"token-{self.snapshot_id}-{len(self.tokens)}-{instant}"
+        self.history[self.snapshot_id] = list(self.files)
         if instant:
             self.committed.add(instant)
         return self.snapshot_id
@@ -212,6 +214,9 @@ class FakeTable:
 
     def view_files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
         return [f for f in self.files if partitions is None or f.partition in partitions]
+
+    def files_at(self, snapshot_id: int) -> Sequence[LiveFile]:
+        return self.history[snapshot_id]
 
     def key_buckets(self, partition: bytes, hashes: np.ndarray, *, threads: int = 1) -> KeyBuckets:
         known, files = HashMap(), self.hash_files(partition)

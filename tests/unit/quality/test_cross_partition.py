@@ -40,7 +40,7 @@ def test_a_key_in_two_partitions(tmp_path: Path) -> None:
         ],
         "primaryKeys": ["k"],
         "partitionKeys": ["p"],
-        "options": {"bucket": "-1", "index.state.dir": str(tmp_path / "state")},
+        "options": {"bucket": "-1"},
     }
     table = TableHandle.create(f"{tmp_path}/wh/d.db/t", spec)
     write(table, "b1", [1, 1, 2], [7, 8, 9])

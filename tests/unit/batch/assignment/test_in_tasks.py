@@ -31,7 +31,8 @@ from tests.unit.key_index.hbase.test_hbase_index import StandIn
 #: Types whose keys are placed in tasks when a batch is more than the driver may hold.
 TYPES = [
     *((n, False) for n in ("hash", "fixed buckets", "bucket", "bucket ring", "simple", "bloom", "bloom cache")),
-    *((n, True) for n in ("global-simple", "global-bloom", "hbase")),
+    ("state", False),
+    *((n, True) for n in ("global-simple", "global-bloom", "hbase", "state", "cross-partition")),
 ]
 
 

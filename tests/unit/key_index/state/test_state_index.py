@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.errors import CorruptFileError, InternalError, UnavailableError
+from lakeidx.errors import CommitConflictError, InternalError
 from lakeidx.key_index.locations import CommitInfo, KeyLocations, LiveFile
-from lakeidx.key_index.state.checkpoint import decode_checkpoint
 from lakeidx.key_index.state.load import Share
+from lakeidx.key_index.state.manifest import StateFolder
 from lakeidx.key_index.state.state_index import StateKeyIndex
 from tests.unit.key_index.bloom.test_bloom_index import MAKERS, build, histories
 from tests.unit.key_index.fake_table import FakeTable, partition_bytes
@@ -46,8 +49,8 @@ def check(table: FakeTable, rows: list[Any], key_index: StateKeyIndex, options: 
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> dict[str, str]:
-    return {"index.state.dir": str(tmp_path / "local")}
+def options() -> dict[str, str]:
+    return {}
 
 
 @pytest.fixture
@@ -93,7 +96,7 @@ def test_answers_equal_the_records(
     keys = [(p, make_key(k)) for p, k in rows]  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory() as folder:
         table = FakeTable(Path(folder) / "t", types)
-        options = {"index.state.dir": str(Path(folder) / "local"), "index.state.cache-mb": cache}
+        options = {"index.state.cache-mb": cache}
         key_index = StateKeyIndex(is_global=is_global, in_memory=in_memory)
         build(table, steps[:cut], make_key, moving=is_global)
         check(table, keys, key_index, options)
@@ -200,37 +203,90 @@ def test_deleted_keys(table: FakeTable, key_index: StateKeyIndex, options: dict[
     assert found.bucket[position] == (-1 if key_index.is_global else 5)
 
 
-def test_restored_on_another_machine(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
-) -> None:
+def test_found_by_another_process(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
     _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
     _commit(table, key_index, [("b", (6,))], options, bucket=2)
     other = StateKeyIndex(is_global=key_index.is_global)
-    elsewhere = {"index.state.dir": str(tmp_path / "other machine")}
-    check(table, ROWS, other, elsewhere)
-    assert _action(other) == "restored"
+    check(table, ROWS, other, {})
+    assert _action(other) == "warm"
     assert other.last_action is not None
     assert other.last_action.keys == 0
-    other.close()
     # Behind by one commit of somebody else.
     table.write("a", 7, _keys(7))
     table.commit()
     late = StateKeyIndex(is_global=key_index.is_global)
-    check(table, ROWS, late, {"index.state.dir": str(tmp_path / "third machine")})
-    assert _action(late) == "restored"
+    check(table, ROWS, late, {})
+    assert _action(late) == "caught up"
     assert late.last_action is not None
     assert late.last_action.keys == 1
-    late.close()
+    # What it read is there for the next.
+    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), {})
 
 
-def test_local_state_is_found_again(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    options = {**options, "index.state.checkpoint-every": "0"}
+def test_a_commit_is_told_by_another_process(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
+) -> None:
+    """Also the first one, and a second time."""
+    for n in range(3):
+        commit = _commit(table, key_index, [("a", (k,)) for k in range(n, n + 5)], options, tell=False)
+        for _ in range(2):
+            StateKeyIndex(is_global=key_index.is_global).update_locations(commit, table.context(options))
+        key_index.close()
+        check(table, ROWS, key_index, options)
+        assert _action(key_index) == "warm"
+
+
+def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+    """Prepared once, any process locates any part; keys are counted without any of them."""
+    table.write("a", 0, _keys(*range(6)))
+    table.write("b", 1, _keys(6, 7))
+    table.commit()
+    assert key_index.in_shares
+    key_index.prepare_tag(table.context(options))
+    assert _action(key_index) == "rebuilt"
+    for start in range(0, len(ROWS), 3):
+        other = StateKeyIndex(is_global=key_index.is_global)
+        check(table, ROWS[start : start + 3], other, options)
+        assert _action(other) == "warm"
+    counts = StateKeyIndex(is_global=key_index.is_global).count_keys(table.context(options))
+    assert counts == {(partition_bytes("a"), 0): 6, (partition_bytes("b"), 1): 2}
+
+
+def test_two_processes_bring_it_to_one_snapshot(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
+) -> None:
+    """The one that comes second uses what the first one put, and leaves nothing behind."""
     _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
+    table.write("a", 7, _keys(7))
+    table.commit()
     key_index.close()
-    again = StateKeyIndex(is_global=key_index.is_global)
-    check(table, ROWS, again, options)
-    assert _action(again) == "warm"
-    again.close()
+    other = StateKeyIndex(is_global=key_index.is_global)
+    publish = StateFolder.publish
+
+    def late(self: StateFolder, *args: Any, **more: Any) -> bool:
+        with mock.patch.object(StateFolder, "publish", publish):
+            check(table, ROWS, other, options)
+        return publish(self, *args, **more)
+
+    with mock.patch.object(StateFolder, "publish", late):
+        check(table, ROWS, key_index, options)
+    assert _files(tmp_path) == _named(tmp_path)
+
+
+def test_a_batch_that_was_planned_before_the_state(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
+) -> None:
+    _commit(table, key_index, [("a", (1,))], options)
+    early = table.snapshot_id
+    for n in range(4):
+        _commit(table, key_index, [("a", (n,))], options)
+    key_index.close()
+    table.snapshot_id, now = early, table.snapshot_id
+    with pytest.raises(CommitConflictError, match="plan it again"):
+        key_index.tag(table.batch(ROWS), table.context(options))
+    table.snapshot_id = now
+    check(table, ROWS, key_index, options)
+    assert _action(key_index) == "warm"
 
 
 def _rebuilt(table: FakeTable, is_global: bool, options: dict[str, str]) -> None:
@@ -269,71 +325,101 @@ def test_a_state_that_does_not_belong_is_refused(
     _rebuilt_or_warm.close()
 
 
-def test_an_unfinished_change_is_not_used(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    options = {**options, "index.state.checkpoint-every": "0"}
-    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
-    assert key_index._state is not None
-    key_index._state.begin()
-    key_index.close()
-    _rebuilt(table, key_index.is_global, options)
+def _folder(tmp_path: Path) -> Path:
+    (folder,) = (tmp_path / "_index" / "state").iterdir()
+    return folder
 
 
-def test_a_damaged_local_state_is_rebuilt(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    options = {**options, "index.state.checkpoint-every": "0"}
-    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
-    key_index.close()
-    (directory,) = (d for d in Path(options["index.state.dir"]).iterdir() if d.is_dir())
-    (directory / "CURRENT").write_text("nonsense\n")
-    _rebuilt(table, key_index.is_global, options)
+def _files(tmp_path: Path) -> set[str]:
+    return {f.name for f in _folder(tmp_path).glob("run-*")}
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "missing", "description"])
-def test_a_damaged_checkpoint_is_left_aside(
+def _named(tmp_path: Path) -> set[str]:
+    return {name for f in _folder(tmp_path).glob("state-*.json") for name in json.loads(f.read_text())["files"]}
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "missing", "manifest", "manifest gone", "everything gone"])
+def test_a_damaged_state_is_left_aside(
     table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], damage: str, tmp_path: Path
 ) -> None:
     _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
     key_index.close()
-    shutil.rmtree(options["index.state.dir"])
-    (folder,) = (tmp_path / "_index" / "state").iterdir()
-    if damage == "description":
-        for file in folder.glob("checkpoint-*.json"):
+    folder = _folder(tmp_path)
+    if damage == "everything gone":
+        shutil.rmtree(tmp_path / "_index")
+    for file in folder.glob("state-*.json"):
+        if damage == "manifest":
             file.write_text("{}")
-    else:
-        file = next((folder / "files").glob("*.sst-*"))
+        elif damage == "manifest gone":
+            file.unlink()
+    for file in folder.glob("run-*"):
         data = bytearray(file.read_bytes())
         data[len(data) // 2] ^= 1
         if damage == "missing":
             file.unlink()
-        else:
+        elif damage in ("cut", "flip"):
             file.write_bytes(bytes(data) if damage == "flip" else file.read_bytes()[:-1])
-    _rebuilt(table, key_index.is_global, options)
+    made = StateKeyIndex(is_global=key_index.is_global)
+    # Rows that stay where they are need no more than blocks; rows of another partition need the keys.
+    moved = [("c", k) for _, k in ROWS]
+    check(table, ROWS + moved, made, options)
+    # What is not read is not missed: the columns, and keys in their own partition.
+    assert _action(made) in (("rebuilt", "warm") if damage in ("cut", "flip") else ("rebuilt",))
+    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), options)
+    # Damage that a batch meets while it is written only means that the next one reads files again.
+    for n in range(4):
+        _commit(table, made, [("a", (k,)) for k in range(n, n + 5)], options)
+        check(table, ROWS, made, options)
 
 
-def test_checkpoints_share_files_and_old_ones_go(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
-) -> None:
+def test_old_states_go(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path) -> None:
+    """Manifests of the newest two snapshots stay, and the files that they name; also after a rollback."""
     for n in range(5):
         _commit(table, key_index, [("a", (n,))], options)
-    (folder,) = (tmp_path / "_index" / "state").iterdir()
-    kept = sorted(f.name for f in folder.glob("checkpoint-*.json"))
-    assert kept == [f"checkpoint-{n:020d}.json" for n in (4, 5)]
-    named = {o for f in folder.glob("checkpoint-*.json") for o in json.loads(f.read_text())["files"].values()}
-    assert {f.name for f in (folder / "files").iterdir()} == named
+    assert _ids(tmp_path) == [4, 5]
+    assert _files(tmp_path) == _named(tmp_path)
+    table.snapshot_id = 4
+    table.drop([table.files[-1].meta.file_name])
+    del table.tokens[5]
+    _commit(table, key_index, [("a", (8,))], options)
+    assert _ids(tmp_path) == [4, 5]
+    assert _files(tmp_path) == _named(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "files": {"../x": "y"}, "token": null}']
-)
-def test_descriptions_that_are_none(text: str) -> None:
-    with pytest.raises(CorruptFileError):
-        decode_checkpoint(text.encode(), "c")
+def _ids(tmp_path: Path) -> list[int]:
+    return sorted(int(f.name.split("-")[1]) for f in _folder(tmp_path).glob("state-*.json"))
 
 
-def test_one_process_at_a_time(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    options = {**options, "index.state.wait": "0.1"}
-    check(table, ROWS, key_index, options)
-    with pytest.raises(UnavailableError, match=r"index\.state\.dir"):
-        StateKeyIndex(is_global=key_index.is_global).tag(table.batch(ROWS), table.context(options))
+def test_files_of_programs_that_died_go_after_a_day(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
+) -> None:
+    _commit(table, key_index, [("a", (1,))], options)
+    for name, age in (("run-0.keys", 3600), ("run-1.keys", 90000)):
+        (_folder(tmp_path) / name).write_bytes(b"x")
+        then = time.time() - age
+        os.utime(_folder(tmp_path) / name, (then, then))
+    _commit(table, key_index, [("a", (2,))], options)
+    assert _files(tmp_path) == {*_named(tmp_path), "run-0.keys"}
+
+
+def test_checkpoints_of_an_older_release_are_replaced(
+    table: FakeTable,
+    key_index: StateKeyIndex,
+    options: dict[str, str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table.write("a", 0, _keys(1))
+    table.commit()
+    folder = Path(key_index._home.scope.folder(table.context(options)))
+    (folder / "files").mkdir(parents=True)
+    (folder / "files" / "000012.sst-4-0123456789abcdef").write_bytes(b"page")
+    (folder / "checkpoint-00000000000000000001.json").write_text("{}")
+    with caplog.at_level("INFO"):
+        check(table, ROWS, key_index, options)
+    assert _action(key_index) == "rebuilt"
+    assert "older release" in caplog.text
+    assert not list(folder.rglob("checkpoint-*")) + list(folder.rglob("*.sst-*"))
 
 
 def test_ttl(table: FakeTable, options: dict[str, str]) -> None:

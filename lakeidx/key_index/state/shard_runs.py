@@ -1,0 +1,104 @@
+"""What is done to the segments of one shard, by whoever owns it: a thread of this process, or a task elsewhere. All of it pickles.
+
+A shard has few segments, each at least twice as large as all newer ones together, so that a key is written some log2(keys / batch)
+times, and read from as many places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lakeidx.key_index.state.entries import GONE, Entries, merge_runs
+from lakeidx.key_index.state.run_files import RunFiles, SegmentRef
+from lakeidx.key_index.state.segments import Segment, count_places, encode_segment
+
+MAX_RUNS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rewritten:
+    """What a shard becomes.
+
+    kept      how many of its older segments stay
+    segment   the new one behind them; None when nothing is left to be written
+    counts    keys of each (partition number, bucket), when no older segment stays
+    """
+
+    shard: int
+    kept: int
+    segment: Segment | None
+    counts: Mapping[tuple[int, int], int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardWriter:
+    """Writes shards of one state.
+
+    bits           log2 of the number of shards
+    state_rows     entries of the state, about
+    expire_before  epoch seconds: entries written before are dropped where runs are merged
+    """
+
+    files: RunFiles
+    bits: int
+    state_rows: int
+    expire_before: int = 0
+
+    def append(self, shard: int, runs: Sequence[SegmentRef], new: Entries, *, merge: bool = True) -> Rewritten:
+        """Add entries to a shard, merged with as many of its newest segments as their sizes ask for.
+
+        new      ascending by hash, each key once
+        merge    False: they become a segment of their own
+        errors   NotFoundError, CorruptFileError from segments that are read
+        """
+        kept = merged_from([r.entries for r in runs], len(new)) if merge else len(runs)
+        return self._written(shard, kept, [*self.files.entries(runs[kept:]), new])
+
+    def merge(
+        self, shard: int, runs: Sequence[SegmentRef], *, stale: Collection[tuple[int, int]] = (), older: int = 0
+    ) -> Rewritten:
+        """Merge all segments of a shard.
+
+        stale    (partition number, bucket) whose keys are removed, as far as they are in the first `older` segments
+        """
+        read = self.files.entries(runs)
+        if stale:
+            wanted = np.array(sorted(p << 32 | b for p, b in stale), np.int64)
+            read[:older] = [_without(run, wanted) for run in read[:older]]
+        return self._written(shard, 0, read)
+
+    def split(self, shard: int, runs: Sequence[SegmentRef]) -> list[Rewritten]:
+        """Merge all segments of a shard and split it at the next bit of the hash; `bits` is that of the result."""
+        merged = merge_runs(self.files.entries(runs), expire_before=self.expire_before, drop_gone=True)
+        middle = np.uint64(2 * shard + 1) << np.uint64(64 - self.bits)
+        cut = int(np.searchsorted(merged.hashes, middle))
+        parts = ((2 * shard, merged.slice(0, cut)), (2 * shard + 1, merged.slice(cut, len(merged))))
+        return [self._encoded(number, 0, part) for number, part in parts]
+
+    def _written(self, shard: int, kept: int, runs: Sequence[Entries]) -> Rewritten:
+        if not runs:
+            return Rewritten(shard, kept, None, {})
+        return self._encoded(shard, kept, merge_runs(runs, expire_before=self.expire_before, drop_gone=kept == 0))
+
+    def _encoded(self, shard: int, kept: int, entries: Entries) -> Rewritten:
+        counts = count_places(entries) if kept == 0 else None
+        if not len(entries):
+            return Rewritten(shard, kept, None, counts)
+        return Rewritten(shard, kept, encode_segment(entries, shard_bits=self.bits, state_rows=self.state_rows), counts)
+
+
+def merged_from(sizes: Sequence[int], new: int) -> int:
+    """Return the first segment, of a shard with so many entries in each, that `new` entries are merged with."""
+    start, total = len(sizes), new
+    while start and (sizes[start - 1] < 2 * total or start >= MAX_RUNS):
+        start -= 1
+        total += sizes[start]
+    return start
+
+
+def _without(run: Entries, places: np.ndarray) -> Entries:
+    stale = np.isin(run.partition.astype(np.int64) << 32 | run.bucket.astype(np.int64), places)
+    return replace(run, partition=np.where(stale, GONE, run.partition).astype(np.int32))
