@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
@@ -53,6 +52,7 @@ class IndexHooks:
         self._schema: TableSchema = context.metadata.schema(ingest.schema_id)
         self._keeps = bool(assign.located_paths)
         self._active = self._keeps or follows_commits(self._schema)
+        self._told: CommitInfo | None = None
 
     def prepare(self) -> None:
         """Prepare the index before the snapshot is written.
@@ -105,8 +105,14 @@ class IndexHooks:
     def _index_context(self, snapshot: Snapshot | None) -> IndexContext:
         return index_context(self._context.metadata, self._schema, snapshot)
 
-    @cached_property
+    @property
     def _info(self) -> CommitInfo:
+        # Not a cached_property, whose lock (Python 3.11) all batches of a process would share while they read.
+        if self._told is None:
+            self._told = self._read_info()
+        return self._told
+
+    def _read_info(self) -> CommitInfo:
         context, assign = self._context, self._assign
         info = CommitInfo(
             instant=self._request.commit_user,

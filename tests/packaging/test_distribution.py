@@ -93,7 +93,6 @@ NEEDING = {
     "dagster": ["from dagster_project import PrimaryKeyTable"],
     "duckdb": ["import lakeidx.duckdb; lakeidx.duckdb.attach('lake')"],
     "polars": ["import lakeidx.polars; lakeidx.polars.scan(None)"],
-    "state": [TABLE.replace("**OPTIONS", "'index.type': 'state'") + "t.upsert([{'id': 1}])"],
     "hbase": [
         TABLE.replace("**OPTIONS", "'index.type': 'hbase', 'hoodie.index.hbase.table': 't'") + "t.upsert([{'id': 1}])"
     ],

@@ -16,7 +16,7 @@ from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.small_tables import content, make_table, upsert
 
 
-@pytest.mark.parametrize("call", range(9))
+@pytest.mark.parametrize("call", range(8))
 def test_the_next_batch_builds_the_state_anew(tmp_path: Path, call: int) -> None:
     table = make_table(tmp_path, options={"index.type": "inmemory", "index.global.enabled": "false"})
     upsert(table, [(1, 1, "first")])

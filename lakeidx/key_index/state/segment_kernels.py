@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from lakeidx.codec.jit import kernel, load_u32, load_u64, store_u64
+from lakeidx.codec.jit import helper, inlined, kernel, load_u32, load_u64, store_u64
 from lakeidx.key_index.keys.sets import same_span
 
 #: Slots of a block.
@@ -22,17 +21,17 @@ GROUP = 256
 GONE_PLACE = -(1 << 32)
 
 
-@numba.njit(inline="always")
+@inlined
 def _slot_of(h: Any, shard_bits: Any, slot_bits: Any) -> Any:
     return np.int64(np.uint64(np.uint64(h) << np.uint64(shard_bits)) >> np.uint64(64 - slot_bits))
 
 
-@numba.njit(inline="always")
+@inlined
 def _print_of(h: Any, skipped: Any, bits: Any) -> Any:
     return np.uint64(np.uint64(h) << np.uint64(skipped)) >> np.uint64(64 - bits)
 
 
-@numba.njit(inline="always")
+@inlined
 def _count_at(raw: Any, at: Any, width: Any) -> Any:
     value = np.int64(raw[at])
     for i in range(1, width):
@@ -40,7 +39,7 @@ def _count_at(raw: Any, at: Any, width: Any) -> Any:
     return value
 
 
-@numba.njit
+@helper
 def _sum_counts(raw: Any, base: Any, width: Any, starts: Any) -> Any:
     """Fill in where the entries of each slot of a block begin; returns how many there are."""
     for s in range(SLOTS):
@@ -48,7 +47,7 @@ def _sum_counts(raw: Any, base: Any, width: Any, starts: Any) -> Any:
     return starts[SLOTS]
 
 
-@numba.njit(inline="always")
+@inlined
 def _see(i: Any, at: Any, place: Any, seen: Any) -> None:
     """Note a place of row i."""
     if seen[i] == 0:
