@@ -54,13 +54,13 @@ PACKAGES = ("lakeidx", "pyarrow", "numpy", "numba", "pyspark")
 
 
 def benchmarks() -> list[str]:
-    """Names of all benchmarks, in the order they run."""
+    """Return the names of all benchmarks, in the order they run."""
     found = {p.stem.removeprefix("bench_") for p in HERE.glob("bench_*.py")}
     return [n for n in ORDER if n in found] + sorted(found - set(ORDER))
 
 
 def surroundings() -> dict[str, Any]:
-    """What a figure depends on."""
+    """Return what a figure depends on."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=False
     )
@@ -83,7 +83,7 @@ def _version(package: str) -> str | None:
 
 
 def run(name: str, arguments: Sequence[str], seconds: float) -> tuple[list[dict[str, Any]], str | None]:
-    """Figures of one benchmark, and what went wrong, if anything did."""
+    """Run one benchmark; return its figures, and what went wrong, if anything did."""
     out = HERE / "results" / f".{name}.json"
     # One benchmark writes its JSON to a file, the others one object per line to stdout.
     to_file = name == "tagging"
@@ -103,7 +103,7 @@ def run(name: str, arguments: Sequence[str], seconds: float) -> tuple[list[dict[
 
 
 def show(console: Console, name: str, figures: Sequence[Mapping[str, Any]]) -> None:
-    """One table per benchmark."""
+    """Print one table per benchmark."""
     columns = [
         c for c in dict.fromkeys(k for f in figures for k in f) if not isinstance(figures[0].get(c), (list, dict))
     ]

@@ -80,7 +80,7 @@ def _workloads(cases: Sequence[Case], path: Path) -> None:
 
 
 def _sizes(cases: Sequence[Case], predict: Predict, path: Path) -> None:
-    """Predicted seconds over batch size and table size, for the random and the strictly ordered workload."""
+    """Plot predicted seconds over batch size and table size, for the random and the strictly ordered workload."""
     random = next((c for c in cases if c.measures.key_order == "random"), cases[0])
     ordered = next((c for c in cases if c.measures.held_files < 1.5 and c.measures.key_order == "ordered"), cases[-1])
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 7), sharey="row")
@@ -125,7 +125,7 @@ def _with_rows(m: Measures, rows: float) -> Measures:
 
 
 def _sized(m: Measures, *, rows: int, files: int, batch: int) -> Measures:
-    """The same order of keys at other sizes: random keys hold on to every file, ordered ones to the newest."""
+    """Return the same order of keys at other sizes: random keys hold on to every file, ordered ones to the newest."""
     everywhere = m.spread > 0.5
     hit = float(min(files, batch)) if everywhere else 1.0
     return dataclasses.replace(

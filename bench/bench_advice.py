@@ -129,7 +129,7 @@ class Made:
     folder: Path
 
     def context(self, options: dict[str, str]) -> IndexContext:
-        """A fresh view of the table, one thread."""
+        """Return a fresh view of the table, one thread."""
         metadata = TableHandle.open(str(self.handle.paths.root)).metadata
         index_dir = str(self.folder / "index")
         made = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=index_dir, pool=LocalRunner(1))
@@ -137,7 +137,7 @@ class Made:
 
 
 def key_values(spec: Spec, numbers: npt.NDArray[np.int64]) -> pa.Array:
-    """Keys of running numbers: the number itself (ordered), or the number mixed."""
+    """Return keys of running numbers: the number itself (ordered), or the number mixed."""
     values = numbers
     if spec.order != "ordered":
         mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -212,7 +212,7 @@ def make(spec: Spec, folder: Path) -> Made:
 
 
 def draw(spec: Spec) -> npt.NDArray[np.int64]:
-    """Numbers of the batch's keys; those from `spec.rows` on are new."""
+    """Return the numbers of the batch's keys; those from `spec.rows` on are new."""
     rng = np.random.default_rng(11)
     known = int(spec.batch * spec.known)
     if spec.order == "ordered":
@@ -235,7 +235,7 @@ def draw(spec: Spec) -> npt.NDArray[np.int64]:
 
 
 def cpu(task: Callable[[], object]) -> float:
-    """CPU seconds of all threads."""
+    """Return CPU seconds of all threads."""
     gc.collect()
     started = time.process_time()
     task()
@@ -243,7 +243,7 @@ def cpu(task: Callable[[], object]) -> float:
 
 
 def time_type(made: Made, kind: str, rounds: int) -> float:
-    """CPU seconds of one type: the least of some rounds, upkeep included; locations are checked first."""
+    """Return CPU seconds of one type: the least of some rounds, upkeep included; locations are checked first."""
     options = {
         "index.type": kind,
         "hoodie.bucket.index.num.buckets": "256",
@@ -276,7 +276,7 @@ def _fresh(made: Made) -> KeyBatch:
 
 
 def _upkeep(made: Made, key_index: KeyIndex, kind: str, options: dict[str, str]) -> float:
-    """What the index adds to the commit of the batch; for the state the last thing that is done with it."""
+    """Time what the index adds to the commit of the batch; for the state the last thing that is done with it."""
     if "bloom" in kind:
         context = made.context(options)
         return min(cpu(lambda: _write_filter(made, context)) for _ in range(2))
@@ -311,7 +311,7 @@ def _write_filter(made: Made, context: IndexContext) -> None:
 
 
 def _copy_of_a_file(context: IndexContext, made: Made) -> tuple[ManifestEntry, ...]:
-    """A new snapshot needs a file; what is in it does not matter to what is timed."""
+    """Write the file that a new snapshot needs; what is in it does not matter to what is timed."""
     file = context.view.files(None)[0]
     meta = dataclasses.replace(file.meta, file_name=f"copy-{file.meta.file_name}", level=0)
     shutil.copy(file.path, Path(file.path).with_name(meta.file_name))
@@ -319,7 +319,7 @@ def _copy_of_a_file(context: IndexContext, made: Made) -> tuple[ManifestEntry, .
 
 
 def measures_of(made: Made, sample: int = 20_000) -> Measures:
-    """What the advice is told: measures from a sample of the batch."""
+    """Return what the advice is based on: measures from a sample of the batch."""
     b = made.batch
     rows = np.sort(np.random.default_rng(3).choice(len(b), min(sample, len(b)), replace=False))
     part = KeyBatch(b.partitions, b.partition[rows], b.keys.take(pa.array(rows)), b.key_types, b.hashes[rows])
@@ -363,7 +363,7 @@ def run(spec: Spec, rounds: int, folder: Path) -> Outcome:
 
 
 def fit(outcomes: list[Outcome]) -> Costs:
-    """Costs with the least squares of relative errors, none negative."""
+    """Fit costs by the least squares of relative errors, none negative."""
     names = [f.name for f in dataclasses.fields(Costs) if not f.name.startswith("hbase")]
     zero = {f.name: 0.0 for f in dataclasses.fields(Costs)}
     models = {t.name: t.work for t in index_types() if t.work is not None}
@@ -390,7 +390,7 @@ def fit(outcomes: list[Outcome]) -> Costs:
 
 
 def least_squares(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """x >= 0 with the least squares of a @ x - b, one coordinate after another."""
+    """Find x >= 0 with the least squares of a @ x - b, one coordinate after another."""
     gram, right = a.T @ a, a.T @ b
     x = np.zeros(a.shape[1])
     for _ in range(20_000):
@@ -443,12 +443,12 @@ def main() -> int:
 
 
 def predicted(m: Measures) -> dict[str, float]:
-    """Predicted seconds by type, on one core."""
+    """Return the predicted seconds by type, on one core."""
     return {p.index_type: p.seconds for p in advise(m, Needs(), ONE_CORE, fpp=FPP).predictions if p.index_type in TYPES}
 
 
 def figures(outcomes: list[Outcome]) -> list[dict[str, object]]:
-    """One object per workload and type."""
+    """Return one object per workload and type."""
     lines: list[dict[str, object]] = []
     for o in outcomes:
         told = predicted(o.measures)
@@ -461,7 +461,7 @@ def figures(outcomes: list[Outcome]) -> list[dict[str, object]]:
 
 
 def show(o: Outcome, out: object) -> None:
-    """A workload's figures as text."""
+    """Print a workload's figures."""
     m = o.measures
     print(
         f"\n{o.spec.name}: {o.spec.rows:,} rows in {o.spec.files} files, {o.spec.batch:,} keys; {m.key_order} keys"

@@ -63,21 +63,21 @@ class Case:
     rules: AssignRules
 
     def index(self, rows: int | None = None) -> PartitionIndex:
-        """A fresh index that holds the known hashes (or the first of them), 500,000 in a bucket."""
+        """Return a fresh index that holds the known hashes (or the first of them), 500,000 in a bucket."""
         known = self.known[:rows]
         files = [(b, known[at : at + 500_000]) for b, at in enumerate(range(0, len(known), 500_000))]
         return PartitionIndex.load(files, rules=self.rules, pick=RandomBuckets.seeded(SEED))
 
 
 def distinct_hashes(rows: int) -> Column:
-    """Distinct hashes in random order, as murmur gives them for distinct keys."""
+    """Return distinct hashes in random order, as murmur gives them for distinct keys."""
     rng = np.random.default_rng(rows)
     found = np.unique(rng.integers(-(2**31), 2**31, rows + rows // 50 + 100).astype(np.int32))
     return rng.permutation(found)[:rows]
 
 
 def cases(rows: int) -> list[Case]:
-    """The grid for one size."""
+    """Measure the grid for one size."""
     hashes = distinct_hashes(rows)
     rng = np.random.default_rng(7)
     shuffled, none = rng.permutation(hashes), hashes[:0]
@@ -112,7 +112,7 @@ def check(case: Case) -> None:
 
 
 def best_of(rounds: int, prepare: Callable[[], Callable[[], object]]) -> float:
-    """Seconds of the fastest round; `prepare` is not timed."""
+    """Return the seconds of the fastest round; `prepare` is not timed."""
     best = float("inf")
     for _ in range(rounds):
         work = prepare()
@@ -137,7 +137,7 @@ def measure_case(case: Case, rounds: int) -> Figure:
 
 
 def measure_rest(rows: int, rounds: int) -> list[Figure]:
-    """What surrounds assignment: loading index files, planning an index update, routing."""
+    """Measure what surrounds assignment: loading index files, planning an index update, routing."""
     hashes = distinct_hashes(rows)
     rules = AssignRules(target_rows=500_000)
     files = [(b, hashes[b::20].copy()) for b in range(20)]
@@ -160,7 +160,7 @@ def measure_rest(rows: int, rounds: int) -> list[Figure]:
 
 
 def run(sizes: list[int], rounds: int) -> list[Figure]:
-    """All figures for all sizes."""
+    """Measure all sizes."""
     figures = []
     for rows in sizes:
         figures += [measure_case(case, rounds) for case in cases(rows)]

@@ -100,7 +100,7 @@ def best(case: str, rows: int, rounds: int, step: Callable[[], str]) -> Figure:
 
 
 def batch(rows: pa.Table, count: int, seed: int, path: Path) -> Path:
-    """Nine known keys of ten, the rest new; a value that tells batches apart; in random order."""
+    """Make a batch: nine known keys of ten, the rest new; a value that tells batches apart; in random order."""
     random = np.random.default_rng(seed)
     known = rows.take(pa.array(random.choice(rows.num_rows, count * 9 // 10, replace=False)))
     new = rows.slice(seed * count, count - known.num_rows)
@@ -112,7 +112,7 @@ def batch(rows: pa.Table, count: int, seed: int, path: Path) -> Path:
 
 
 def loaded(source: Path, folder: Path, options: Mapping[str, str], threads: int) -> TableHandle:
-    """The table with all of its rows in one sorted run a bucket."""
+    """Return the table with all of its rows in one sorted run a bucket."""
     spec = table_spec(pq.read_schema(source))
     spec["options"] |= options
     table = TableHandle.create(f"{folder}/wh/b.db/lineitem", spec)
@@ -122,7 +122,7 @@ def loaded(source: Path, folder: Path, options: Mapping[str, str], threads: int)
 
 
 def changelog_rows(uri: str) -> int:
-    """Changelog records of the newest snapshot."""
+    """Return changelog records of the newest snapshot."""
     return TableHandle.open(uri).snapshot.changelog_record_count or 0  # type: ignore[union-attr]
 
 
@@ -166,7 +166,7 @@ def producers(source: Path, upsert: Path, folder: Path, args: argparse.Namespace
 
 
 def reads(source: Path, small: Path, folder: Path, args: argparse.Namespace, peer: Peer) -> list[Figure]:
-    """Reading the changes of a small batch."""
+    """Measure reading the changes of a small batch."""
     table = lakeidx.Table.open(loaded(source, folder / "reads", {}, args.threads).uri)
     before = table.metadata.latest_snapshot_id() or 0
     runner = LocalRunner(args.threads)
@@ -203,7 +203,7 @@ def reads(source: Path, small: Path, folder: Path, args: argparse.Namespace, pee
 
 
 def tail(table: lakeidx.Table, mode: str, small: Path, args: argparse.Namespace, peer: Peer) -> Figure:
-    """Seconds from a commit (its snapshot's time) to its rows in the hands of a reader that looks every `EVERY_S`."""
+    """Measure the seconds from a commit (its snapshot's time) to its rows in the hands of a reader that looks every `EVERY_S`."""
     batch = pq.read_table(small).slice(0, TAILED_ROWS)
     first = (table.metadata.latest_snapshot_id() or 0) + 1
     count = batch.num_rows
@@ -251,7 +251,7 @@ class Peer:
         return java_command("ChangesMicro", compiled("ChangesMicro", witness_classpath()), *arguments)
 
     def write(self, upsert: Path, tables: Sequence[str], producer: str) -> float | str:
-        """Best seconds of the upsert and its compaction, one table a round."""
+        """Return the best seconds of the upsert and its compaction, one table a round."""
         if not self.there:
             return "missing"
         source = self._folder / "source.db" / "batch"
@@ -263,7 +263,7 @@ class Peer:
         return round(min(map(float, lines)), 2)
 
     def read(self, uri: str, after: int, upto: int, mode: str, rows: int) -> float | str:
-        """Best seconds of reading a range; two rounds more than ours, for a JVM needs them to get warm."""
+        """Return the best seconds of reading a range; two rounds more than ours, for a JVM needs them to get warm."""
         if not self.there:
             return "missing"
         options = (f"incremental-between={after},{upto}", f"incremental-between-scan-mode={mode}")

@@ -73,7 +73,7 @@ class Figure:
 
 
 def timed(case: str, rows: int, rounds: int, work: Callable[[], str]) -> Figure:
-    """The fastest round; processor seconds are that round's."""
+    """Return the fastest round; processor seconds are that round's."""
     best: tuple[float, float, str] | None = None
     for _ in range(rounds):
         cpu, started = time.process_time(), time.perf_counter()
@@ -88,7 +88,7 @@ def timed(case: str, rows: int, rounds: int, work: Callable[[], str]) -> Figure:
 
 
 def pipeline_file(folder: Path, spec: dict[str, Any]) -> Path:
-    """A pipeline file of a table `b.t` in a folder."""
+    """Write a pipeline file of a table `b.t` in a folder."""
     settings = {
         "table": "b.t",
         "warehouse": f"{folder}/wh",
@@ -105,7 +105,7 @@ def pipeline_file(folder: Path, spec: dict[str, Any]) -> Path:
 
 
 def measure_checks(source: Path, rounds: int, folder: Path) -> list[Figure]:
-    """Checks of an upsert, and of the whole table."""
+    """Measure the checks of an upsert, and of the whole table."""
     config = load_pipeline(pipeline_file(folder, table_spec(pq.ParquetFile(source).schema_arrow)))
     rows = pq.ParquetFile(source).metadata.num_rows
     base, upsert = make_input(source, rows, folder)
@@ -160,7 +160,7 @@ def prove_red(uri: str, checks: dict[str, Callable[[], list[Any]]]) -> None:
 
 
 def measure_overhead(rounds: int, folder: Path) -> Figure:
-    """Seconds of runs of small batches that neither stages nor checks account for."""
+    """Return the seconds of runs of small batches that neither stages nor checks account for."""
     spec = {
         "fields": [{"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
         "primaryKeys": ["k"],

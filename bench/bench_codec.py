@@ -69,7 +69,7 @@ class Figure:
 
 
 def make_keys(n: int) -> list[Keys]:
-    """Seeded key columns of n rows."""
+    """Return seeded key columns of n rows."""
     rng = np.random.default_rng(SEED)
     wide = pa.array(rng.integers(-(2**63), 2**63 - 1, n))
     order = pa.array(rng.integers(1, 6_000_000, n))
@@ -149,7 +149,7 @@ def check(keys: Keys) -> None:
 
 
 def operations(keys: Keys) -> list[tuple[str, Callable[[], Any]]]:
-    """What is timed, with inputs made before the clock runs."""
+    """Return what is timed, with inputs made before the clock runs."""
     columns, types = keys.columns, keys.types
     packed = encode_compacted_rows(columns, types)
     names = [str(i) for i in range(len(types))]
@@ -171,7 +171,7 @@ def operations(keys: Keys) -> list[tuple[str, Callable[[], Any]]]:
 
 
 def measure(keys: Keys, rounds: int) -> list[Figure]:
-    """The best round of every operation."""
+    """Measure the best round of every operation."""
     n = len(keys.columns[0])
     figures = []
     for name, run in operations(keys):
@@ -185,7 +185,7 @@ def measure(keys: Keys, rounds: int) -> list[Figure]:
 
 
 def show(figures: list[Figure]) -> None:
-    """A table, one line per operation and one column per key shape; million rows per second."""
+    """Print a table, one line per operation and one column per key shape; million rows per second."""
     shapes = list(dict.fromkeys(f.keys for f in figures))
     table = Table(title=f"million rows/s, one core, {figures[0].rows:,} rows; (>= target)")
     table.add_column("operation")

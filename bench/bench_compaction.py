@@ -69,7 +69,7 @@ class Figure:
 
 
 def make_upserts(source: Path, folder: Path) -> list[Path]:
-    """Two files, half known keys, half new ones (the same new ones in both)."""
+    """Make two files, half known keys, half new ones (the same new ones in both)."""
     rows = plain(pq.read_table(source))
     half = min(UPSERT_ROWS, rows.num_rows) // 2
     new = rows.slice(0, half)
@@ -88,7 +88,7 @@ def make_upserts(source: Path, folder: Path) -> list[Path]:
 
 
 def expected(files: Sequence[Path]) -> tuple[int, int]:
-    """Rows and sum of the column after all files, by NumPy: of a key's rows the last counts."""
+    """Return the rows and sum of the column after all files, by NumPy: of a key's rows the last counts."""
     tables = [pq.read_table(f, columns=[*KEYS, SUMMED]) for f in files]
     order, line, value = (np.concatenate([np.asarray(t.column(n)) for t in tables]) for n in (*KEYS, SUMMED))
     keys = order.astype(np.int64) * 16 + line
@@ -97,7 +97,7 @@ def expected(files: Sequence[Path]) -> tuple[int, int]:
 
 
 def build(source: Path, upserts: Sequence[Path], folder: Path, threads: int) -> TableHandle:
-    """The table: loaded, then upserted twice."""
+    """Make the table: loaded, then upserted twice."""
     table = TableHandle.create(f"{folder}/wh/b.db/lineitem", table_spec(pq.read_schema(source)))
     for i, file in enumerate((source, *upserts)):
         upsert_files(make_context(table.metadata, f"b{i}", runner=LocalRunner(threads)), [str(file)])
@@ -113,13 +113,13 @@ def check(table: TableHandle, want: tuple[int, int]) -> None:
 
 
 def cpu_seconds() -> float:
-    """User and system seconds of this process."""
+    """Return the user and system seconds of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def measure(case: str, rounds: int, step: Callable[[], tuple[int, int]]) -> Figure:
-    """Best of some rounds; the step gives rows in and out."""
+    """Return the best of some rounds; the step gives rows in and out."""
     best: Figure | None = None
     for _ in range(rounds):
         cpu, started = cpu_seconds(), time.perf_counter()
@@ -134,7 +134,7 @@ def measure(case: str, rounds: int, step: Callable[[], tuple[int, int]]) -> Figu
 
 
 def run(source: Path, rounds: int, threads: int, folder: Path, *, with_java: bool) -> list[Figure]:
-    """All figures."""
+    """Measure everything."""
     warm_up(packages=("lakeidx.codec",), processes=1)
     upserts = make_upserts(source, folder)
     base = build(source, upserts, folder, threads)
@@ -170,7 +170,7 @@ def run(source: Path, rounds: int, threads: int, folder: Path, *, with_java: boo
 
 
 def java_scan(uri: str, columns: list[str] | None, want: tuple[int, int], threads: int, rounds: int) -> float | None:
-    """Best seconds of Java Paimon; None where there is no Java. Its answer is checked, too."""
+    """Return the best seconds of Java Paimon; None where there is no Java. Its answer is checked, too."""
     if shutil.which("mvn") is None:
         return None
     location = Path(uri)

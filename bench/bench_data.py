@@ -75,7 +75,7 @@ class Bucket:
 
 
 def lineitem_schema() -> TableSchema:
-    """The table under test."""
+    """Return the table under test."""
     return new_schema(
         {
             "fields": [{"name": n, "type": t} for n, t in COLUMNS.items()],
@@ -87,7 +87,7 @@ def lineitem_schema() -> TableSchema:
 
 
 def load(path: Path, schema: TableSchema) -> pa.Table:
-    """lineitem as a KV table in file order."""
+    """Make lineitem a KV table in file order."""
     table = pq.read_table(path).select(list(COLUMNS))
     plain = pa.schema(
         [pa.field(f.name, f.type, n.nullable) for f, n in zip(schema.arrow_schema, table.schema, strict=True)]
@@ -96,14 +96,14 @@ def load(path: Path, schema: TableSchema) -> pa.Table:
 
 
 def as_kv(table: pa.Table, first_sequence: int, schema: TableSchema) -> pa.Table:
-    """Rows as +I, numbered on."""
+    """Return rows as +I, numbered on."""
     n = table.num_rows
     system = [pa.array(np.arange(first_sequence, first_sequence + n)), pa.array(np.zeros(n, np.int8))]
     return pa.Table.from_arrays([*system, *table.columns], schema=schema.kv_arrow_schema)
 
 
 def upsert_rows(base: pa.Table, seed: int, first_sequence: int, schema: TableSchema) -> pa.Table:
-    """A tenth of the rows with a new price; every other one under a new key."""
+    """Return a tenth of the rows with a new price; every other one under a new key."""
     rng = np.random.default_rng(seed)
     count = base.num_rows // UPSERT_SHARE
     rows = base.take(pa.array(rng.choice(base.num_rows, count, replace=False))).select(list(COLUMNS))
@@ -114,7 +114,7 @@ def upsert_rows(base: pa.Table, seed: int, first_sequence: int, schema: TableSch
 
 
 def split(kv: pa.Table, schema: TableSchema, buckets: int) -> list[pa.Table]:
-    """The rows of each bucket."""
+    """Return the rows of each bucket."""
     keys = [kv.column(k) for k in schema.trimmed_primary_keys]
     chosen = fixed_buckets(keys, schema.key_types, buckets)
     order = np.argsort(chosen, kind="stable")
@@ -123,7 +123,7 @@ def split(kv: pa.Table, schema: TableSchema, buckets: int) -> list[pa.Table]:
 
 
 def expected(tables: Sequence[pa.Table]) -> tuple[int, int]:
-    """(rows, sum of unscaled prices) of the merged table, by NumPy alone."""
+    """Return (rows, sum of unscaled prices) of the merged table, by NumPy alone."""
     order = np.concatenate([t["l_orderkey"].to_numpy() for t in tables])
     line = np.concatenate([t["l_linenumber"].to_numpy() for t in tables])
     cents = np.concatenate([pc.multiply(t[SUMMED], 100).cast(pa.int64()).to_numpy() for t in tables])
@@ -170,7 +170,7 @@ def write_bucket(directory: str, names: tuple[str, ...], first_level: int) -> Bu
 
 
 def open_runs(bucket: Bucket, schema: TableSchema, columns: Sequence[str] | None) -> list[Iterator[pa.Table]]:
-    """The sorted runs of a bucket as streams."""
+    """Return the sorted runs of a bucket as streams."""
 
     def stream(files: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
         for file in files:
@@ -180,7 +180,7 @@ def open_runs(bucket: Bucket, schema: TableSchema, columns: Sequence[str] | None
 
 
 def scan(bucket: Bucket, columns: Sequence[str] | None) -> tuple[int, int]:
-    """(rows, sum of unscaled prices) by a merge-on-read scan."""
+    """Return (rows, sum of unscaled prices) by a merge-on-read scan."""
     schema = lineitem_schema()
     rows, total = 0, 0
     for table in merge_sorted_runs(open_runs(bucket, schema, columns), schema, drop_deletes=True):
@@ -190,7 +190,7 @@ def scan(bucket: Bucket, columns: Sequence[str] | None) -> tuple[int, int]:
 
 
 def compact(bucket: Bucket) -> Bucket:
-    """Full compaction of a bucket into the top level."""
+    """Compact a bucket fully into the top level."""
     schema = lineitem_schema()
     merged = merge_sorted_runs(open_runs(bucket, schema, None), schema, drop_deletes=True)
     files = write_data_files(
@@ -201,7 +201,7 @@ def compact(bucket: Bucket) -> Bucket:
 
 
 def timed(work: Callable[..., Any], *args: Any) -> tuple[Any, float]:
-    """What the work gives, and the processor seconds it took."""
+    """Return what the work gives, and the processor seconds it took."""
     before = time.process_time()
     return work(*args), time.process_time() - before
 
@@ -209,7 +209,7 @@ def timed(work: Callable[..., Any], *args: Any) -> tuple[Any, float]:
 def run_all(
     pool: Executor, work: Callable[..., Any], jobs: Sequence[tuple[Any, ...]]
 ) -> tuple[list[Any], float, float]:
-    """Results in job order, wall seconds, processor seconds."""
+    """Return the results in job order, wall seconds, processor seconds."""
     begin = time.perf_counter()
     done = [f.result() for f in [pool.submit(timed, work, *job) for job in jobs]]
     return [r for r, _ in done], time.perf_counter() - begin, sum(cpu for _, cpu in done)
@@ -224,7 +224,7 @@ def best(
     rows: int,
     note: str = "",
 ) -> tuple[list[Any], Figure]:
-    """The best of some rounds."""
+    """Return the best of some rounds."""
     results, figures = [], []  # type: ignore[var-annotated]
     for _ in range(rounds):
         results, wall, cpu = run_all(pool, work, jobs)
@@ -233,7 +233,7 @@ def best(
 
 
 def peer_write(table_file: str, directory: str) -> None:
-    """What pyarrow alone does with the same sorted rows, for comparison: its default encodings, zstd level 1."""
+    """Measure what pyarrow alone does with the same sorted rows: its default encodings, zstd level 1."""
     with pa.memory_map(table_file) as source:
         kv = pa.ipc.open_file(source).read_all()
     kv = kv.sort_by([("l_orderkey", "ascending"), ("l_linenumber", "ascending")])
@@ -241,7 +241,7 @@ def peer_write(table_file: str, directory: str) -> None:
 
 
 def generate(folder: Path, scale: float) -> Path:
-    """lineitem by tpchgen-cli."""
+    """Make lineitem by tpchgen-cli."""
     tool = shutil.which("tpchgen-cli")
     if tool is None:
         sys.exit("tpchgen-cli is not on PATH: pip install tpchgen-cli, or give --lineitem FILE")
@@ -250,7 +250,7 @@ def generate(folder: Path, scale: float) -> Path:
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[Figure]:
-    """All cases."""
+    """Measure all cases."""
     schema = lineitem_schema()
     base = load(args.lineitem or generate(folder, args.scale), schema)
     n = base.num_rows
@@ -317,7 +317,7 @@ def check(found: Sequence[tuple[int, int]], want: tuple[int, int]) -> None:
 
 
 def peak_of_worker(_: int) -> int:
-    """Most memory this worker has held, MiB."""
+    """Return the most memory this worker has held, MiB."""
     return peak_mib()
 
 

@@ -95,7 +95,7 @@ CASES = [
 
 
 def make_columns(rows: int, keys: int) -> tuple[dict[str, pa.Array], np.ndarray]:
-    """All columns by name, and the start of each key's run."""
+    """Return all columns by name, and the start of each key's run."""
     rng = np.random.default_rng(SEED)
     ids = np.sort(np.concatenate([np.arange(keys), rng.integers(0, keys, rows - keys)]))
     starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]]).astype(np.int64)
@@ -122,7 +122,7 @@ def make_columns(rows: int, keys: int) -> tuple[dict[str, pa.Array], np.ndarray]
 
 
 def make_case(case: Case, columns: Mapping[str, pa.Array]) -> tuple[TableSchema, pa.Table]:
-    """Schema and key-value table of a case."""
+    """Return schema and key-value table of a case."""
     fields = tuple(Field(i, c, parse_type(TYPES[c])) for i, c in enumerate(case.columns))
     schema = TableSchema(id=0, fields=fields, highest_field_id=99, primary_keys=("id",), options=dict(case.options))
     rows = len(columns["id"])

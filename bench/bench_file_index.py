@@ -76,7 +76,7 @@ class Case:
         return [Field(0, "c", parse_type(self.type))]
 
     def build(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         writer = file_index_of(self.index).create_writer(parse_type(self.type), self.options)
         writer.add(self.column)
         payload = writer.finish()
@@ -85,7 +85,7 @@ class Case:
 
 
 def cases(rows: int) -> list[Case]:
-    """The grid for one size."""
+    """Measure the grid for one size."""
     rng = np.random.default_rng(rows)
     keys = rng.integers(0, max(rows // 30, 2), rows)
     words = pa.array([f"value {i:03}" for i in range(100)])
@@ -117,14 +117,14 @@ def cases(rows: int) -> list[Case]:
 
 
 def allowed(result: FileIndexResult, rows: int) -> BitMap:
-    """The rows an answer lets through."""
+    """Return the rows an answer lets through."""
     if isinstance(result, BitMap):
         return result
     return BitMap(range(rows)) if result is Verdict.REMAIN else BitMap()
 
 
 def check(case: Case) -> bytes:
-    """The container of a case, after comparing its answers with plain filtering; raises AssertionError."""
+    """Build the container of a case, and compare its answers with plain filtering; raises AssertionError."""
     container = encode_container({"c": {case.index: case.build()}})
     table = pa.table({"c": case.column})
     for question in case.questions:
@@ -137,7 +137,7 @@ def check(case: Case) -> bytes:
 
 
 def best_of(rounds: int, work: Callable[[], object]) -> float:
-    """Processor seconds of the fastest round: one thread, and other work on the machine does not count."""
+    """Return the processor seconds of the fastest round: one thread, and other work on the machine does not count."""
     best = float("inf")
     for _ in range(rounds):
         started = time.process_time_ns()

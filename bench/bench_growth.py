@@ -32,7 +32,7 @@ PICTURE = Path(__file__).resolve().parents[1] / "docs/images/growth.png"
 
 
 def measure(point: Point) -> Measured:
-    """One point; its table is filled here, and measured in a new process."""
+    """Measure one point; its table is filled here, and measured in a new process."""
     with tempfile.TemporaryDirectory(prefix="lakeidx-growth-") as folder:
         uri = filled(Path(folder), point)
         command = [sys.executable, __file__, "--child", uri, "--point", json.dumps(Measured(point, {}, {}).to_json())]
@@ -61,7 +61,7 @@ def keep(measured: Sequence[Measured], load: float) -> None:
 
 
 def lines(point: Measured) -> Iterator[str]:
-    """One JSON line of a point, for `bench/results`."""
+    """Yield a JSON line of a point, for `bench/results`."""
     yield json.dumps({"axis": point.point.axis, "size": point.point.size, "batch": point.point.batch,
                       "index": point.point.index, **point.whole})  # fmt: skip
 

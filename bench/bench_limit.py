@@ -41,7 +41,7 @@ class Figure:
 
 
 def shuffled(source: Path, path: Path) -> Path:
-    """All rows in random order, in row groups as lakeidx writes them."""
+    """Return all rows in random order, in row groups as lakeidx writes them."""
     rows = plain(pq.read_table(source))
     order = np.random.default_rng(1).permutation(rows.num_rows)
     pq.write_table(rows.take(pa.array(order)), path, row_group_size=131_072, compression="zstd", compression_level=1)
@@ -71,7 +71,7 @@ def check(folder: Path, rows: int) -> None:
 
 
 def run(source: Path, rounds: int, processes: int, folder: Path) -> Figure:
-    """Best of some rounds; the processes are there before the time counts."""
+    """Return the best of some rounds; the processes are there before the time counts."""
     landing = shuffled(source, folder / "shuffled.parquet")
     rows = pq.read_metadata(landing).num_rows
     out = folder / "sorted"

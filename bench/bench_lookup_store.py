@@ -79,7 +79,7 @@ class Figure:
 
 
 def keys_of(numbers: npt.NDArray[np.int64], *, absent: bool = False) -> RowBytes:
-    """PaimonMicro's keys: 8 bytes of 7919 i and 4 of i, big-endian; absent ones differ in bytes 3 and 11."""
+    """Return PaimonMicro's keys: 8 bytes of 7919 i and 4 of i, big-endian; absent ones differ in bytes 3 and 11."""
     out = np.empty((len(numbers), KEY_SIZE), np.uint8)
     out[:, :8] = (numbers * 7919).astype(">i8").view(np.uint8).reshape(-1, 8)
     out[:, 8:] = numbers.astype(">i4").view(np.uint8).reshape(-1, 4)
@@ -90,19 +90,19 @@ def keys_of(numbers: npt.NDArray[np.int64], *, absent: bool = False) -> RowBytes
 
 
 def fixed_values(rows: int) -> RowBytes:
-    """Random 16-byte values."""
+    """Return random 16-byte values."""
     data = np.random.default_rng(SEED).integers(0, 256, rows * VALUE_SIZE, dtype=np.uint8)
     return RowBytes(data, np.arange(rows + 1, dtype=np.int64) * VALUE_SIZE)
 
 
 def text_values(rows: int) -> RowBytes:
-    """PaimonMicro's values; Java's product wraps at 32 bits."""
+    """Return PaimonMicro's values; Java's product wraps at 32 bits."""
     products = (np.arange(rows, dtype=np.int64) * 31).astype(np.int32)
     return RowBytes.from_list([b"value-%d-%d" % (i, p) for i, p in enumerate(products.tolist())])
 
 
 def best_rates(rows: int, rounds: int, target: float | None, run: Callable[[], object]) -> tuple[float, float]:
-    """Millions per second of the best round, by the clock and by the thread's own processor time.
+    """Return the millions per second of the best round, by the clock and by the thread's own processor time.
 
     Where a target is missed by the clock, up to `PATIENCE` times as many rounds are run: on a shared machine a round may
     fall between others' bursts.
@@ -125,7 +125,7 @@ def build(made_by: LookupStoreFactory, path: Path, keys: RowBytes, values: RowBy
 
 
 def check(reader: LookupStoreReader, values: RowBytes, asked: npt.NDArray[np.int64], absent: RowBytes) -> None:
-    """All values of the asked keys are right, and no absent key is found; so in single lookups of some."""
+    """Check that all values of the asked keys are right, and no absent key is found; so in single lookups of some."""
     found, got = reader.lookup_many(keys_of(asked))
     starts, sizes = values.offsets[asked], values.lengths[asked]
     places = np.repeat(starts - got.offsets[:-1], sizes) + np.arange(int(sizes.sum()))
@@ -142,7 +142,7 @@ def check(reader: LookupStoreReader, values: RowBytes, asked: npt.NDArray[np.int
 def measure(
     folder: Path, store_type: StoreType, codec: str, rows: int, rounds: int, values: RowBytes, kind: str
 ) -> list[Figure]:
-    """The figures of one store."""
+    """Measure one store."""
     cache = BlockCache(1 << 30)
     options = LookupStoreOptions.of(compression=codec)
     made_by = LookupStoreFactory(store_type, order=KeyOrder.unsigned_bytes(), options=options, cache=cache)
@@ -182,7 +182,7 @@ def measure(
 
 
 def java_figures(lines: Sequence[str], program: str, store: str) -> list[Figure]:
-    """The best round of each operation, from the lines a Java program prints."""
+    """Return the best round of each operation, from the lines a Java program prints."""
     rounds = [line for line in map(json.loads, lines) if line["op"] == f"{store}-store"]
     assert rounds, f"{program} printed nothing"
     for line in rounds:
@@ -197,7 +197,7 @@ def java_figures(lines: Sequence[str], program: str, store: str) -> list[Figure]
 
 
 def compare_with_java(folder: Path, rounds: int, rows: int) -> list[Figure]:
-    """lakeidx and Java on PaimonMicro's data."""
+    """Measure lakeidx and Java on PaimonMicro's data."""
     figures = []
     values = text_values(rows)
     for codec in ("none", "zstd") if rows == TARGET_ROWS else ("none",):
@@ -220,7 +220,7 @@ def compare_with_java(folder: Path, rounds: int, rows: int) -> list[Figure]:
 
 
 def java_sizes(choice: str, sizes: Sequence[int]) -> Sequence[int]:
-    """For which numbers of entries Java is asked."""
+    """Return the numbers of entries for which Java is asked."""
     missing = [tool for tool in ("java", "javac", "mvn", "bash") if shutil.which(tool) is None]
     if choice == "no" or (choice == "auto" and missing):
         print(f"no figures of Java: {', '.join(missing) + ' missing' if missing else 'not asked for'}", file=sys.stderr)
@@ -229,7 +229,7 @@ def java_sizes(choice: str, sizes: Sequence[int]) -> Sequence[int]:
 
 
 def show(figures: Sequence[Figure]) -> None:
-    """A table, one line per store and program."""
+    """Print a table, one line per store and program."""
     operations = ("build", "hit", "miss", "single")
     table = Table(title="lookup stores, million entries or keys per second, one core (>= target)")
     for column in ("program", "store", "codec", "entries", "values", "file MB"):
@@ -255,7 +255,7 @@ def show(figures: Sequence[Figure]) -> None:
 
 
 def plot(figures: Sequence[Figure], path: Path) -> None:
-    """Rates against table size, one panel per operation; Java's as points."""
+    """Plot rates against table size, one panel per operation; Java's as points."""
     import matplotlib as mpl
 
     mpl.use("Agg")

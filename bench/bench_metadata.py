@@ -51,7 +51,7 @@ TOUCHED, NEW_FILES = 7, 100
 
 
 def opened(uri: str) -> tuple[TableHandle, MeteredStore]:
-    """The table, with its requests counted."""
+    """Return the table, with its requests counted."""
     table = TableHandle.open(uri)
     store = MeteredStore(table.metadata.store)
     table.metadata.store = store
@@ -59,7 +59,7 @@ def opened(uri: str) -> tuple[TableHandle, MeteredStore]:
 
 
 def plan_batch(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
-    """The live files and index of the partitions a batch touches."""
+    """Return the live files and index of the partitions a batch touches."""
     table, store = opened(uri)
     raw = made.partition_bytes(TOUCHED, table.schema)
     view = load_view(table.metadata, table.snapshot, partitions={raw})
@@ -70,7 +70,7 @@ def plan_batch(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
 
 
 def plan_scan(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
-    """A scan of one partition."""
+    """Plan a scan of one partition."""
     table, store = opened(uri)
     plan = table.scan(where=f"p = {TOUCHED}").plan
     assert sum(len(b.files()) for b in plan.buckets) == 100
@@ -79,7 +79,7 @@ def plan_scan(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
 
 
 def whole_view(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
-    """All live files."""
+    """List all live files."""
     table, store = opened(uri)
     view = load_view(table.metadata, table.snapshot)
     assert len(view.entries) == files
@@ -89,7 +89,7 @@ def whole_view(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
 
 
 def _request(table: TableHandle, files: int) -> CommitRequest:
-    """A batch of new level-0 files for the buckets of one partition."""
+    """Return a batch of new level-0 files for the buckets of one partition."""
     schema, random = table.schema, np.random.default_rng(1)
     stats = made.random_stats(NEW_FILES, random)
     start = TOUCHED * made.BUCKETS_PER_PARTITION * made.FILES_PER_BUCKET
@@ -129,7 +129,7 @@ def commit(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
 
 
 def full_merge(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
-    """The same commit when every manifest must be written anew."""
+    """Make the same commit when every manifest must be written anew."""
     copy = made.linked_copy(
         uri, folder, **{"manifest.target-file-size": "64 mb", "manifest.full-compaction-threshold-size": "1 kb"}
     )
@@ -147,7 +147,7 @@ def full_merge(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
 
 
 def plan_compaction(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
-    """What a compaction of the table would do; the view is loaded before."""
+    """Plan a compaction of the table; the view is loaded before."""
     table, _ = opened(uri)
     view = load_view(table.metadata, table.snapshot)
     started, cpu = time.monotonic(), time.process_time()
@@ -160,7 +160,7 @@ def plan_compaction(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
 
 
 def compaction_sensor(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
-    """What the sensor does for a new batch, when nothing was due before it; a look at the whole table is in the note."""
+    """Do what the sensor does for a new batch, when nothing was due before it; a look at the whole table is in the note."""
     copy = made.linked_copy(uri, folder)
     table = TableHandle.open(copy)
     clean = table.snapshot
@@ -192,7 +192,7 @@ CASES: Mapping[str, Callable[[str, int, Path], Mapping[str, Any]]] = {
 
 
 def run_case(name: str, uri: str, files: int, folder: Path) -> dict[str, Any]:
-    """One case in this process."""
+    """Run one case in this process."""
     started = time.monotonic()
     found = dict(CASES[name](uri, files, folder))
     work = time.monotonic() - started

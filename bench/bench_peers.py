@@ -38,7 +38,7 @@ WARM_ROWS = 20_000
 def measure(
     source: Path, rows: int, names: Sequence[str], cache: Path, limit: float, minutes: float, folder: Path
 ) -> Run:
-    """Figures of the named peers, and what they depend on."""
+    """Measure the named peers; return figures and what they depend on."""
     around = surroundings()
     data, warm = make_data(source, rows, folder / "data"), make_data(source, WARM_ROWS, folder / "warm")
     figures: list[Figure] = []

@@ -77,14 +77,14 @@ class Figure:
 
 
 def type_of(t: pa.DataType) -> str:
-    """Type text of a lineitem column."""
+    """Return the type text of a lineitem column."""
     if pa.types.is_decimal(t):
         return f"DECIMAL({t.precision}, {t.scale})"
     return {"int64": "BIGINT", "int32": "INT", "date32[day]": "DATE"}.get(str(t), "STRING")
 
 
 def make_table(uri: str, source: Path) -> Table:
-    """The table, filled once."""
+    """Make the table and fill it once."""
     spec = {
         "fields": [
             {"name": f.name, "type": f"{type_of(f.type)} NOT NULL"} for f in pq.ParquetFile(source).schema_arrow
@@ -98,7 +98,7 @@ def make_table(uri: str, source: Path) -> Table:
 
 
 def sample(table: Table, rows: int, calls: int, keys: int) -> list[pa.Table]:
-    """For each call some random rows, from one scan that holds no more than a batch of it."""
+    """Return for each call some random rows, from one scan that holds no more than a batch of it."""
     wanted = np.random.default_rng(SEED).integers(0, rows, (calls, keys))
     chosen, at = np.unique(wanted), 0
     parts = []

@@ -73,12 +73,12 @@ class Figure:
 
 
 def within(what: str, *, kept: bool) -> str:
-    """The text of a limit."""
+    """Return the text of a limit."""
     return f"{what}: {'kept' if kept else 'MISSED'}"
 
 
 def build(uri: str, source: Path) -> TableHandle:
-    """lineitem as a compacted table of 14 buckets with its file indexes."""
+    """Make lineitem a compacted table of 14 buckets with its file indexes."""
     file = pq.ParquetFile(source)
     spec = table_spec(file.schema_arrow)
     rows = file.metadata.num_rows
@@ -101,7 +101,7 @@ def build(uri: str, source: Path) -> TableHandle:
 
 
 def best(work: Callable[[], Any], rounds: int) -> tuple[float, float]:
-    """(seconds, processor seconds) of the fastest round, after one round to warm up."""
+    """Return (seconds, processor seconds) of the fastest round, after one round to warm up."""
     work()
     out = []
     for _ in range(rounds):
@@ -130,7 +130,7 @@ def ask(table: TableHandle, everything: pa.Table, where: str, rounds: int, limit
 
 
 def opened(table: TableHandle, everything: pa.Table) -> Figure:
-    """Files that the bloom filter of l_partkey opens for values inside every file's bounds, beside those that hold them."""
+    """Return files that the bloom filter of l_partkey opens for values inside every file's bounds, beside those that hold them."""
     values = everything.column("l_partkey")
     asked = np.unique(values.take(pa.array(np.linspace(0, len(values) - 1, _PROBES).astype(np.int64))).to_numpy())
     files = holding = rows = 0
@@ -146,7 +146,7 @@ def opened(table: TableHandle, everything: pa.Table) -> Figure:
 
 
 def full_scan(table: TableHandle, everything: pa.Table, rounds: int) -> Figure:
-    """All rows of three columns."""
+    """Return all rows of three columns."""
     sums = sums_of(everything)
 
     def work() -> None:
@@ -158,12 +158,12 @@ def full_scan(table: TableHandle, everything: pa.Table, rounds: int) -> Figure:
 
 
 def sums_of(rows: pa.Table) -> list[Any]:
-    """Number of rows, and the sum of each of the three columns."""
+    """Return the number of rows, and the sum of each of the three columns."""
     return [rows.num_rows, *(pc.sum(rows.column(c)).as_py() for c in THREE)]
 
 
 def spark_scan(table: TableHandle, everything: pa.Table, rounds: int) -> Figure:
-    """All rows of three columns through the Spark data source, in a warm session on two cores."""
+    """Return all rows of three columns through the Spark data source, in a warm session on two cores."""
     spark = get_session(master="local[2]")
     try:
         wanted = sums_of(everything)
@@ -191,7 +191,7 @@ def spark_scan(table: TableHandle, everything: pa.Table, rounds: int) -> Figure:
 
 
 def write_overhead(table: TableHandle, folder: Path, rounds: int) -> list[Figure]:
-    """Writing one data file with and without a bloom filter over one column, all columns of the table; turn by turn."""
+    """Measure writing one data file with and without a bloom filter over one column, all columns of the table; turn by turn."""
     schema = table.schema
     rows = table.scan(limit=500_000).to_arrow()
     n = rows.num_rows
@@ -225,7 +225,7 @@ def write_overhead(table: TableHandle, folder: Path, rounds: int) -> list[Figure
 
 
 def measure(table: TableHandle, folder: Path, rounds: int, *, spark: bool) -> list[Figure]:
-    """All figures."""
+    """Measure everything."""
     everything = table.scan(columns=[*_SHOWN, "l_extendedprice"], layers=_UNPRUNED).to_arrow()
     some = everything.column("l_partkey")[everything.num_rows // 2].as_py()
     comment = table.scan(columns=["l_comment"], limit=1).to_arrow().column(0)[0].as_py()
@@ -243,7 +243,7 @@ def measure(table: TableHandle, folder: Path, rounds: int, *, spark: bool) -> li
 
 
 def ask_absent(table: TableHandle, where: str, rounds: int) -> Figure:
-    """A value that is nowhere."""
+    """Return a value that is nowhere."""
     explained = table.scan(where=where).explain().metrics
     if explained.rows_selected or explained.planned_files != BUCKETS:
         raise SystemExit(f"{where}: {explained.rows_selected} rows, {explained.planned_files} files after statistics")

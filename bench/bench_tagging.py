@@ -113,7 +113,7 @@ class Workload:
     folder: Path
 
     def context(self, options: dict[str, str]) -> IndexContext:
-        """A fresh view of the table: nothing cached from an earlier round."""
+        """Return a fresh view of the table: nothing cached from an earlier round."""
         handle = TableHandle.open(str(self.handle.paths.root))
         metadata = handle.metadata
         found = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=str(self.folder / "index"))
@@ -122,7 +122,7 @@ class Workload:
 
 
 def key_texts(order: str, numbers: npt.NDArray[np.int64]) -> pa.Array:
-    """Keys of 18 bytes: a running time and number, or a mixed number."""
+    """Return keys of 18 bytes: a running time and number, or a mixed number."""
     if order == "ordered":
         values = numbers
     else:
@@ -208,7 +208,7 @@ def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workl
 
 
 def check(found: KeyLocations, work: Workload, kind: str) -> None:
-    """Every location is the true one; of a new key it may be the bucket of a key with the same hash, which is where it belongs."""
+    """Check that every location is the true one; of a new key it may be the bucket of a key with the same hash."""
     differs = found.bucket != work.bucket_of
     by_hash = kind == "hash" or kind.startswith(("state", "inmemory"))
     allowed = len(work.batch) // 1000 if by_hash else 0
@@ -221,13 +221,13 @@ def check(found: KeyLocations, work: Workload, kind: str) -> None:
 
 
 def fresh_batch(work: Workload) -> KeyBatch:
-    """The batch without anything that an earlier round has worked out."""
+    """Return the batch without anything that an earlier round has worked out."""
     b = work.batch
     return KeyBatch(b.partitions, b.partition, b.keys, b.key_types, b.hashes)
 
 
 def time_tagging(work: Workload, kind: str, rounds: int) -> list[Figure]:
-    """All figures of one type over one workload."""
+    """Measure one type over one workload."""
     if kind == "bucket":
         return [_time_bucket(work, rounds)]
     options: dict[str, str] = {}
@@ -286,7 +286,7 @@ def _time(
     *,
     first: bool = True,
 ) -> Figure:
-    """The best of some rounds; `first` checks an answer before the first one is timed."""
+    """Return the best of some rounds; `first` checks an answer before the first one is timed."""
     if first:
         check(key_index().tag(fresh_batch(work), work.context(options)), work, kind)
     best, cpu, figures = float("inf"), 0.0, {}
@@ -303,7 +303,7 @@ def _time(
 
 
 def _time_bucket(work: Workload, rounds: int) -> Figure:
-    """Computed buckets; a thousand of them are checked against the scalar rule before the first timed round and after each."""
+    """Measure computed buckets; a thousand of them are checked by the scalar rule before the first timed round and after each."""
     options = {"index.type": "bucket", "hoodie.bucket.index.num.buckets": "256"}
     key_index = make_key_index(IndexOptions(options))
     best, cpu = float("inf"), 0.0
@@ -324,7 +324,7 @@ def _time_bucket(work: Workload, rounds: int) -> Figure:
 
 
 def time_hbase(work: Workload, port: int, keys: int) -> list[Figure]:
-    """Loading and finding some keys in a real HBase; the server and Thrift decide."""
+    """Measure loading and finding some keys in a real HBase; the server and Thrift decide."""
     options = {
         "index.type": "hbase",
         "hoodie.index.hbase.table": f"bench_{os.getpid()}_{work.order}",
@@ -388,7 +388,7 @@ def main() -> int:
 
 
 def listens(port: int) -> bool:
-    """True when something listens on a port of this machine."""
+    """Return True when something listens on a port of this machine."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -64,7 +64,7 @@ class Figure:
 
 
 def make_input(source: Path, rows: int, folder: Path) -> tuple[Path, Path]:
-    """The first rows of lineitem in a file of their own (the file itself when it has no more), and an upsert file."""
+    """Return the first rows of lineitem in a file of their own (the file itself when it has no more), and an upsert file."""
     base, upsert = source, folder / f"upsert-{rows}.parquet"
     if pq.ParquetFile(source).metadata.num_rows > rows:
         base = folder / f"base-{rows}.parquet"
@@ -82,7 +82,7 @@ def make_input(source: Path, rows: int, folder: Path) -> tuple[Path, Path]:
 
 
 def expected(files: Sequence[Path]) -> tuple[int, int]:
-    """(rows, sum) of the table after the files were upserted one after another, by NumPy."""
+    """Return (rows, sum) of the table after the files were upserted one after another, by NumPy."""
     tables = [pq.read_table(f, columns=[*KEYS, SUMMED]) for f in files]
     keys = np.concatenate([np.asarray(t.column(KEYS[0])) * 16 + np.asarray(t.column(KEYS[1])) for t in tables])
     values = np.concatenate([np.asarray(t.column(SUMMED)) for t in tables])
@@ -135,7 +135,7 @@ class Usage:
                 continue
 
     def cpu(self) -> float:
-        """Seconds so far; those of ended workers are in their parent's account."""
+        """Return the seconds so far; those of ended workers are in their parent's account."""
         total = 0.0
         for kind, process in self._processes():
             try:
@@ -186,7 +186,7 @@ def measure_step(usage: Usage, case: str, step: Callable[[], BatchResult], proof
 
 
 def measure_size(usage: Usage, runner: SparkRunner, source: Path, rows: int, rounds: int, folder: Path) -> list[Figure]:
-    """A load of so many rows, and upserts of a tenth of them."""
+    """Measure a load of so many rows, and upserts of a tenth of them."""
     base, upsert = folder / f"base-{rows}.parquet", folder / f"upsert-{rows}.parquet"
     in_own_process(make_input, source, rows, folder)
     if not base.exists():

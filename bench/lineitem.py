@@ -17,7 +17,7 @@ KEYS = ("l_orderkey", "l_linenumber")
 
 
 def lineitem(scale: float, cache: Path) -> Path:
-    """lineitem as Parquet, made once."""
+    """Make lineitem as Parquet, once."""
     path = cache / f"sf{scale:g}" / "lineitem.parquet"
     if not path.exists():
         tool = shutil.which(
@@ -31,7 +31,7 @@ def lineitem(scale: float, cache: Path) -> Path:
 
 
 def table_spec(schema: pa.Schema) -> dict[str, Any]:
-    """The table of the issues: dynamic buckets of 500,000 keys."""
+    """Return the table of the issues: dynamic buckets of 500,000 keys."""
 
     def type_of(t: pa.DataType) -> str:
         if pa.types.is_decimal(t):
@@ -49,6 +49,6 @@ def table_spec(schema: pa.Schema) -> dict[str, Any]:
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """Text views as text, everything NOT NULL."""
+    """Convert text views to text, everything NOT NULL."""
     fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type, False) for f in table.schema]
     return table.cast(pa.schema(fields))

@@ -106,7 +106,7 @@ def linked_copy(uri: str, folder: Path, **options: str) -> str:
 
 
 def entry_of(number: int, stats: npt.NDArray[np.int64], schema: TableSchema) -> ManifestEntry:
-    """The entry of one file.
+    """Return the entry of one file.
 
     stats   int64[2, 16]: minima and maxima as 8-byte slots of a row
     """
@@ -140,7 +140,7 @@ def entry_of(number: int, stats: npt.NDArray[np.int64], schema: TableSchema) -> 
 
 
 def random_stats(n: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Slots of minima and maxima of 16 columns, int64[n, 2, 16]: numbers below a million, texts of seven letters."""
+    """Return the slots of minima and maxima of 16 columns, int64[n, 2, 16]: numbers below a million, texts of seven letters."""
     out = random.integers(0, 1_000_000, (n, 2, 16), dtype=np.int64)
     out[:, :, 14:] = random.integers(0, 1 << 56, (n, 2, 2), dtype=np.int64) & 0x1F1F1F1F1F1F1F | 0x6060606060606060
     out[:, :, 14:] |= np.int64(-121) << 56

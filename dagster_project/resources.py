@@ -61,7 +61,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     )
     master: str | None = Field(default=None, description="local[*], spark://host:7077, ...")
     remote: str | None = Field(default=None, description="Spark Connect address, sc://host:15002")
-    parallelism: int | None = Field(default=None, description="slots of the cluster, when Spark cannot tell")
+    parallelism: int | None = Field(default=None, description="slots of the cluster, where Spark does not report them")
     spark_config: dict[str, str] = Field(
         default_factory=dict, description="further settings, dotted keys; shown in the UI"
     )
@@ -193,7 +193,7 @@ def resources_from_environment(
     LAKEIDX_SUBMIT_SECONDS       with submit: how long a job may take before it is ended and run again
     LAKEIDX_SPARK_MASTER         local[*], spark://host:7077
     LAKEIDX_SPARK_REMOTE         Spark Connect address; SPARK_REMOTE does, too
-    LAKEIDX_SPARK_PARALLELISM    slots of the cluster, when Spark cannot tell
+    LAKEIDX_SPARK_PARALLELISM    slots of the cluster, where Spark does not report them
     LAKEIDX_SPARK_CONFIG         further settings as a JSON object
     ===========================  ==============================================================
     """

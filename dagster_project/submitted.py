@@ -72,7 +72,7 @@ def run_command(
         if limit_seconds and str(error).endswith(f" {job_limit.TIMED_OUT}"):
             raise DagsterPipesExecutionError(
                 f"the job {job} was ended: not done within {limit_seconds:g} s (submit_seconds, LAKEIDX_SUBMIT_SECONDS). "
-                "Run again it goes on from what is staged; raise the limit if a stage needs longer"
+                "A retry resumes from what is staged; raise the limit if a stage needs longer"
             ) from None
         raise
     return reader.custom

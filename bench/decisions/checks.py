@@ -36,7 +36,7 @@ SAMPLE, DRAWS = 1_000, 2_000
 
 
 def make_table(rows: int, folder: Path) -> str:
-    """A table in four partitions of two buckets each."""
+    """Make a table in four partitions of two buckets each."""
     uri = str(folder / "wh/d.db/t")
     fields = [("p", "INT NOT NULL"), ("k", "BIGINT NOT NULL"), ("v", "BIGINT")]
     spec = {
@@ -120,7 +120,7 @@ def restore(metadata: Any, bucket: tuple[bytes, int]) -> None:
 
 
 def expectations(results: list[Any], rows: int, rounds: int) -> list[Figure]:
-    """Great Expectations over metrics and over rows, and its import."""
+    """Time Great Expectations over metrics and over rows, and its import."""
     limits = ChecksConfig()
     index = {(bytes([p]), 0): np.arange(p, rows, 4, dtype=np.int32) for p in range(4)}
     frame = pd.DataFrame({"p": np.arange(rows) % 4, "k": np.arange(rows)})

@@ -23,7 +23,7 @@ SHORT, LONG, MOST_TRIES, HISTORIES = 1.0, 5.0, 10_000, 500
 
 
 def two_batches() -> list[Figure]:
-    """Keys in two buckets after two batches with the same new keys, without a check and with lakeidx's."""
+    """Return keys in two buckets after two batches with the same new keys, without a check and with lakeidx's."""
     rng = np.random.default_rng(2)
     hashes = rng.permutation(1 << 24)[: KNOWN + NEW].astype(np.int32) * 211
     if len(np.unique(hashes)) != len(hashes):
@@ -55,7 +55,7 @@ def two_batches() -> list[Figure]:
 
 
 def modulo() -> list[Figure]:
-    """The fullest bucket after a table grew to ten times what its number of buckets was chosen for."""
+    """Return the fullest bucket after a table grew to ten times what its number of buckets was chosen for."""
     chosen_for, grown = 10 * TARGET, 100 * TARGET
     hashes = (np.arange(grown, dtype=np.int64) * 2654435761 % (1 << 32) - (1 << 31)).astype(np.int32)
     index = PartitionIndex.load([], rules=AssignRules(target_rows=TARGET), pick=RandomBuckets.seeded("x"))
@@ -69,7 +69,7 @@ def modulo() -> list[Figure]:
 
 
 def tries(rng: np.random.Generator, way: str) -> int:
-    """Tries of a long batch until it commits; MOST_TRIES when it does not."""
+    """Count the tries of a long batch until it commits; MOST_TRIES when it does not."""
     clock, commit = 0.0, 0.0
     for number in range(1, MOST_TRIES + 1):
         if way == "priority" and number > LOST_BEFORE_TURN:
@@ -84,7 +84,7 @@ def tries(rng: np.random.Generator, way: str) -> int:
 
 
 def races() -> list[Figure]:
-    """Tries of the long batch in the ways that were considered."""
+    """Count the tries of the long batch in the ways that were considered."""
     ways: dict[str, tuple[str, bool]] = {
         "none": ("try again at once", False),
         "longer pauses": ("pauses that double", False),

@@ -29,7 +29,7 @@ class Figure:
 
 
 def cpu_seconds(work: Callable[[], T], rounds: int) -> tuple[float, T]:
-    """Processor seconds of this process for the best of some rounds, after one that is not counted, and the result."""
+    """Return the processor seconds of this process for the best of some rounds, after one that is not counted, and the result."""
     result = work()
     best = float("inf")
     for _ in range(rounds):

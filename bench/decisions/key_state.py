@@ -45,13 +45,13 @@ class SlowStore(MemoryStore):
         return super().get_range(path, offset, length)
 
     def size(self, state: KeyState) -> int:
-        """Bytes of a state."""
+        """Return the bytes of a state."""
         named = state.manifest(1, "t").files
         return sum(f.size for f in self.list("state") if f.name in named)
 
 
 def entries_of(keys: Ints, bucket: Int32s) -> Entries:
-    """Integer keys of one partition, as a state keeps them."""
+    """Return integer keys of one partition, as a state keeps them."""
     rows = RowBytes(keys.astype("<i8").view(np.uint8), np.arange(len(keys) + 1, dtype=np.int64) * 8)
     hashes = hash_columns([pa.array(keys)], [parse_type("BIGINT NOT NULL")])
     return Entries(
@@ -106,7 +106,7 @@ def _load(store: MemoryStore, keys: Ints, bucket: Int32s) -> KeyState:
 def _by_segments(
     store: SlowStore, state: KeyState, asked: Ints, wanted: Int32s, way: str, moves: int, rounds: int
 ) -> list[Figure]:
-    """Each time from a state that has read nothing; `moves` rows are of another partition than their key."""
+    """Measure each time from a state that has read nothing; `moves` rows are of another partition than their key."""
     entries = entries_of(asked, np.zeros(len(asked), np.int32))
     own = np.where(np.arange(len(asked)) < moves, _ELSEWHERE, 0).astype(np.int32)
     files = [RunFiles(store, "state")]

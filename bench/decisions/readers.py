@@ -42,7 +42,7 @@ LIMIT = 1 << 30
 
 
 def avro_bytes(entries: int) -> bytes:
-    """A file like a manifest."""
+    """Make a file like a manifest."""
     records: list[dict[str, Any]] = [
         {"kind": 0, "name": f"data-{i:032x}-0.parquet", "size": i * 977, "low": i.to_bytes(8, "big"), "extra": ["x"]}
         for i in range(entries)
@@ -51,7 +51,7 @@ def avro_bytes(entries: int) -> bytes:
 
 
 def parquet_bytes(columns: int, groups: int) -> bytes:
-    """A file of many columns and few rows."""
+    """Make a file of many columns and few rows."""
     table = pa.table({f"c{i}": pa.array(np.arange(groups * 10) + i) for i in range(columns)})
     out = pa.BufferOutputStream()
     pq.write_table(table, out, row_group_size=10)
@@ -109,7 +109,7 @@ def _attempt(read: Callable[[bytes], int], data: bytes, answer: Any) -> None:
 
 
 def outcomes(read: Callable[[bytes], int], data: bytes, changes: int, low: int) -> Counter[str]:
-    """What reading gives for files with one changed byte from `low` on."""
+    """Return what reading gives for files with one changed byte from `low` on."""
     read(data)
     rng = np.random.default_rng(7)
     context = multiprocessing.get_context("fork")
@@ -133,7 +133,7 @@ def outcomes(read: Callable[[bytes], int], data: bytes, changes: int, low: int) 
 
 
 def measure(changes: int, rounds: int) -> list[Figure]:
-    """Speed on sound files, outcomes on damaged ones."""
+    """Measure speed on sound files, and outcomes on damaged ones."""
     manifest, wide = avro_bytes(10_000), parquet_bytes(200, 20)
     out = []
     for name, chosen, read, data, what in (

@@ -32,26 +32,26 @@ _OUT = "bucket int, n long, total long"
 
 
 def targets_of(rows: pa.Table) -> np.ndarray:
-    """A bucket for each row by its key; what assignment answers is not measured here."""
+    """Return a bucket for each row by its key; what assignment answers is not measured here."""
     key = np.asarray(rows.column(KEYS[0])) * 16 + np.asarray(rows.column(KEYS[1]))
     found: np.ndarray = ((key * 2654435761) % (1 << 32) * BUCKETS >> 32).astype(np.int32)
     return found
 
 
 def finished(rows: pa.Table) -> tuple[int, int]:
-    """Rows and sum of a bucket, after the sort by key that a writer needs."""
+    """Return the rows and sum of a bucket, after the sort by key that a writer needs."""
     ordered = rows.sort_by([(k, "ascending") for k in KEYS])
     return ordered.num_rows, pc.sum(ordered.column(SUMMED)).as_py() or 0
 
 
 def read_part(path: str, part: int) -> pa.Table:
-    """One of PARTS shares of the row groups of a file."""
+    """Return one of PARTS shares of the row groups of a file."""
     file = pq.ParquetFile(path)
     return plain(file.read_row_groups(list(range(part, file.num_row_groups, PARTS))))
 
 
 def blocks(session: SparkSession, path: str, folder: Path) -> list[tuple[int, int]]:
-    """Arrow blocks, as lakeidx does."""
+    """Send Arrow blocks, as lakeidx does."""
 
     def split(part: int) -> Iterable[RoutedRows]:
         rows = read_part(path, part)
@@ -90,12 +90,12 @@ def _combined(frame: DataFrame) -> list[tuple[int, int]]:
 
 
 def rows_once(session: SparkSession, path: str, folder: Path) -> list[tuple[int, int]]:
-    """Rows through Spark's shuffle, combined by `applyInArrow`."""
+    """Send rows through Spark's shuffle, combined by `applyInArrow`."""
     return _combined(_rows(session, path).repartition(BUCKETS, "target"))
 
 
 def rows_twice(session: SparkSession, path: str, folder: Path) -> list[tuple[int, int]]:
-    """Paimon's topology: rows to the assigner of their key, then to the writer of their bucket."""
+    """Run Paimon's topology: rows to the assigner of their key, then to the writer of their bucket."""
     assigned = _rows(session, path).repartition(2, sf.hash(*KEYS))
     schema = assigned.schema
 
@@ -108,7 +108,7 @@ def rows_twice(session: SparkSession, path: str, folder: Path) -> list[tuple[int
 
 
 def files(session: SparkSession, path: str, folder: Path) -> list[tuple[int, int]]:
-    """A file per (task, bucket) as the exchange."""
+    """Write a file per (task, bucket) as the exchange."""
     place = tempfile.mkdtemp(dir=folder)
 
     def write(part: int) -> int:
@@ -166,7 +166,7 @@ def measure(source: Path, rounds: int, folder: Path) -> list[Figure]:
 
 
 def idle(session: SparkSession, tasks: int) -> Figure:
-    """Tasks that `repartition(n, target)` leaves without a target, of as many as there are buckets."""
+    """Return tasks that `repartition(n, target)` leaves without a target, of as many as there are buckets."""
     frame = session.range(BUCKETS).select(sf.col("id").cast("int").alias("target")).repartition(tasks, "target")
     used = frame.select(sf.spark_partition_id().alias("task")).distinct().count()
     return Figure(1, "block rows by hash of their target", False, f"idle tasks of {tasks}", tasks - used, "tasks")

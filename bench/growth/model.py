@@ -34,12 +34,12 @@ class Cost:
     constants: Mapping[str, float]
 
     def of(self, work: Mapping[str, int]) -> float:
-        """The figure for some work."""
+        """Return the figure for some work."""
         return sum(c * (1 if name == EACH else work[name]) for name, c in self.constants.items())
 
 
 def fit(features: Sequence[str], work: Sequence[Mapping[str, int]], found: Sequence[float]) -> Cost:
-    """Constants for some points.
+    """Return the constants for some points.
 
     errors   ValueError when no point has a figure above 0
     """
@@ -68,7 +68,7 @@ def stage_costs(measured: Sequence[Measured]) -> dict[str, dict[str, Cost]]:
 
 
 def type_costs(measured: Sequence[Measured]) -> dict[str, Cost]:
-    """Processor seconds of `bucket_assignment` per index type."""
+    """Return the processor seconds of `bucket_assignment` per index type."""
     by_type: dict[str, list[Measured]] = {}
     for m in measured:
         if m.point.axis == TYPES:

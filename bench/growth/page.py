@@ -29,13 +29,13 @@ _FOLLOWS = 0.3
 
 
 def kept() -> tuple[Mapping[str, Any], list[Measured]]:
-    """Where and when the kept run was, and its points."""
+    """Return where and when the kept run was, and its points."""
     found = json.loads(KEPT.read_text(encoding="utf-8"))
     return found, [Measured.from_json(p) for p in found["points"]]
 
 
 def number(value: float) -> str:
-    """Three digits that mean something."""
+    """Return three digits that mean something."""
     size = abs(value)
     if size < 1e-12:
         return "0"
@@ -51,23 +51,23 @@ def number(value: float) -> str:
 
 
 def of_axis(measured: Sequence[Measured], axis: str) -> list[Measured]:
-    """Points of an axis, by size."""
+    """Return the points of an axis, by size."""
     return sorted((m for m in measured if m.point.axis == axis), key=lambda m: m.point.size)
 
 
 def growing_axes(measured: Sequence[Measured]) -> list[str]:
-    """Axes along which one measure grows."""
+    """Return the axes along which one measure grows."""
     return [a for a in dict.fromkeys(m.point.axis for m in measured) if a not in (TYPES, HELD_OUT)]
 
 
 def slopes(measured: Sequence[Measured], axis: str) -> dict[str, float | None]:
-    """Slope of each figure along an axis."""
+    """Return the slope of each figure along an axis."""
     of = of_axis(measured, axis)
     return {n: slope([(m.point.size, m.whole[n]) for m in of if n in m.whole]) for n in FIGURES}
 
 
 def on_terminal(measured: Sequence[Measured]) -> Table:
-    """Every point, and the slopes."""
+    """Return every point, and the slopes."""
     table = Table("axis", "size", *FIGURES)
     for axis in dict.fromkeys(m.point.axis for m in measured):
         for m in of_axis(measured, axis):
@@ -80,7 +80,7 @@ def on_terminal(measured: Sequence[Measured]) -> Table:
 
 
 def markdown_points(measured: Sequence[Measured]) -> str:
-    """A table for each axis, with its slopes."""
+    """Return a table for each axis, with its slopes."""
     lines = []
     for axis in growing_axes(measured):
         lines += [f"**{axis}**", "", f"| {axis} | {' | '.join(FIGURES)} |", "|---" * (len(FIGURES) + 1) + "|"]
@@ -93,7 +93,7 @@ def markdown_points(measured: Sequence[Measured]) -> str:
 
 
 def markdown_model(measured: Sequence[Measured]) -> str:
-    """The constants of each stage and index type."""
+    """Return the constants of each stage and index type."""
     names = tuple(dict.fromkeys(n for of in FEATURES.values() for n in of))
     lines = [
         f"| stage | figure | {EACH} | {' | '.join(f'per 1,000 {n}' for n in names)} |",
@@ -110,7 +110,7 @@ def markdown_model(measured: Sequence[Measured]) -> str:
 
 
 def markdown_check(measured: Sequence[Measured]) -> str:
-    """What the model says of the point that it was not fitted to, beside what was measured."""
+    """Return what the model says of the point that it was not fitted to, beside what was measured."""
     costs = stage_costs(measured)
     lines = ["| stage | figure | measured | by the model |", "|---|---|---|---|"]
     for m in of_axis(measured, HELD_OUT):
@@ -122,7 +122,7 @@ def markdown_check(measured: Sequence[Measured]) -> str:
 
 
 def markdown_targets(measured: Sequence[Measured]) -> str:
-    """What the model says of the sizes to reach."""
+    """Return what the model says of the sizes to reach."""
     costs = stage_costs(measured)
     lines = []
     for title, work in TARGETS.items():
@@ -136,13 +136,13 @@ def markdown_targets(measured: Sequence[Measured]) -> str:
 
 
 def follows_table(measured: Sequence[Measured]) -> list[tuple[str, str]]:
-    """Axis and figure of every slope that follows the table rather than the batch."""
+    """Return the axis and figure of every slope that follows the table rather than the batch."""
     axes = [a for a in growing_axes(measured) if a != "batch"]
     return [(a, n) for a in axes for n, s in slopes(measured, a).items() if s is not None and s >= _FOLLOWS]
 
 
 def draw(measured: Sequence[Measured], path: Path) -> None:
-    """Log-log pictures, one for each axis: processor seconds of each stage, and of the whole batch."""
+    """Plot log-log pictures, one for each axis: processor seconds of each stage, and of the whole batch."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -77,12 +77,12 @@ class Measured:
     stages: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """For a file."""
+        """Convert for a file."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Measured:
-        """From a file."""
+        """Convert from a file."""
         return cls(Point(**found["point"]), found["work"], found["whole"], found["stages"])
 
 
@@ -99,13 +99,13 @@ AXES: Mapping[str, tuple[Point, ...]] = {
 
 
 def points(axis: str, most: float) -> list[Point]:
-    """Points of an axis, up to a share of its largest."""
+    """Return the points of an axis, up to a share of its largest."""
     largest = max(p.size for p in AXES[axis])
     return [p for p in AXES[axis] if axis in ("types", "held out") or p.size <= most * largest]
 
 
 def rows(keys: np.ndarray[Any, Any], partitions: int, value: int) -> pa.Table:
-    """Rows of some keys; a key's partition follows from it."""
+    """Return rows of some keys; a key's partition follows from it."""
     return pa.table(
         {
             "p": (keys % partitions).astype(np.int32),
@@ -116,7 +116,7 @@ def rows(keys: np.ndarray[Any, Any], partitions: int, value: int) -> pa.Table:
 
 
 def make_table(folder: Path, point: Point, name: str) -> TableHandle:
-    """An empty table of a point."""
+    """Make the empty table of a point."""
     spec = {
         "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "BIGINT"}],
         "primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": point.options(),
@@ -218,7 +218,7 @@ def _mib(counts: Mapping[str, Count], verb: str) -> float:
 
 
 def slope(measured: Sequence[tuple[float, float]]) -> float | None:
-    """Slope of the log-log line through some points; None for fewer than two, or where a figure is 0."""
+    """Return the slope of the log-log line through some points; None for fewer than two, or where a figure is 0."""
     if len(measured) < 2 or any(y <= 0 for _, y in measured):
         return None
     x, y = np.log([p[0] for p in measured]), np.log([p[1] for p in measured])

@@ -34,7 +34,7 @@ class Answer:
 
 
 def mixed(keys: np.ndarray, values: np.ndarray) -> int:
-    """A sum modulo 2^64 that does not depend on the order of the rows."""
+    """Return a sum modulo 2^64 that does not depend on the order of the rows."""
     with np.errstate(over="ignore"):
         words = (keys.astype(np.uint64) * _FACTORS[0]) ^ (values.astype(np.uint64) * _FACTORS[1])
         words ^= words >> np.uint64(29)
@@ -42,13 +42,13 @@ def mixed(keys: np.ndarray, values: np.ndarray) -> int:
 
 
 def key_numbers(rows: pa.Table | pa.RecordBatch) -> np.ndarray:
-    """One number for each key."""
+    """Return one number for each key."""
     order, line = (np.asarray(rows.column(k)).astype(np.int64) for k in KEYS)
     return order * 16 + line
 
 
 def answer_of(batches: Iterable[pa.Table | pa.RecordBatch]) -> Answer:
-    """Rows and sum, batch by batch."""
+    """Return the rows and sum, batch by batch."""
     rows = total = 0
     for batch in batches:
         rows += batch.num_rows
@@ -57,13 +57,13 @@ def answer_of(batches: Iterable[pa.Table | pa.RecordBatch]) -> Answer:
 
 
 def state_of(rows: pa.Table) -> Answer:
-    """The answer about a whole table, of its key columns and the summed one."""
+    """Return the answer about a whole table, of its key columns and the summed one."""
     values = np.asarray(rows.column(SUMMED))
     return Answer(rows.num_rows, int(values.sum()), mixed(key_numbers(rows), values))
 
 
 def matching(rows: pa.Table, wanted: pa.Table) -> pa.Table:
-    """The rows whose whole key is asked for, of those whose first column fits."""
+    """Return the rows whose whole key is asked for, of those whose first column fits."""
     return rows.filter(pa.array(np.isin(key_numbers(rows), key_numbers(wanted))))
 
 
@@ -89,11 +89,11 @@ class Peer(ABC):
 
     @abstractmethod
     def batches(self, columns: list[str] | None) -> Iterable[pa.Table | pa.RecordBatch]:
-        """All rows as they are now."""
+        """Return all rows as they are now."""
 
     @abstractmethod
     def found(self, keys: pa.Table) -> pa.Table:
-        """Rows of some keys."""
+        """Return rows of some keys."""
 
     def scan(self) -> Answer:
         """Read all columns of all rows."""
@@ -104,6 +104,6 @@ class Peer(ABC):
         return answer_of([self.found(pq.read_table(file))])
 
     def state(self) -> Answer:
-        """What the table holds, for the check."""
+        """Return what the table holds, for the check."""
         parts = [b if isinstance(b, pa.Table) else pa.Table.from_batches([b]) for b in self.batches([*KEYS, SUMMED])]
         return state_of(pa.concat_tables(parts))

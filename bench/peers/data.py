@@ -29,7 +29,7 @@ class Data:
     _states: dict[tuple[str, ...], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def state(self, written: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Keys and values after these files: of equal keys the last one counts."""
+        """Return keys and values after these files: of equal keys the last one counts."""
         if written not in self._states:
             rows = [pq.read_table(self.files[n], columns=[*KEYS, SUMMED]) for n in written]
             keys = np.concatenate([key_numbers(r) for r in rows])[::-1]
@@ -39,12 +39,12 @@ class Data:
         return self._states[written]
 
     def held(self, written: tuple[str, ...]) -> Answer:
-        """The answer about the whole table."""
+        """Return the answer about the whole table."""
         keys, values = self.state(written)
         return Answer(len(keys), int(values.sum()), mixed(keys, values))
 
     def found(self, written: tuple[str, ...], name: str) -> Answer:
-        """The answer to a lookup of the keys of a file."""
+        """Return the answer to a lookup of the keys of a file."""
         keys, values = self.state(written)
         hit = np.isin(keys, key_numbers(pq.read_table(self.files[name])))
         return Answer(int(hit.sum()), int(values[hit].sum()))
@@ -72,7 +72,7 @@ def make_data(source: Path, rows: int, folder: Path) -> Data:
 
 
 def _first(source: Path, rows: int) -> pa.Table:
-    """The first rows of a file, from no more row groups than hold them."""
+    """Return the first rows of a file, from no more row groups than hold them."""
     file = pq.ParquetFile(source)
     ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
     needed = min(int(np.searchsorted(ends, rows)) + 1, file.num_row_groups)
@@ -80,7 +80,7 @@ def _first(source: Path, rows: int) -> pa.Table:
 
 
 def _changed(base: pa.Table, rows: int, step: int, shift: int, rng: np.random.Generator) -> pa.Table:
-    """Half known keys with other values, half new ones."""
+    """Make half known keys with other values, half new ones."""
     half = rows // 2
     known = base.take(pa.array(rng.choice(base.num_rows, half, replace=False)))
     fresh = base.slice(0, half)
@@ -90,7 +90,7 @@ def _changed(base: pa.Table, rows: int, step: int, shift: int, rng: np.random.Ge
 
 
 def _write_keys(keys: np.ndarray, rng: np.random.Generator, path: Path) -> None:
-    """Some loaded keys, one in ten changed into one that is not there."""
+    """Write some loaded keys, one in ten changed into one that is not there."""
     wanted = rng.choice(keys, min(LOOKED_UP, len(keys)), replace=False)
     absent = len(wanted) // 10
     # lineitem has lines 1 to 7.

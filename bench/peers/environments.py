@@ -42,7 +42,7 @@ class PeerKind:
 
 
 def paimon_jar() -> Path:
-    """The jar of Paimon for Spark 4.0."""
+    """Return the jar of Paimon for Spark 4.0."""
     named = os.environ.get(PAIMON_JAR)
     found = [Path(named)] if named else sorted((ROOT.parent / "shared" / "jars").glob("paimon-spark-4.0_2.13-*.jar"))
     if not found or not found[-1].exists():
@@ -51,7 +51,7 @@ def paimon_jar() -> Path:
 
 
 def peers() -> list[PeerKind]:
-    """All of them, in the order of the table."""
+    """Return all of them, in the order of the table."""
     return [
         PeerKind("lakeidx", "lakeidx_local", note="in one process, two threads; dynamic buckets of 500,000 keys"),
         PeerKind("lakeidx on Spark", "lakeidx_spark", tools=("java",), note="`local[2]`; reads by Python"),
@@ -69,7 +69,7 @@ def peers() -> list[PeerKind]:
 
 
 def python_of(kind: PeerKind, cache: Path) -> Path:
-    """The Python that runs a peer; installs its packages when they are not there, and says so."""
+    """Find the Python that runs a peer; install its packages when they are not there, and say so."""
     for tool in kind.tools:
         if shutil.which(tool) is None:
             raise MissingError(f"no {tool} on the PATH")

@@ -74,7 +74,7 @@ class Tree:
             return []
 
     def cpu(self) -> float:
-        """Seconds so far; those of ended processes are in their parent's account."""
+        """Return the seconds so far; those of ended processes are in their parent's account."""
         total = 0.0
         for process in self._processes():
             try:
@@ -137,7 +137,7 @@ class Worker:
         self._lines.put("")
 
     def ask(self, do: str, file: Path | None, limit: float) -> dict[str, Any]:
-        """The answer to a command."""
+        """Wait for the answer to a command."""
         command = {"do": do, **({"file": str(file)} if file else {})}
         assert self._process.stdin is not None
         try:
@@ -208,7 +208,7 @@ class Run:
             self.worker = None
 
     def phase(self, name: str, do: str, file: str) -> Figure:
-        """The best of a phase's rounds, all of which must be right. After a failure the next one begins in a new process."""
+        """Return the best of a phase's rounds, all of which must be right. After a failure the next one begins in a new process."""
         if not self.written and do != "load":
             return Figure(self.kind.name, name, "not reached", "nothing was loaded")
         try:
@@ -239,7 +239,7 @@ class Run:
 
 
 def run_peer(kind: PeerKind, data: Data, warm: Data, folder: Path, cache: Path, limit: float) -> list[Figure]:
-    """All phases of a peer."""
+    """Measure all phases of a peer."""
     try:
         if kind.jar is not None:
             kind.jar()
@@ -253,7 +253,7 @@ def run_peer(kind: PeerKind, data: Data, warm: Data, folder: Path, cache: Path, 
 
 
 def _step(peer: str, name: str, do: str, file: Path | None, worker: Worker, want: Answer, limit: float) -> Figure:
-    """One timed command and the check of what it did."""
+    """Time one command, and check what it did."""
     cpu = worker.tree.cpu()
     with worker.tree.watch():
         done = worker.ask(do, file, limit)
@@ -270,6 +270,6 @@ def _step(peer: str, name: str, do: str, file: Path | None, worker: Worker, want
 
 
 def difference(found: Answer, want: Answer) -> str:
-    """What is wrong with an answer, in words; nothing when it is right. Reads do not mix keys and values."""
+    """Say in words what is wrong with an answer; nothing when it is right. Reads do not mix keys and values."""
     told = {k: (v, w) for (k, v), w in zip(asdict(found).items(), asdict(want).values(), strict=True) if v is not None}
     return ", ".join(f"{k} {v}, wanted {w}" for k, (v, w) in told.items() if v != w)

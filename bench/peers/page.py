@@ -16,12 +16,12 @@ Run = Mapping[str, Any]
 
 
 def phases(run: Run) -> list[str]:
-    """Names of the phases, in order."""
+    """Return the names of the phases, in order."""
     return list(dict.fromkeys(f["phase"] for f in run["figures"]))
 
 
 def names(run: Run) -> list[str]:
-    """Names of the peers, in order."""
+    """Return the names of the peers, in order."""
     return list(dict.fromkeys(f["peer"] for f in run["figures"]))
 
 
@@ -30,19 +30,19 @@ def _of(run: Run) -> dict[tuple[str, str], Mapping[str, Any]]:
 
 
 def number(value: float) -> str:
-    """Three digits that mean something."""
+    """Return three digits that mean something."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def cell(figure: Mapping[str, Any]) -> str:
-    """Wall and CPU seconds and MiB, or why there are none."""
+    """Return wall and CPU seconds and MiB, or why there are none."""
     if figure["status"] != "ok":
         return str(figure["status"])
     return f"{number(figure['seconds'])} / {number(figure['cpu_seconds'])} / {figure['peak_mib']:,}"
 
 
 def reasons(run: Run) -> list[str]:
-    """What stands behind every cell without figures, once for each peer and reason."""
+    """Return what stands behind every cell without figures, once for each peer and reason."""
     said: dict[tuple[str, str, str], list[str]] = {}
     for f in run["figures"]:
         if f["status"] not in ("ok", "not reached"):
@@ -55,7 +55,7 @@ def reasons(run: Run) -> list[str]:
 
 
 def on_terminal(run: Run) -> Table:
-    """One line per peer."""
+    """Return one line per peer."""
     title = f"{run['rows']:,} rows: wall s / CPU s / peak MiB"
     view = Table("peer", *phases(run), title=title, title_justify="left")
     of = _of(run)
@@ -65,7 +65,7 @@ def on_terminal(run: Run) -> Table:
 
 
 def markdown(run: Run) -> str:
-    """The part of the page that a run makes."""
+    """Return the part of the page that a run makes."""
     small, of = run["small_rows"], _of(run)
     lines = [
         f"Run of {run['at'][:10]} on {run['cores']} cores and {run['memory_gib']} GiB, load average {run['load_before']} "
@@ -84,7 +84,7 @@ def markdown(run: Run) -> str:
 
 
 def draw(run: Run, path: Path) -> None:
-    """Bars of wall seconds, a panel for each phase, on a logarithmic axis; a word where there is no figure."""
+    """Plot bars of wall seconds, a panel for each phase, on a logarithmic axis; a word where there is no figure."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -16,7 +16,7 @@ from bench.peers.base import KEYS, SUMMED, Answer, Peer
 
 
 def session(settings: Mapping[str, str]) -> SparkSession:
-    """A session with the settings of a format."""
+    """Open a session with the settings of a format."""
     builder = SparkSession.builder.master("local[2]").appName("peers")
     common = {
         "spark.driver.memory": "3g",
@@ -35,7 +35,7 @@ def session(settings: Mapping[str, str]) -> SparkSession:
 
 
 def jar() -> str:
-    """The jar that the benchmark has found for this peer."""
+    """Return the jar that the benchmark has found for this peer."""
     return os.environ["LAKEIDX_PEER_JAR"]
 
 
@@ -48,7 +48,7 @@ class SparkPeer(Peer):
     @classmethod
     @abstractmethod
     def settings(cls, folder: Path) -> Mapping[str, str]:
-        """Settings of the session; the warehouse is below the folder."""
+        """Return settings of the session; the warehouse is below the folder."""
 
     def __init__(self, folder: Path, rows: int) -> None:
         super().__init__(folder, rows)
@@ -75,7 +75,7 @@ class SparkPeer(Peer):
         )
 
     def scan(self) -> Answer:
-        """All columns into nothing, counted and summed on the way."""
+        """Read all columns into nothing, counted and summed on the way."""
         return self._observed(self.spark.table(self.table))
 
     def lookup(self, file: Path) -> Answer:

@@ -21,7 +21,7 @@ from bench.peers.base import Answer, NotSupportedError, Peer
 
 
 def do(peer: Peer, command: dict[str, Any]) -> dict[str, Any]:
-    """Seconds and result of one command."""
+    """Return the seconds and result of one command."""
     what, given = command["do"], [Path(command["file"])] if "file" in command else []
     started = time.perf_counter()
     try:

@@ -1,4 +1,4 @@
-"""The landing folder as an observable source: what lies there, by partition, and whether it is the same as before."""
+"""The landing folder as an observable source: its files by partition, and whether they have changed."""
 
 import hashlib
 from collections import defaultdict

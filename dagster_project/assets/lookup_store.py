@@ -16,7 +16,7 @@ from lakeidx.quality.lookup_agrees import check_lookup_agrees
 
 
 def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
-    """Lookup files for data files that have none, and a sample of keys looked up and scanned."""
+    """Build lookup files for data files that have none; look up a sample of keys and compare it with a scan."""
     # It follows every commit when the automation sensor is on; which partitions were never committed is no matter.
     follows = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
 

@@ -123,7 +123,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
 
 
 def _stage_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """`dg.asset`, which has no type of its own when its arguments come from a dict."""
+    """Call `dg.asset`, which has no type of its own when its arguments come from a dict."""
     decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(**arguments)
     return decorate
 

@@ -219,7 +219,7 @@ def _tables_sensor(name: str, pipelines: Sequence[PipelineConfig]) -> dg.SensorD
                 errors.append(error)
         lasting = [e for e in errors if not e.retryable]
         if lasting and not events:
-            # What was seen is told first: the next tick, without anything new, turns red.
+            # Observations are reported first: the next tick, without anything new, turns red.
             raise lasting[0]
         reason = None if events else str(errors[0]) if errors else "no new snapshot"
         return dg.SensorResult(asset_events=events, cursor=json.dumps(seen), skip_reason=reason)

@@ -1,4 +1,4 @@
-"""Who is told of a failed run: any callable, a webhook, e-mail. Read from the environment when a run has failed.
+"""Receivers of alerts on failed runs: any callable, a webhook, e-mail. Read from the environment when a run has failed.
 
 ===========================  ================================================================================================
 LAKEIDX_ALERT_CALL           ``module:function``, called with an `Alert`
@@ -32,7 +32,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A failed run, as others are told of it.
+    """What an alert says of a failed run.
 
     kind      kind of error, a key of `dagster_project.failures.REACTIONS`
     urgent    someone must look, even if a retry helps
@@ -64,7 +64,7 @@ Receiver = Callable[[Alert], None]
 
 
 def receivers_from(environment: Mapping[str, str] = os.environ) -> Iterator[Receiver]:
-    """Yield those who are told; InvalidInputError for settings that do not fit."""
+    """Yield the receivers; InvalidInputError for settings that do not fit."""
     if call := environment.get("LAKEIDX_ALERT_CALL"):
         yield _callable(call)
     if url := environment.get("LAKEIDX_ALERT_WEBHOOK"):
@@ -78,13 +78,13 @@ def receivers_from(environment: Mapping[str, str] = os.environ) -> Iterator[Rece
 
 
 def send_alert(alert: Alert, receivers: Iterator[Receiver]) -> None:
-    """Tell everyone, each a few times if need be; UnavailableError at the end, when some could not be told."""
+    """Send to every receiver, with a few retries each; UnavailableError at the end when some could not be reached."""
     failed = []
     for receiver in receivers:
         try:
             Retrying(stop=stop_after_attempt(ATTEMPTS), wait=wait_fixed(1), reraise=True)(receiver, alert)
         except Exception as error:
-            # Addresses may hold secrets; the kind of receiver and of error must do. The others are told all the same.
+            # Addresses may hold secrets; the kind of receiver and of error must do. The others still get theirs.
             name = getattr(receiver, "func", receiver)
             failed.append(f"{getattr(name, '__name__', 'receiver')}: {type(error).__name__}")
     if failed:

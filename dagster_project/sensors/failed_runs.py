@@ -1,4 +1,4 @@
-"""The failed-run sensor: says on every failed run what kind of error it was and what to do about it, and tells people."""
+"""The failed-run sensor: tags every failed run with the kind of error and what to do about it, and sends alerts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None
 
 
 def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis) -> Alert | None:
-    """Return what people are told of a failed run; None when Dagster runs it again and no one need look."""
+    """Return the alert for a failed run; None when Dagster retries it and no one need look."""
     run = context.dagster_run
     if run.tags.get(_WILL_RETRY) == "true" and not diagnosis.reaction.alert:
         return None
@@ -84,7 +84,7 @@ def build_failed_run_sensor(alerts: Sequence[Receiver] | None = None, **options:
 
     @dg.run_failure_sensor(
         name="lakeidx__failed_run_sensor",
-        description="Tags a failed run with the kind of error and what to do about it, and tells those who want to know.",
+        description="Tags a failed run with the kind of error and what to do about it, and sends alerts.",
         **options,
     )
     def failed_run_sensor(context: dg.RunFailureSensorContext) -> None:

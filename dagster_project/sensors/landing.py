@@ -31,7 +31,7 @@ def build_landing_sensor(
 ) -> dg.SensorDefinition:
     """Build a sensor that looks for landing files, adds partitions for new ones and starts a run per batch."""
     partitions = partitions_of(pipeline)
-    # A queue tells of files by name, so it is asked where there is one.
+    # A queue names new files, so it is polled where there is one.
     writer = writer_of_files(pipeline) if pipeline.landing.events is None else None
 
     @dg.sensor(

@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def generated() -> dict[Path, str]:
-    """Every committed file that is generated, wholly or between markers, and the text it must have."""
+    """Return every committed file that is generated, wholly or between markers, and the text it must have."""
     pictures = ROOT / "docs/images"
     drawn = {pictures / "layers.svg": layer_picture(), pictures / "changes.svg": changes_picture()}
     return {**drawn, **format_pages(), **peers_table(), **growth_part()}
 
 
 def stale() -> list[Path]:
-    """Files that are not as the code says."""
+    """List the files that are not as the code says."""
     return [f for f, text in generated().items() if not f.exists() or f.read_text(encoding="utf-8") != text]
 
 

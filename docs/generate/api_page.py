@@ -26,7 +26,7 @@ MORE: tuple[tuple[str, str], ...] = (
 
 
 def public() -> list[tuple[str, str]]:
-    """Every public name with its module; errors have a page of their own."""
+    """List every public name with its module; errors have a page of their own."""
     names = [n for n in lakeidx.__all__ if not n.startswith("_") and not n.endswith("Error")]
     return [*((n, "lakeidx") for n in names), *MORE]
 
@@ -60,7 +60,7 @@ def _entry(name: str, module: str, found: Any) -> Iterator[str]:
 
 
 def members(owner: type) -> list[tuple[str, Any]]:
-    """Public methods and properties with a docstring, inherited ones included, in the order of declaration."""
+    """List public methods and properties with a docstring, inherited ones included, in the order of declaration."""
     found: dict[str, Any] = {}
     for base in reversed([b for b in owner.__mro__ if b.__module__.startswith("lakeidx")]):
         for name, value in vars(base).items():
@@ -71,7 +71,7 @@ def members(owner: type) -> list[tuple[str, Any]]:
 
 
 def signature(function: Any) -> str:
-    """Parameters one a line when they are many, without `self`."""
+    """Render parameters, one a line when they are many, without `self`."""
     found = inspect.signature(function)
     kept = [p for p in found.parameters.values() if p.name not in ("self", "cls")]
     text = str(found.replace(parameters=kept)).replace("'", "")

@@ -32,7 +32,7 @@ def commands_page() -> str:
 
 
 def commands(prefix: str, group: Any) -> Iterator[tuple[str, Any]]:
-    """(full name, command) of every command that does something, by name."""
+    """List (full name, command) of every command that does something, by name."""
     for name, command in sorted(group.commands.items()):
         if getattr(command, "hidden", False):
             continue

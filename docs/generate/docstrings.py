@@ -19,7 +19,7 @@ def markdown(docstring: str | None) -> str:
 
 
 def rows_of(docstring: str | None) -> dict[str, str]:
-    """Label -> text of the rows in a docstring; a label list (``a, b``) gives each its text."""
+    """Return label -> text of the rows in a docstring; a label list (``a, b``) gives each its text."""
     out: dict[str, str] = {}
     for block in _blocks(inspect.cleandoc(docstring or "").splitlines()):
         for label, text in _labelled(block) or ():
@@ -33,12 +33,12 @@ def first_line(docstring: str | None) -> str:
 
 
 def inline(text: str) -> str:
-    """Text of a docstring inside a paragraph or a table cell."""
+    """Render a docstring's text inside a paragraph or a table cell."""
     return _LITERAL.sub(r"`\1`", text).replace("<", "&lt;") if "`" not in text else _outside_code(text)
 
 
 def cell(text: str) -> str:
-    """Text that stands in a cell of a Markdown table."""
+    """Render text for a cell of a Markdown table."""
     return inline(text).replace("|", "\\|").replace("\n", " ")
 
 
@@ -55,7 +55,7 @@ def _outside_code(text: str) -> str:
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """Paragraphs; a table with rules is one block, whatever blank lines it holds."""
+    """Split into paragraphs; a table with rules is one block, whatever blank lines it holds."""
     block: list[str] = []
     for line in lines:
         if line.strip():
@@ -81,7 +81,7 @@ def _block(lines: list[str]) -> str:
 
 
 def _labelled(lines: list[str]) -> list[tuple[str, str]] | None:
-    """Rows ``label   text``, continued on indented lines; None when the block is something else."""
+    """Parse rows ``label   text``, continued on indented lines; None when the block is something else."""
     out: list[tuple[str, str]] = []
     if _RULE.match(lines[0]):
         return None

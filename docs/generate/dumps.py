@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "tests/golden"
 
 
 def hash_index(data: bytes) -> list[Piece]:
-    """HASH index file."""
+    """Dump a HASH index file."""
     walk = Walk(data)
     while walk.rest():
         walk.number(">i", "hash of a key")
@@ -52,7 +52,7 @@ def _some(values: list[int]) -> str:
 
 
 def avro(data: bytes) -> list[Piece]:
-    """Avro container: header and blocks, their records still compressed."""
+    """Dump an Avro container: header and blocks, their records still compressed."""
     walk = Walk(data)
     walk.take(4, "magic Obj, version 1")
     count = walk.zigzag("entries of the metadata")
@@ -126,7 +126,7 @@ def _avro_array(walk: Walk, items: Any, name: str) -> None:
 
 
 def file_index(data: bytes) -> list[Piece]:
-    """Container of file indexes, with the payloads of the kinds walked here."""
+    """Dump a container of file indexes, with the payloads of the kinds walked here."""
     walk = Walk(data)
     walk.number(">q", "magic")
     walk.number(">i", "version")
@@ -155,7 +155,7 @@ def _bloom(walk: Walk, end: int) -> None:
 
 
 def _bitmap(walk: Walk, end: int) -> None:
-    """Version 2 over INT."""
+    """Dump version 2 over INT."""
     walk.number(">B", "version")
     walk.number(">i", "rows")
     walk.number(">i", "different values")
@@ -195,7 +195,7 @@ def _roaring(walk: Walk, meaning: str) -> None:
 
 
 def _range_bitmap(walk: Walk, end: int) -> None:
-    """Over INT."""
+    """Dump one over INT."""
     walk.number(">i", "bytes that follow in the head")
     walk.number(">B", "version")
     walk.number(">i", "rows")
@@ -215,7 +215,7 @@ _PAYLOADS: dict[str, Callable[[Walk, int], None]] = {
 
 
 def sst(data: bytes) -> list[Piece]:
-    """Sorted lookup file with one data block, a filter, an index block of one entry and the footer; nothing compressed."""
+    """Dump a sorted lookup file: one data block, a filter, an index block of one entry and the footer; nothing compressed."""
     walk = Walk(data)
     footer = Walk(data[-36:])
     bloom_at, bloom_size = footer.number("<q", ""), footer.number("<i", "")
@@ -323,7 +323,7 @@ TEXTS = {"schema": "schema/schema-0", "snapshot": "snapshot/snapshot-1"}
 
 
 def dump(name: str) -> str:
-    """One dump as Markdown."""
+    """Render one dump as Markdown."""
     if name in TEXTS:
         text = (GOLDEN / "tables/dynamic-unpartitioned/table" / TEXTS[name]).read_text(encoding="utf-8")
         return f"```json\n{text.strip()}\n```"

@@ -34,5 +34,5 @@ def byte_table(module: str) -> str:
 
 
 def format_pages() -> dict[Path, str]:
-    """Every page of docs/format and the text it must have."""
+    """Return every page of docs/format and the text it must have."""
     return {page: filled(page.read_text(encoding="utf-8")) for page in sorted(PAGES.glob("*.md"))}

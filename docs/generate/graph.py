@@ -31,7 +31,7 @@ class Layout:
 
 
 def lay_out(rows: Sequence[Sequence[str]], edges: Sequence[Edge], *, width: float, node: float, gap: float) -> Layout:
-    """Places for nodes of a given width (and edges of width `gap`) in a drawing about `width` wide."""
+    """Place nodes of a given width (and edges of width `gap`) in a drawing about `width` wide."""
     row_of = {name: i for i, names in enumerate(rows) for name in names}
     points: list[list[Point]] = [list(names) for names in rows]
     paths: dict[Edge, list[Point]] = {}
@@ -48,7 +48,7 @@ def lay_out(rows: Sequence[Sequence[str]], edges: Sequence[Edge], *, width: floa
 
 
 def _neighbours(paths: dict[Edge, list[Point]]) -> tuple[dict[Point, list[Point]], dict[Point, list[Point]]]:
-    """(neighbours above, neighbours below) of each point."""
+    """Return (neighbours above, neighbours below) of each point."""
     up: dict[Point, list[Point]] = {}
     down: dict[Point, list[Point]] = {}
     for path in paths.values():
@@ -61,7 +61,7 @@ def _neighbours(paths: dict[Edge, list[Point]]) -> tuple[dict[Point, list[Point]
 def _ordered(
     rows: list[list[Point]], up: dict[Point, list[Point]], down: dict[Point, list[Point]]
 ) -> list[list[Point]]:
-    """Rows in the best order that sweeping down and up finds."""
+    """Order the rows as best as sweeping down and up finds."""
     best, fewest = rows, _crossings(rows, down)
     for sweep in range(40):
         towards, order = (up, rows) if sweep % 2 == 0 else (down, rows[::-1])
@@ -77,7 +77,7 @@ def _ordered(
 
 
 def _crossings(rows: list[list[Point]], down: dict[Point, list[Point]]) -> int:
-    """Pairs of edges that cross."""
+    """Count the pairs of edges that cross."""
     place = {p: i for row in rows for i, p in enumerate(row)}
     total = 0
     for row in rows:
@@ -98,7 +98,7 @@ def _places(
     width: float,
     gap: float,
 ) -> dict[Point, float]:
-    """Centres: pulled towards the neighbours, kept in order and apart."""
+    """Return the centres: pulled towards the neighbours, kept in order and apart."""
     x = {p: (i + 1) * width / (len(row) + 1) for row in rows for i, p in enumerate(row)}
     for turn in range(200):
         for row in rows if turn % 2 == 0 else rows[::-1]:
@@ -110,7 +110,7 @@ def _places(
 
 
 def _wanted(point: Point, x: dict[Point, float], neighbours: Sequence[Point], middle: float) -> float:
-    """Where the neighbours pull a point; the parts of one long edge pull harder, so that it is straight, the middle a little."""
+    """Return where the neighbours pull a point; parts of one long edge pull harder, so that it is straight, the middle a little."""
     weights = [1 if isinstance(point, str) or isinstance(n, str) else 8 for n in neighbours]
     pulls: list[tuple[float, float]] = [(w, x[n]) for w, n in zip(weights, neighbours, strict=True)]
     pulls.append((0.6 if isinstance(point, str) else 0.1, middle))
@@ -118,7 +118,7 @@ def _wanted(point: Point, x: dict[Point, float], neighbours: Sequence[Point], mi
 
 
 def _push_apart(row: list[Point], x: dict[Point, float], size: dict[Point, float], gap: float) -> None:
-    """Part overlapping points, each pair by moving both, until none overlap."""
+    """Separate overlapping points, each pair by moving both, until none overlap."""
     for _ in range(50):
         moved = False
         for a, b in pairwise(row):

@@ -27,7 +27,7 @@ def package_of(module: str) -> str | None:
 
 
 def own_imports(file: Path) -> set[str]:
-    """Modules of the project that a file imports when it runs."""
+    """List the modules of the project that a file imports when it runs."""
     code = _DOCSTRING.sub("", file.read_text(encoding="utf-8"))
     return set(_IMPORT.findall(_TYPING_ONLY.sub("", code)))
 
@@ -39,7 +39,7 @@ def import_edges() -> set[Edge]:
 
 
 def reduced(edges: Iterable[Edge]) -> list[Edge]:
-    """Edges without those that a longer way implies, sorted. The graph has no cycle."""
+    """Drop the edges that a longer way implies; sorted. The graph has no cycle."""
     following: dict[str, set[str]] = {}
     for a, b in edges:
         following.setdefault(a, set()).add(b)
@@ -58,7 +58,7 @@ def reduced(edges: Iterable[Edge]) -> list[Edge]:
 
 
 def rows(layers: Mapping[str, int], edges: Iterable[Edge]) -> list[tuple[int, list[str]]]:
-    """(layer, packages) from the highest layer down; a layer whose packages import one another takes several rows."""
+    """List (layer, packages) from the highest layer down; a layer whose packages import one another takes several rows."""
     depth = dict.fromkeys(layers, 0)
     inner = [(a, b) for a, b in edges if layers[a] == layers[b]]
     for _ in inner:
@@ -69,7 +69,7 @@ def rows(layers: Mapping[str, int], edges: Iterable[Edge]) -> list[tuple[int, li
 
 
 def layer_texts(readme: str) -> dict[int, tuple[set[str], str]]:
-    """Layer -> (its packages, what they are for) as README's table says."""
+    """Read layer -> (its packages, what they are for) from README's table."""
     out: dict[int, tuple[set[str], str]] = {}
     for line in re.findall(r"^\| ([\d, ]+) \| (`.*`) \| (.*) \|$", readme, re.MULTILINE):
         numbers = [int(n) for n in line[0].split(",")]

@@ -55,7 +55,7 @@ def options_page() -> str:
 
 
 def declared() -> set[str]:
-    """Keys of all declared options."""
+    """Return the keys of all declared options."""
     return {o.key for o in (*OPTIONS, *INDEX_OPTIONS)}
 
 
@@ -67,7 +67,7 @@ def _rules(*, without: set[str]) -> dict[str, str]:
 
 
 def sections(owner: type, options: Iterable[Option[Any]]) -> list[tuple[str, list[Option[Any]]]]:
-    """(heading, options) in the order of declaration, classes that the owner is derived from last.
+    """List (heading, options) in the order of declaration, classes that the owner is derived from last.
 
     Headings are the comments between declarations; before the first one, what the class is named for.
     """

@@ -31,7 +31,7 @@ def pipeline_page() -> str:
 
 
 def models(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
-    """(key path, model) of the file and of every mapping in it."""
+    """List (key path, model) of the file and of every mapping in it."""
     yield path, model
     for name, field in model.model_fields.items():
         inner = _model_in(field.annotation)
@@ -41,7 +41,7 @@ def models(path: str, model: type[BaseModel]) -> Iterator[tuple[str, type[BaseMo
 
 
 def fields(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo, str]]:
-    """(key, field, meaning) of a model; meanings are the rows of its docstring."""
+    """List (key, field, meaning) of a model; meanings are the rows of its docstring."""
     meanings = rows_of(model.__doc__)
     for name, field in model.model_fields.items():
         inner = _model_in(field.annotation)

@@ -62,7 +62,7 @@ class Walk:
         return value
 
     def rest(self) -> int:
-        """Bytes that are left."""
+        """Return the number of bytes that are left."""
         return len(self.data) - self.position
 
     def done(self) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""Lets a batch that keeps losing commit races go first.
+"""Gives priority to a batch that keeps losing commit races.
 
 Planning a batch again takes about as long as the batch itself, so a writer of small batches could beat one with a large batch
 for ever. A batch that lost a few times therefore puts ``_commit_priority.json`` into the table's staging directory; other batches
@@ -26,7 +26,7 @@ from lakeidx.storage.base import ObjectStore
 
 log = logging.getLogger(__name__)
 
-#: Lost races after which a batch asks to go first.
+#: Lost races after which a batch requests priority.
 LOST_BEFORE_TURN = 2
 #: Named by all batches of a table whose keys live in one partition at a time, so that they take turns whatever they touch.
 EVERY_PARTITION = "*"
@@ -70,7 +70,7 @@ class CommitPriority:
     def ask(self, partitions: tuple[str, ...], lost: int, seconds: float) -> None:
         """Request priority after `lost` lost races; `seconds` is the duration of the last attempt.
 
-        Another writer's file stays: that batch goes first, and this one asks again when it loses again.
+        Another writer's file stays: that batch has priority, and this one requests it again when it loses again.
         """
         if lost < LOST_BEFORE_TURN:
             return
@@ -86,7 +86,7 @@ class CommitPriority:
             self.store.put(self.path, data)
 
     def wait(self, partitions: tuple[str, ...]) -> float:
-        """Wait while another batch that shares a partition has asked to go first; gives the seconds waited."""
+        """Wait while another batch that shares a partition has priority; returns the seconds waited."""
         started = self._clock()
         seen: PriorityFile | None = None
         since = started

@@ -1,11 +1,11 @@
 """Call the table's key index before, after and on abort of the commit of a batch.
 
 prepare     before the snapshot is put, unless the batch is in the table already (its writer died after the commit)
-committed   when the snapshot is there; told again when the stage is run again, which changes nothing
+committed   when the snapshot is there; called again when the stage is run again, which changes nothing
 on_abort    when the commit lost a conflict, before the batch is assigned again: what `prepare` left must be ignored
             under the batch's name
 
-Only indexes that keep something outside the table are told of the batch's keys; those are read again from the staged parts,
+Only indexes with state outside the table get the batch's keys; those are read again from the staged parts,
 since another process may have assigned them.
 """
 
@@ -68,7 +68,7 @@ class IndexHooks:
     def committed(self, snapshot_ids: tuple[int, ...]) -> None:
         """Update the index after the batch was committed.
 
-        errors   UnavailableError; the stage has to be run again, which tells the index again
+        errors   UnavailableError; the stage has to be run again, which notifies the index again
         """
         if not self._active or not snapshot_ids:
             return

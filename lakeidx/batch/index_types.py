@@ -121,7 +121,7 @@ def limits_of(schema: TableSchema) -> str:
 
 
 def follows_commits(schema: TableSchema) -> bool:
-    """Return True when the index is to be told of commits, although it keeps no state outside the table."""
+    """Return True when the index is notified of commits although it keeps no state outside the table."""
     options = index_options(schema)
     return uses_key_index(schema) and make_key_index(options).follows_commits(options)
 

@@ -37,5 +37,5 @@ def content_of(rows: pa.Table, schema: TableSchema) -> int:
 
 
 def join_contents(contents: list[int]) -> str:
-    """Content of several tables together, as reports keep it."""
+    """Combine the content of several tables, as reports keep it."""
     return f"{sum(contents) & _MASK:016x}"

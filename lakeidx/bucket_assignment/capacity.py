@@ -28,7 +28,7 @@ class BucketCapacity:
 
 
 class FillPolicy(Protocol):
-    """Says where the next new hashes go, and is told where they went."""
+    """Says where the next new hashes go, and records where they went."""
 
     def next_room(self, task_max: int) -> BucketCapacity | None:
         """Return the bucket for the next new hash, opened if need be; None when one of `choices` has to be drawn.

@@ -151,7 +151,7 @@ def tail(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="wait for new snapshots until interrupted")] = False,
     every: Annotated[float, typer.Option("--every", min=0.01, help="seconds between two looks, with --follow")] = 1.0,
     consumer: Annotated[
-        str | None, typer.Option("--consumer", help="go on where this consumer stands, and record what was written")
+        str | None, typer.Option("--consumer", help="resume at this consumer's position, and record progress")
     ] = None,
     ignore_progress: Annotated[
         bool, typer.Option("--ignore-progress", help="begin at --from although the consumer has progress")

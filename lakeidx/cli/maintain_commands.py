@@ -109,7 +109,7 @@ def verify(
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            "--checkpoint", help="folder for what is done: an interrupted run goes on there", metavar="FOLDER"
+            "--checkpoint", help="folder for finished work: an interrupted run resumes from it", metavar="FOLDER"
         ),
     ] = None,
     spark: SparkOption = False,

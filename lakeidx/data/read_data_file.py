@@ -133,7 +133,7 @@ class _FileScan:
             yield _evolved(raw, self.plans, keyed=self.keyed, path=self.path, encoded=self.encoded)
 
     def _selected(self, first: int, raw: pa.Table) -> npt.NDArray[np.bool_]:
-        """bool[n], which rows of a batch of the tested columns are wanted; `first` is the position of its first row."""
+        """Return bool[n], which rows of a batch of the tested columns are wanted; `first` is the position of its first row."""
         wanted = None if self.row_filter.keeps_all else self.row_filter.mask(first, raw.num_rows)
         given = raw.num_rows if wanted is None else int(np.count_nonzero(wanted))
         self.counters.rows_given += given

@@ -12,7 +12,7 @@ crc      i32 **big** endian CRC-32 of magic + bitmap             the same
 entry    ``offset`` of the size field, ``length`` = size         ``offset`` of the size field, ``length`` = size + 8
 =======  ======================================================  =============================================================
 
-The form is told by the magic. lakeidx checks the CRC; Paimon's readers do not. A file without vectors is the version byte alone.
+The magic says which form it is. lakeidx checks the CRC; Paimon's readers do not. A file without vectors is the version byte alone.
 
 source   org.apache.paimon.deletionvectors.BitmapDeletionVector, Bitmap64DeletionVector, DeletionVectorsIndexFile, release 1.4.2
 """

@@ -128,7 +128,7 @@ class KeyIndex(Protocol):
 
     @property
     def has_external_state(self) -> bool:
-        """True when it keeps something outside the table that must be told of every batch's keys."""
+        """True when it keeps state outside the table that must be updated with every batch's keys."""
         ...
 
     @property

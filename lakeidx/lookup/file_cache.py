@@ -99,7 +99,7 @@ class LookupFileCache:
         return isinstance(store, LocalStore) or all(path.exists() for _, path in self._parts(places, file))
 
     def _parts(self, places: LookupPlaces, file: StoredLookup) -> list[tuple[str, Path]]:
-        """Where the files of a lookup file are in the store, and where their copies are; the lookup file itself is last."""
+        """Return where the files of a lookup file are in the store and where their copies are; the lookup file itself is last."""
         full = places.full(file.path)
         # With the checksum, so that a file built again under its name is another one.
         named = hashlib.sha256(f"{full} {file.checksum}".encode()).hexdigest()[:32]

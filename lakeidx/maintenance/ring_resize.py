@@ -189,7 +189,7 @@ def _check_changelog_told(schema: TableSchema, work: Sequence[RingRewrite]) -> N
             producer = schema.table_options.changelog_producer
             full = " --full" if producer == "full-compaction" else ""
             raise InvalidInputError(
-                f"bucket {bucket} of partition {w.plan.partition or '(the only one)'} has rows that no changelog tells of yet, "
+                f"bucket {bucket} of partition {w.plan.partition or '(the only one)'} has rows that are in no changelog yet, "
                 f"which a resize would lose for it: changelog-producer={producer}; run `lakeidx compact{full}` first",
                 path=w.metadata.paths.root,
             )

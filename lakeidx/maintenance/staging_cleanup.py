@@ -73,7 +73,7 @@ def clean_staging(
 
     A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
     changes were committed after all (the writer died before the report), it gets its report and ends like a finished one;
-    else everything goes, and the same id may be run again. One of which nothing tells whether it was committed stays as it is.
+    else everything goes, and the same id may be run again. One that may or may not have been committed stays as it is.
     cost   one listing of everything staged; files are read only of batches without a commit report
     """
     finished: list[str] = []

@@ -261,7 +261,7 @@ def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Ite
 
 
 def _landing_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[tuple[int, str]]:
-    """List what is wrong with the queue that is told of landing files."""
+    """List what is wrong with the queue of landing events."""
     events, path = config.landing.events, config.landing.path
     if events is not None and not _ON_S3.match(path):
         yield document.line(("landing", "events")), f"landing.events is for folders on S3; landing.path is {path}"
@@ -300,7 +300,7 @@ def _shared_with_others(
             yield document.line(("changes", "path")), text
         queue = None if landing.events is None else landing.events.url
         if queue is not None and other.landing.events is not None and other.landing.events.url == queue:
-            text = f"{queue} tells of files of {other.table} ({file.name}) already; give each table its own queue"
+            text = f"{queue} is already the queue of {other.table} ({file.name}); give each table its own"
             yield document.line(("landing", "events", "url")), text
         same_folder = other.landing.path.rstrip("/") == landing.path.rstrip("/")
         if same_folder and globs_overlap(other.landing.pattern, landing.pattern):

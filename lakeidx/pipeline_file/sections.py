@@ -63,7 +63,7 @@ class BatchingConfig(Strict):
 
 
 class EventsConfig(Strict):
-    """A queue that is told of new landing files: SQS, or a service that speaks its protocol; for landing folders on S3.
+    """A queue of events about new landing files: SQS, or a service that speaks its protocol; for landing folders on S3.
 
     url           of the queue; the bucket's events of the landing folder go there, directly, through SNS or through EventBridge
     max_messages  messages that one look at it receives at most
@@ -97,7 +97,7 @@ class LandingConfig(Strict):
                           values of known keys; merge engines partial-update and aggregation keep them in any case
     settle_seconds        a file is taken when it has not changed for so long
     success_marker        take a file only when a file of its name plus this suffix is there
-    events                queue that is told of new files; the landing sensor receives its messages then, and seldom lists
+    events                queue of events about new files; the landing sensor receives its messages then, and seldom lists
     asset                 Dagster asset that writes the files, ``team/export``, of any code location: a partition of it that was
                           materialized is a batch of the same partition, when automation is on. With partitions by files the
                           landing sensor looks for files each time the asset was materialized

@@ -39,7 +39,7 @@ def _configured_cores(session: SparkSession, master: str) -> int | None:
     most = _setting(session, "spark.cores.max")
     if most:
         return int(most)
-    # A standalone worker's executor takes all of its cores unless told otherwise; elsewhere the default is one.
+    # A standalone worker's executor takes all of its cores unless configured otherwise; elsewhere the default is one.
     per_executor = _setting(session, "spark.executor.cores") or ("" if master.startswith("spark://") else "1")
     dynamic = (_setting(session, "spark.dynamicAllocation.enabled") or "false").lower() == "true"
     executors = _setting(session, "spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances")

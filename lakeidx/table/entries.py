@@ -168,12 +168,12 @@ class Entries(Sequence[ManifestEntry]):
         return pa.concat_arrays(known).unique().to_pylist() if known else []
 
     def partition_counts(self) -> dict[bytes, int]:
-        """Entries by partition bytes."""
+        """Group the entries by partition bytes."""
         found = self.table.column("partition").value_counts()
         return {} if not len(found) else dict(zip(*(found.field(i).to_pylist() for i in (0, 1)), strict=True))
 
     def total_buckets(self) -> dict[bytes, int]:
-        """Total bucket number by partition bytes, as the last entry of each has it."""
+        """Return the total bucket number by partition bytes, as the last entry of each has it."""
         table = self.table.select(["partition", "total_buckets"]).unify_dictionaries().combine_chunks()
         if not len(table):
             return {}
@@ -270,7 +270,7 @@ def no_entries() -> Entries:
 
 
 def joined(parts: Sequence[Entries]) -> Entries:
-    """One behind the other."""
+    """Concatenate, in the order given."""
     left_out = (sum(p.left_out[0] for p in parts), sum(p.left_out[1] for p in parts))
     parts = [p for p in parts if len(p)]
     if not parts:

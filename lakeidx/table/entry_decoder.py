@@ -183,12 +183,12 @@ class _Group:
         )
 
     def value(self, path: tuple[str, ...]) -> npt.NDArray[np.int64]:
-        """First slot of a field."""
+        """Return the first slot of a field."""
         slot: npt.NDArray[np.int64] = self.slots[self._walk.first[path]]
         return slot
 
     def piece(self, path: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Both slots of a field."""
+        """Return both slots of a field."""
         first = self._walk.first[path]
         return self.slots[first], self.slots[first + 1]
 

@@ -74,7 +74,7 @@ def test_what_nothing_tells_is_said(table: TableHandle) -> None:
     remove_orphans(TableHandle.open(table.uri))
     rows = {(1, 1): "first", (2, 1): "other", (2, 2): "other"}
     for _ in range(2):
-        with pytest.raises(CommitUnknownError, match="nothing tells whether the batch was committed"):
+        with pytest.raises(CommitUnknownError, match="cannot determine whether the batch was committed"):
             upsert(TableHandle.open(table.uri), ROWS, batch_id="b")
         assert content(TableHandle.open(table.uri)) == rows
         # Cleaning of staging does not settle it either.
@@ -93,7 +93,7 @@ def test_a_batch_that_was_committed_is_not_committed_again(tmp_path: Path, days:
     others_write_and_expire(table)
     days_go_by(table, days)
     if merged and days:
-        with pytest.raises(CommitUnknownError, match="nothing tells"):
+        with pytest.raises(CommitUnknownError, match="cannot determine"):
             upsert(TableHandle.open(table.uri), ROWS, batch_id="b")
     else:
         assert upsert(TableHandle.open(table.uri), ROWS, batch_id="b").already

@@ -1,6 +1,6 @@
 """The keys of a whole batch for a key index, and what the key index said, kept for the time around the commit.
 
-Indexes that keep something outside the table (HBase, the key state) are told at the commit what became of the batch's keys,
+Indexes that keep something outside the table (HBase, the key state) are notified at the commit of what became of the batch's keys,
 perhaps by another process than the one that assigned them. For them assignment leaves ``located-<i>.arrow`` per part: columns
 ``bucket`` and ``partition`` (int32, -1 and the row's own partition where the key was nowhere), the partitions as hex in the
 file's metadata. Rows that tasks placed: ``located-<i>-<task>.arrow``, with a column of the part's rows before.

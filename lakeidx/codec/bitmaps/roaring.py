@@ -89,7 +89,7 @@ _FAULTS = {
 
 @kernel
 def _check(data: Any) -> Any:
-    """Size of the bitmap at the start of the data, a fault (0: none), and where it is."""
+    """Return the size of the bitmap at the start of the data, a fault (0: none), and where it is."""
     end = len(data)
     if end < 8:
         return 0, 1, 0

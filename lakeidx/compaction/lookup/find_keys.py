@@ -215,7 +215,7 @@ def _keys(rows: pa.Table, schema: TableSchema) -> NormalizedKeys:
 
 
 def _alive(gone: Int64s, first: int, rows: int) -> npt.NDArray[np.bool_]:
-    """bool[rows] of the stretch that begins at position `first`: rows that are not deleted."""
+    """Return bool[rows] of the stretch that begins at position `first`: rows that are not deleted."""
     begin, end = np.searchsorted(gone, (first, first + rows))
     out = np.ones(rows, np.bool_)
     out[gone[begin:end] - first] = False
@@ -223,7 +223,7 @@ def _alive(gone: Int64s, first: int, rows: int) -> npt.NDArray[np.bool_]:
 
 
 def _touched(files: Sequence[DataFileMeta], new: Sequence[DataFileMeta], schema: TableSchema) -> list[DataFileMeta]:
-    """Files of a level whose key range a level-0 file reaches into, in key order."""
+    """List the files of a level whose key range a level-0 file reaches into, in key order."""
     ranked = rank_files([*files, *new], schema.key_types)
     asked = ranked[len(files) :]
     return [f.file for f in ranked[: len(files)] if any(f.low <= n.high and n.low <= f.high for n in asked)]

@@ -105,7 +105,7 @@ class Changelog:
         self._write(out.set_column(at_kind, out.schema.field(at_kind), pa.array(codes.reshape(-1)[there])))
 
     def _before(self, levels: Int8s, order: Int64s, starts: Int64s) -> tuple[Bools, Int64s]:
-        """bool[g]: keys with news; int64[g]: the row that was there before, -1 when there was none."""
+        """Return bool[g], keys with news, and int64[g], the row that was there before, -1 when there was none."""
         if self._top_level is not None:
             old = levels == self._top_level
             news = np.minimum.reduceat(levels, starts) < self._top_level
@@ -119,7 +119,7 @@ class Changelog:
         return news, np.maximum.reduceat(np.where(old, order, np.int64(-1)), starts)
 
     def _differ(self, tables: Sequence[pa.Table], old: Int64s, new: Int64s) -> Bools:
-        """bool[m]: which of m pairs of rows differ in a column that is compared."""
+        """Return bool[m]: which of m pairs of rows differ in a column that is compared."""
         assert self._compared is not None
         names = [n for n, _ in self._compared]
         few = [t.select(names) for t in tables]
@@ -144,5 +144,5 @@ def _numbers_differ(before: pa.ChunkedArray, after: pa.ChunkedArray) -> Bools:
 
 
 def _adds(kinds: Int8s, rows: Int64s) -> Bools:
-    """bool[g]: whether there is a row, and it is of kind +I or +U."""
+    """Return bool[g]: whether there is a row, and it is of kind +I or +U."""
     return np.asarray((rows >= 0) & ((kinds[rows] & 1) == 0), np.bool_)

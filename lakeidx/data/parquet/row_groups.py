@@ -283,7 +283,7 @@ class ParquetSource:
 
     @contextlib.contextmanager
     def _damage(self, g: int, names: Sequence[str]) -> Iterator[None]:
-        """As `damage_of`; names the column and the byte where its page, or at least its chunk, begins."""
+        """Do as `damage_of`; name the column and the byte where its page, or at least its chunk, begins."""
         try:
             with damage_of(self.path):
                 yield

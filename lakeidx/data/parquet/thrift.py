@@ -122,7 +122,7 @@ def _skip_plain(data: Any, at: Any, kind: Any) -> Any:
 
 @helper
 def skip(data: Any, at: Any, kind: Any) -> Any:
-    """Position after any value. Structs and lists by a stack of what is still to come."""
+    """Return the position after any value. Structs and lists by a stack of what is still to come."""
     left = np.empty(_MAX_DEPTH, np.int64)  # items to come in a list; -1: a struct
     kinds = np.empty(_MAX_DEPTH, np.int64)
     depth = 0

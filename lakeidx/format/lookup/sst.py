@@ -24,7 +24,7 @@ trailer         u8 compression type, i32 CRC-32 (IEEE) of the stored body and th
 A data block is closed when entries + 5 (+ 4 for each entry once the sizes differ) exceed the block size. An index entry has the
 last key of its block and, as value, varint offset (64 bits) and varint stored size without the trailer.
 
-Checksums cover each block, but not the filter nor the footer: what lakeidx does about that is told in `lookup.sort_store.file`.
+Checksums cover each block, but not the filter nor the footer: `lookup.sort_store.file` says what lakeidx does about that.
 
 source   org.apache.paimon.sst (SstFileWriter, BlockWriter, BlockTrailer, Footer) and lookup.sort, release 1.4.2; the files
          of 0.9.0 and 1.3.1 are the same

@@ -187,7 +187,7 @@ def move_column(name: str, *, first: bool = False, after: str | None = None) -> 
     def change(schema: TableSchema) -> TableSchema:
         *parents, leaf = _path(schema, name)
         if first == (after is not None) or after == leaf:
-            raise InvalidInputError(f"column {name!r} goes first, or after another column")
+            raise InvalidInputError(f"move column {name!r} either first or after another column")
 
         def move(siblings: Siblings) -> Siblings:
             at = _index(siblings, leaf)

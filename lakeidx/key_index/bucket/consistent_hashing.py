@@ -113,7 +113,7 @@ def ring_places(record_keys: RowBytes, fields: Sequence[str]) -> npt.NDArray[np.
 
 
 def node_of(metadata: HashingMetadata, place: int) -> int:
-    """Position in `metadata.nodes` of the bucket of a place; the scalar twin of `nodes_of`."""
+    """Return the position in `metadata.nodes` of the bucket of a place; the scalar twin of `nodes_of`."""
     return next((i for i, node in enumerate(metadata.nodes) if node.value >= place), 0)
 
 

@@ -37,7 +37,7 @@ class KeyFile:
     chunks: FooterChunks
 
     def column_index(self, name: str) -> int | None:
-        """Position of a flat column among the leaf columns, None when the file has none of that name."""
+        """Return a flat column's position among the leaf columns, None when the file has none of that name."""
         return next((i for i, leaf in enumerate(self.leaves) if leaf.path == name), None)
 
 

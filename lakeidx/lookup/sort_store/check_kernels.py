@@ -15,7 +15,7 @@ from lakeidx.lookup.keys.rank import common_prefix
 
 @inlined
 def entry_at(body: Any, i: Any, step: Any, end: Any) -> Any:
-    """Size and address of the key of entry i of a checked body."""
+    """Return size and address of the key of entry i of a checked body."""
     at = body + (i * step if step else np.int64(load_u32(body + end + 4 * i)))
     return load_varint_unchecked(at)
 
@@ -110,7 +110,7 @@ def check_bodies(
 
 @kernel
 def body_sizes(data: Any, ends: Any, starts: Any, numbers: Any, out: Any) -> None:
-    """Size of the body of each block numbers[...] into out, as an unchecked prefix says; 0 when it is not compressed."""
+    """Write the body size of each block numbers[...] into out, as an unchecked prefix says; 0 when it is not compressed."""
     for j in range(len(numbers)):
         start, end = starts[numbers[j]], ends[numbers[j]]
         out[j] = 0

@@ -64,7 +64,7 @@ def went_on_without(
                   after it, so it has expired in its turn, or another process that runs the same batch has taken it away; or
                   it stands before a gap, as one does that was put on an expired id, and one that an expiry failed to delete
     data, index   what it changed
-    errors        CommitUnknownError when nothing tells
+    errors        CommitUnknownError when it cannot be determined
     """
     for _ in range(_TRIES):
         ids = metadata.listed_snapshot_ids()
@@ -115,7 +115,7 @@ def _follows(
     there = {e.file_name for e in metadata.index_manifest(following.index_manifest)}
     if not new <= there and following.index_manifest != snapshot.index_manifest:
         raise CommitUnknownError(
-            f"nothing tells whether snapshot {following.id} was committed on this one, or on one that expired before this one "
+            f"cannot determine whether snapshot {following.id} was committed on this one, or on one that expired before this one "
             "was put: compare what the batch deleted with the table, and commit it again under another id if it is missing",
             path=metadata.paths.snapshot(snapshot.id),
             snapshot_id=snapshot.id,

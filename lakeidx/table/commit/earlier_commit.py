@@ -103,12 +103,12 @@ def was_in_history(
 ) -> bool:
     """Return True when a snapshot that is gone, or stands before a gap, has expired; False when no state went on from it.
 
-    errors   CommitUnknownError when nothing tells
+    errors   CommitUnknownError when it cannot be determined
     """
     added = _added(changes)
     if not added:
         raise CommitUnknownError(
-            "nothing tells whether the snapshot has expired, or was put on an expired id and taken away by another process that "
+            "cannot determine whether the snapshot has expired, or was put on an expired id and taken away by another process that "
             "runs the batch: look for what it changed in the table, and run it under another id if that is missing",
             path=metadata.paths.snapshot(snapshot.id),
             snapshot_id=snapshot.id,
@@ -149,7 +149,7 @@ def _are_read(
         return True
     if gone:
         raise CommitUnknownError(
-            "nothing tells whether the batch was committed: the snapshots since have expired, and its files are gone, either "
+            "cannot determine whether the batch was committed: the snapshots since have expired, and its files are gone, either "
             "compacted and expired with them, or removed as orphans by another program; look for its rows in the table, and run "
             "it under another id if they are missing",
             path=gone[0],
@@ -158,7 +158,7 @@ def _are_read(
 
 
 def missing_files(metadata: TableMetadata, changes: TableChanges) -> list[str]:
-    """Paths of files that a commit would add and that somebody has removed since they were written; one request per file."""
+    """List the files that a commit would add and that somebody has removed since they were written; one request per file."""
     schema = metadata.latest_schema()
     data = (*changes.new_files(), *changes.append_changelog, *changes.compact_changelog)
     index = (e for e in (*changes.append_index, *changes.compact_index) if e.kind is FileKind.ADD)

@@ -115,7 +115,7 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
 
 
 def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:
-    """CommitConflictError when a rollback that saw our snapshot has removed its files: they must be written anew."""
+    """Raise CommitConflictError when a rollback that saw our snapshot has removed its files: they must be written anew."""
     gone = missing_files(metadata, changes)
     if gone:
         raise CommitConflictError(f"a rollback removed {len(gone)} files of the commit", path=gone[0])

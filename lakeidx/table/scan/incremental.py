@@ -97,7 +97,7 @@ def _commit(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, mode
 
 
 def _keeps(schema: TableSchema, mode: IncrementalMode) -> bool:
-    """Whether expired snapshots leave what this mode reads."""
+    """Return True when expired snapshots leave what this mode reads."""
     return mode is IncrementalMode.CHANGELOG or schema.table_options.changelog_producer == "none"
 
 

@@ -209,7 +209,7 @@ def _read_manifests(
 
 
 def _trace_partitions(found: Entries, trace: list[LayerTrace]) -> None:
-    """Account for what was left out while the manifests were read: the time is theirs."""
+    """Count what was pruned while the manifests were read; the time is part of theirs."""
     size, (files, left_out) = int(found.column("file_size").sum()), found.left_out
     trace.append(LayerTrace("partition", "files", len(found) + files, len(found), size + left_out, size))
 

@@ -130,7 +130,7 @@ class ChangeFollower:
             if found is None or found.type != field.type:
                 became = "is dropped" if found is None else f"is {found.type} instead of {field.type}"
                 raise InvalidInputError(
-                    f"column {name!r} {became} since schema {now.id}: load the stream again; it goes on where it stood",
+                    f"column {name!r} {became} since schema {now.id}: load the stream again; it resumes at its position",
                     path=self.metadata.paths.schema(now.id),
                 )
 

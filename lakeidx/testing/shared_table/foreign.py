@@ -50,7 +50,7 @@ def delete_by_vector(table: TableHandle, place: tuple[bytes, int, str, int]) -> 
 
 
 def deletable(table: TableHandle) -> dict[Key, tuple[bytes, int, str, int]]:
-    """Keys whose newest row is above level 0, in buckets without files at level 0: partition, bucket, file, position."""
+    """Find the keys whose newest row is above level 0, in buckets without files at level 0: partition, bucket, file, position."""
     view = load_view(table.metadata, table.snapshot)
     out: dict[Key, tuple[bytes, int, str, int]] = {}
     for (partition, bucket), files in view.by_bucket().items():
@@ -78,7 +78,7 @@ def make_branch(root: Path, name: str, tag: str) -> None:
 
 
 def newest_of_branch(root: Path, name: str) -> tuple[int, str]:
-    """Id and identity of a branch's newest snapshot."""
+    """Return id and identity of a branch's newest snapshot."""
     found = (root / "branch" / f"branch-{name}" / "snapshot").glob("snapshot-*")
     newest = max(json.loads(p.read_text(encoding="utf-8"))["id"] for p in found)
     text = (root / "branch" / f"branch-{name}" / "snapshot" / f"snapshot-{newest}").read_text(encoding="utf-8")
@@ -86,7 +86,7 @@ def newest_of_branch(root: Path, name: str) -> tuple[int, str]:
 
 
 def bucket_of_branch(root: Path, name: str) -> int:
-    """Bucket number in a branch's newest schema."""
+    """Return the bucket number in a branch's newest schema."""
     schemas = (root / "branch" / f"branch-{name}" / "schema").glob("schema-*")
     newest = max(schemas, key=lambda p: int(p.name.removeprefix("schema-")))
     return int(json.loads(newest.read_text(encoding="utf-8"))["options"].get("bucket", "-1"))
@@ -142,7 +142,7 @@ def add_column(root: Path, name: str) -> None:
 
 
 def set_bucket(root: Path, bucket: int) -> None:
-    """Another bucket number for what is written from now on."""
+    """Set another bucket number for what is written from now on."""
     _change_schema(root, lambda schema: schema["options"].update(bucket=str(bucket)))
 
 

@@ -377,7 +377,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def memory_folder() -> str | None:
-    """Where a file costs no disk; None where a system has no such folder."""
+    """Return a folder in memory; None where a system has none."""
     folder = "/dev/shm"
     return folder if os.access(folder, os.W_OK) else None
 

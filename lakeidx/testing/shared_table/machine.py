@@ -210,7 +210,7 @@ class Machine(Programs):
         self._bucket_number_of_the_state()
 
     def _step_drop(self, step: Step, handle: int) -> None:
-        """Somebody removes the directory, as SQL engines do, and creates the table again."""
+        """Remove the directory, as SQL engines do, and create the table again."""
         shutil.rmtree(self.root)
         self.on_branches.clear()
         self._create()
@@ -221,7 +221,7 @@ class Machine(Programs):
     # -- other programs ----------------------------------------------------------------------------------------
 
     def _step_delete_by_vector(self, step: Step, pick: int) -> None:
-        """Java deletes a row without changing the list of data files."""
+        """Delete a row as Java does, without changing the list of data files."""
         if "deletion-vectors.enabled" not in self.engine.options:
             return
         table, newest = self.open(), self.model.newest
@@ -233,7 +233,7 @@ class Machine(Programs):
             self.model.observe(Effect("delete by vector", delete=key))
 
     def _step_branch(self, step: Step, name: str, pick: int) -> None:
-        """Java makes a branch from a tag."""
+        """Make a branch from a tag, as Java does."""
         tags = sorted(self.model.tags)
         if tags and name not in self.model.branches and not (self.root / "branch" / f"branch-{name}").exists():
             tag = tags[pick % len(tags)]
@@ -256,7 +256,7 @@ class Machine(Programs):
         self.model.branches[name] = self.model.on_branch(branch, effect, *foreign.newest_of_branch(self.root, name))
 
     def _step_fast_forward(self, step: Step, name: str) -> None:
-        """Java puts a branch in the place of what came after it was made."""
+        """Put a branch in the place of what came after it was made, as Java does."""
         branch = self.model.branches.get(name)
         if branch is None:
             return
@@ -280,7 +280,7 @@ class Machine(Programs):
         foreign.add_column(self.root, f"more_{number}")
 
     def _step_foreign_clean(self, step: Step) -> None:
-        """Java's cleaner, which leaves files of a day alone: what stopped has stopped two days ago."""
+        """Run Java's cleaner, which leaves files of a day alone: what stopped has stopped two days ago."""
         old = time.time() - 2 * 86_400
         for report in (self.root.parents[1] / "_lakeidx").rglob("*.json"):
             os.utime(report, (old, old))
@@ -305,7 +305,7 @@ class Machine(Programs):
         foreign.set_bucket(self.root, self.model.bucket)
 
     def _step_rescale(self, step: Step, bucket: int, batch: str, content: int) -> None:
-        """Another bucket number, with an overwrite of the whole table as it asks for."""
+        """Change the bucket number, with the overwrite of the whole table that it needs."""
         if self.engine.options.get("bucket", "-1") == "-1":
             return
         foreign.set_bucket(self.root, bucket)

@@ -31,7 +31,7 @@ class State:
     maybe: tuple[Rows, ...] = ()
 
     def wrong(self, seen: Rows) -> dict[Key, tuple[Values | None, Values | None]]:
-        """(seen, wanted) of every key that a reader must not see so."""
+        """Return (seen, wanted) of every key that a reader must not see so."""
         out = {}
         for key in {*seen, *self.visible, *self.rows}:
             have, wanted = seen.get(key), self.visible.get(key)
@@ -72,7 +72,7 @@ NOTHING = Effect("nothing")
 
 
 def identity(snapshot: dict[str, Any]) -> str:
-    """Uuid of a snapshot file's content; of one that Java has put without it, the name of a file that only it has."""
+    """Return the uuid of a snapshot file's content; of one that Java has put without it, the name of a file that only it has."""
     return str(snapshot.get("uuid") or snapshot["deltaManifestList"])
 
 

@@ -348,7 +348,7 @@ def _remembering(decode: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def expect(fine: bool, where: str, error: LakeIdxError | None) -> None:
-    """AssertionError for an error that nothing gave reason for."""
+    """Raise AssertionError for an error that nothing gave reason for."""
     if not fine:
         raise AssertionError(f"{where}{type(error).__name__}: {error}") from error
 

@@ -180,7 +180,7 @@ class _Maker:
         return Step(name, arguments[name]() if name in arguments else {})  # fmt: skip
 
     def _with_others(self, step: Step) -> Step:
-        """Sometimes other programs step in."""
+        """Let other programs step in sometimes."""
         if self.rng.random() > 0.4:
             return step
         if step.name != "advance" and self.rng.random() < 0.08:

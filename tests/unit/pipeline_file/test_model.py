@@ -223,7 +223,7 @@ def test_an_event_queue_of_a_folder_on_s3(tmp_path: Path) -> None:
         (tmp_path / f"{name}.yaml").write_text(with_events(name, EVENTS.replace("/in", f"/{name}")), encoding="utf-8")
     good, bad = load_pipelines(tmp_path)
     assert [f.name for f in good] == ["a.yaml"]
-    assert "tells of files of d.a (a.yaml) already; give each table its own queue" in str(bad[tmp_path / "b.yaml"])
+    assert "is already the queue of d.a (a.yaml); give each table its own" in str(bad[tmp_path / "b.yaml"])
 
 
 def test_an_asset_that_writes_the_landing_files() -> None:
