@@ -8,12 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 from lakeidx.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from lakeidx.options.table_options import TableOptions
 
 T = TypeVar("T")
 
@@ -85,6 +82,17 @@ def parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
+class OptionTexts(Protocol):
+    """What options are read from.
+
+    raw      the texts as stored
+    parsed   values that were read already, by key
+    """
+
+    raw: dict[str, str]
+    parsed: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
     """One option: a descriptor of `lakeidx.options.table_options.TableOptions`, so that ``options.bucket`` is its value.
@@ -114,8 +122,8 @@ class Option(Generic[T]):
     @overload
     def __get__(self, instance: None, owner: type) -> Option[T]: ...
     @overload
-    def __get__(self, instance: TableOptions, owner: type) -> T: ...
-    def __get__(self, instance: TableOptions | None, owner: type) -> Option[T] | T:
+    def __get__(self, instance: OptionTexts, owner: type) -> T: ...
+    def __get__(self, instance: OptionTexts | None, owner: type) -> Option[T] | T:
         if instance is None:
             return self
         parsed = instance.parsed
