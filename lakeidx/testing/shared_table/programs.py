@@ -23,7 +23,6 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.key_index import table_view
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage import LocalStore
-from lakeidx.table import manifest_files
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
@@ -35,6 +34,7 @@ from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.shared_table.keys import key_type, number_of, stored
 from lakeidx.testing.shared_table.model import Effect, Model, State
 from lakeidx.testing.shared_table.other_process import other_process
+from lakeidx.testing.shared_table.remembered import decoded_once
 from lakeidx.testing.table_history import FIELDS, OPTIONS, Engine, Record
 from lakeidx.testing.table_history import State as Rows
 
@@ -43,8 +43,6 @@ HANDLES = 3
 OTHER_PROCESS = HANDLES
 #: Steps that take files away: what readers see may change, although the newest snapshot is the same.
 _REMOVE = frozenset({"expire", "roll_back", "drop", "untag", "clean", "foreign_clean", "fast_forward", "race"})
-#: What decodes manifests, their lists and index manifests, in `lakeidx.table.manifest_files`.
-_DECODERS = ("decode_entries", "decode_manifest_list", "decode_index_manifest")
 _KEYS = [(p, k) for p in (1, 2) for k in range(10)]
 
 
@@ -243,7 +241,7 @@ class Programs:
             mock.patch.object(table_view, "LocalRunner", runner),
             mock.patch.object(by_hash, "run_ordered", ordered),
             mock.patch.object(write_data_file, "_MIN_GROUP_ROWS", 2),
-            *(mock.patch.object(manifest_files, n, _remembering(getattr(manifest_files, n))) for n in _DECODERS),
+            decoded_once(),
         ]
         with ExitStack() as stack:
             for patch in patches:
@@ -331,20 +329,6 @@ def _asked_keys(engine: Engine) -> pa.Table:
     if pa.types.is_integer(keys.schema.field("k").type):
         return keys
     return pa.concat_tables([keys, pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([math.nan])})])
-
-
-def _remembering(decode: Callable[..., Any]) -> Callable[..., Any]:
-    """Decode the same bytes once, whoever reads them: of a new process the requests and what it makes of the entries count."""
-    known: dict[bytes, Any] = {}
-
-    def decoded(data: bytes, path: str, **which: Any) -> Any:
-        if any(value is not None for name, value in which.items() if name != "external"):
-            return decode(data, path, **which)
-        if data not in known:
-            known[data] = decode(data, path, **which)
-        return known[data]
-
-    return decoded
 
 
 def expect(fine: bool, where: str, error: LakeIdxError | None) -> None:
