@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,3 +57,9 @@ def content(table: TableHandle, **state: Any) -> dict[tuple[int, int], str | Non
     out = {(r["p"], r["k"]): r["v"] for r in found}
     assert len(out) == len(found), "a key came twice"
     return out
+
+
+def memory_folder() -> str | None:
+    """Return a folder in memory; None where a system has none."""
+    folder = "/dev/shm"
+    return folder if os.access(folder, os.W_OK) else None

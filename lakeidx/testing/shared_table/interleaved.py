@@ -7,14 +7,13 @@ mark of an acknowledged batch is in each of its keys once, whatever died, raced 
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from unittest import mock
 
 import pyarrow as pa
 
+from lakeidx.batch.assignment import by_hash
 from lakeidx.batch.commit_priority import CommitPriority
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
@@ -29,12 +29,15 @@ from lakeidx.errors import CommitConflictError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage.local import LocalStore
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.scan import changes, table_scan
 from lakeidx.tasks import in_parallel as in_parallel_module
+from lakeidx.tasks.ordered_threads import run_ordered
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.shared_table import calls
 from lakeidx.testing.shared_table.readers import StreamReader
-from lakeidx.testing.small_tables import make_table
+from lakeidx.testing.shared_table.remembered import decoded_once
+from lakeidx.testing.small_tables import make_table, memory_folder
 
 _TABLES: tuple[Mapping[str, str], ...] = (
     {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
@@ -85,7 +88,7 @@ class Program:
     dead: bool = False
     parked: bool = False
     stalled: bool = False
-    granted: bool = False
+    granted: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     ended: bool = False
     error: BaseException | None = None
 
@@ -121,9 +124,8 @@ class _Turns:
                     program.stalled = False
             if last not in waiting or self._rng.random() > self._steady:
                 last = self._rng.choice(waiting)
-            with self._changed:
-                last.parked, last.granted = False, True
-                self._changed.notify_all()
+            last.parked = False
+            last.granted.release()
         for program in programs:
             assert program.thread is not None
             program.thread.join()
@@ -173,8 +175,7 @@ class _Turns:
         with self._changed:
             program.parked = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: program.granted)
-            program.granted = False
+        program.granted.acquire()
 
 
 class Interleaved:
@@ -210,7 +211,7 @@ class Interleaved:
     def run(self) -> None:
         """Run a history; AssertionError where it goes wrong."""
         try:
-            with _one_thread():
+            with _one_thread(), decoded_once():
                 for _ in range(self._rng.randint(1, 3)):
                     self._upsert(self.open(), self._new_batch())
                 for _ in range(self._rng.randint(1, 2)):
@@ -349,11 +350,12 @@ class Interleaved:
         if self._hides or self._stream.of_changes:
             calls.compact(self.open(), True)
         self._check_states()
-        found = self._check_rows(self.open().scan().to_arrow(), "the end")
+        rows = self.open().scan().to_arrow()
+        found = self._check_rows(rows, "the end")
         lost = {b: keys for b, keys in self.marks.items() if found.get(b) != set(keys)}
         assert not lost, f"acknowledged batches are not there: {lost}"
         self._stream.read(self.open())
-        now = {(r["p"], r["k"]): r["v"] for r in self.open().scan().to_arrow().to_pylist()}
+        now = {(r["p"], r["k"]): r["v"] for r in rows.to_pylist()}
         self._stream.check(self.marks, now)
         # A snapshot that a program put on an expired id when it died goes with the next expiry.
         calls.expire(self.open(), 2)
@@ -368,18 +370,17 @@ def _one_thread() -> Iterator[None]:
     def runner(threads: int) -> LocalRunner:
         return LocalRunner(1)
 
+    def ordered(*arguments: Any, threads: int, **more: Any) -> Iterator[Any]:
+        return run_ordered(*arguments, threads=1, **more)
+
     ticks = iter(range(10**9))
     with ExitStack() as stack:
+        for module in (by_hash, changes, table_scan):
+            stack.enter_context(mock.patch.object(module, "run_ordered", ordered))
         stack.enter_context(mock.patch.object(in_parallel_module, "LocalRunner", runner))
         defaults = CommitPriority.__init__.__kwdefaults__
         stack.enter_context(mock.patch.dict(defaults, {"clock": lambda: float(next(ticks))}))
         yield
-
-
-def memory_folder() -> str | None:
-    """Return a folder in memory; None where a system has none."""
-    folder = "/dev/shm"
-    return folder if os.access(folder, os.W_OK) else None
 
 
 def check_interleaved(seed: int) -> None:

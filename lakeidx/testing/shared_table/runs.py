@@ -6,6 +6,7 @@ They run on all cores. A history that fails is cut to the steps that still make 
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import math
 import random
@@ -23,10 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from lakeidx.tasks.limits import available_cores
-from lakeidx.testing.shared_table.interleaved import check_interleaved, memory_folder
+from lakeidx.testing.shared_table.interleaved import check_interleaved
 from lakeidx.testing.shared_table.keys import BLOOM_INDEX, FLOAT_KEYS, MEMORY_INDEX
 from lakeidx.testing.shared_table.machine import Machine
 from lakeidx.testing.shared_table.programs import HANDLES, OTHER_PROCESS, Step
+from lakeidx.testing.small_tables import memory_folder
 from lakeidx.testing.table_history import ENGINES, Engine
 
 #: What happens how often.
@@ -287,12 +289,20 @@ def _run_interleaved(seed: int) -> _Ran:
     return _Ran(seed, "", Counter())
 
 
+def _begin_process() -> None:
+    """Say nothing, and look for cycles among objects rarely: a history makes few, and what is imported never goes."""
+    logging.disable()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
+
+
 def _run_seeds(seeds: range, run: Callable[[int], _Ran], jobs: int) -> Iterator[_Ran]:
     """Run the histories of seeds in their order, several at a time in processes of their own."""
     if jobs == 1:
+        _begin_process()
         yield from map(run, seeds)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=logging.disable) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin_process) as pool:
         try:
             yield from pool.map(run, seeds, chunksize=8)
         finally:
@@ -335,7 +345,6 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the histories of a range of seeds; prints those that fail, how many ran, and how often each kind of step was done."""
-    logging.disable()
     given = _arguments(arguments)
     first, _, after = given.seeds.partition(":")
     seeds = range(int(first), int(after))
