@@ -37,6 +37,11 @@ from lakeidx.lookup.mapped_file import map_file
 from lakeidx.lookup.packed import addresses_of, take_spans
 from lakeidx.lookup.sort_store import check_kernels as checks
 from lakeidx.lookup.sort_store import read_kernels as kernels
+from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.limits import available_cores
+
+#: Bytes of block bodies that are worth a thread.
+_SHARE_BYTES = 1 << 20
 
 
 class SortFile(BlockFile):
@@ -162,7 +167,15 @@ class SortFile(BlockFile):
         return int(out.ctypes.data)
 
     def load_blocks(self, numbers: npt.NDArray[np.int64]) -> Loaded:
-        """Load the block bodies that kernels may search."""
+        """Load the block bodies that kernels may search; many compressed ones on threads, a share each."""
+        shares = int(min(available_cores(), self.block_bytes(numbers).sum() // _SHARE_BYTES, len(numbers)))
+        if shares < 2:
+            return self._load_share(numbers)
+        loaded = in_parallel(self._load_share, np.array_split(numbers, shares), threads=shares)
+        copies = {number: body for part in loaded for number, body in part.copies.items()}
+        return Loaded(copies, np.concatenate([part.addresses for part in loaded]))
+
+    def _load_share(self, numbers: npt.NDArray[np.int64]) -> Loaded:
         starts, ends = self.starts[numbers], self.ends[numbers]
         # The type byte, which the checksum covers too, follows the stored body, and the checksum follows it.
         found = crc32_ranges(self.view, starts.tolist(), (ends + 1).tolist())
