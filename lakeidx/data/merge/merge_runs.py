@@ -11,10 +11,9 @@ source   org.apache.paimon.mergetree.compact.SortMergeReaderWithMinHeap, Reducer
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +22,12 @@ import pyarrow as pa
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
-from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.data.engines import MergeEngine, make_engine
 from lakeidx.data.engines.deduplicate import DeduplicateEngine
 from lakeidx.data.level_column import LEVEL, merges_by_level, newest_above_0
 from lakeidx.data.merge.changelog import Changelog
-from lakeidx.data.merge.kernels import empty_rows, is_rising, mark_starts, merge_two, pick_last, sort_groups
+from lakeidx.data.merge.kernels import is_rising, pick_last, sort_groups
+from lakeidx.data.merge.key_streams import concat_keys, key_buffers, merge_parts, starts_of_keys, take_keys
 from lakeidx.data.merge.sort import merge_order, sequence_columns
 from lakeidx.data.rows import gather_rows
 from lakeidx.errors import CorruptFileError
@@ -37,8 +36,6 @@ from lakeidx.types import DataType, Root
 
 Int64s = npt.NDArray[np.int64]
 Int8s = npt.NDArray[np.int8]
-
-_KeyBuffers: TypeAlias = tuple[npt.NDArray[np.uint64], Any, Any, bool]
 
 _BIGINT = DataType(Root.BIGINT, nullable=False)
 
@@ -95,7 +92,7 @@ def merge_rows(
         return kv
     order = merge_order(kv, schema)
     keys = normalized_keys([kv.column(k) for k in schema.trimmed_primary_keys], schema.key_types)
-    starts = _starts(_buffers(keys), order)
+    starts = starts_of_keys(key_buffers(keys), order)
     merger = _Merger(schema, engine or make_engine(schema), drop_deletes=drop_deletes, shortcut=True)
     return merger.resolve([kv], order, starts, keys, ordered=True)
 
@@ -133,11 +130,11 @@ class _Head:
             self._table = self._keys = None
             return False
         keys = normalized_keys([table.column(n) for n in self._names], self._types)
-        words, data, offsets, exact = _buffers(keys)
+        words, data, offsets, exact = key_buffers(keys)
         rising = is_rising(words, data, offsets, exact)
         if rising and before is not None:
-            joined = _concat_keys([before.slice(len(before) - 1, len(before)), keys.slice(0, 1)])
-            rising = is_rising(*_buffers(joined))
+            joined = concat_keys([before.slice(len(before) - 1, len(before)), keys.slice(0, 1)])
+            rising = is_rising(*key_buffers(joined))
         if not rising:
             raise CorruptFileError(
                 f"sorted run {self._number} is not in key order, or holds a key twice: its files overlap"
@@ -196,10 +193,10 @@ class _Merger:
         if len(parts) == 1 and (self._shortcut or self._keep_last):
             rows = np.arange(tables[0].num_rows)
             return self._given(tables, rows, rows, rows, _kinds(tables), levels)
-        keys = _concat_keys([p.keys for p in parts])
-        buffers = _buffers(keys)
-        order = _merge_parts([len(p.keys) for p in parts], buffers)
-        return self.resolve(tables, order, _starts(buffers, order), keys, ordered=False, levels=levels)
+        keys = concat_keys([p.keys for p in parts])
+        buffers = key_buffers(keys)
+        order = merge_parts([len(p.keys) for p in parts], buffers)
+        return self.resolve(tables, order, starts_of_keys(buffers, order), keys, ordered=False, levels=levels)
 
     def resolve(
         self,
@@ -264,7 +261,7 @@ class _Merger:
             found = normalized_keys(
                 [merged.column(k) for k in self._schema.trimmed_primary_keys], self._schema.key_types
             )
-            places = places[find_sorted(_take_keys(keys, order[starts[~alone]]), found)]
+            places = places[find_sorted(take_keys(keys, order[starts[~alone]]), found)]
         chosen[places] = total + np.arange(merged.num_rows)
         parts = [*tables, merged.cast(tables[0].schema) if merged.schema != tables[0].schema else merged]
         return self._given(parts, order, starts, chosen, np.concatenate((kinds, _kinds([merged]))), levels)
@@ -307,55 +304,6 @@ class _Merger:
             if not keep.all():
                 rows = rows[keep]
         return gather_rows(tables, rows)
-
-
-def _merge_parts(lengths: Sequence[int], buffers: _KeyBuffers) -> Int64s:
-    """Merge the rows of sorted parts laid end to end; the two shortest streams are merged first. Earlier parts first on ties."""
-    words, data, offsets, exact = buffers
-    bounds = np.cumsum([0, *lengths])
-    heap: list[tuple[int, int, Int64s]] = []
-    for i, length in enumerate(lengths):
-        heapq.heappush(heap, (length, i, frozen(np.arange(bounds[i], bounds[i + 1]))))
-    while len(heap) > 1:
-        (n, i, a), (m, j, b) = heapq.heappop(heap), heapq.heappop(heap)
-        if j < i:
-            a, b = b, a
-        out = np.empty(n + m, np.int64)
-        merge_two(words, data, offsets, exact, a, b, out)
-        heapq.heappush(heap, (n + m, min(i, j), frozen(out)))
-    return heap[0][2]
-
-
-def _starts(buffers: _KeyBuffers, order: Int64s) -> Int64s:
-    out = np.empty(len(order), np.int64)
-    words, data, offsets, exact = buffers
-    return out[: mark_starts(words, data, offsets, exact, frozen(order), out)]
-
-
-def _buffers(keys: NormalizedKeys) -> _KeyBuffers:
-    """Return the arguments by which kernels take keys."""
-    data, offsets = (keys.rows.data, keys.rows.offsets) if keys.rows is not None else empty_rows()
-    return frozen(keys.words), frozen(data), frozen(offsets), keys.exact
-
-
-def _concat_keys(parts: Sequence[NormalizedKeys]) -> NormalizedKeys:
-    if len(parts) == 1:
-        return parts[0]
-    words = np.concatenate([p.words for p in parts])
-    rows = [p.rows for p in parts if p.rows is not None]
-    return NormalizedKeys(words, _concat_rows(rows) if rows else None)
-
-
-def _concat_rows(parts: Sequence[RowBytes]) -> RowBytes:
-    offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)
-    np.cumsum(np.concatenate([p.lengths for p in parts]), out=offsets[1:])
-    return RowBytes(np.concatenate([p.flat for p in parts]), offsets)
-
-
-def _take_keys(keys: NormalizedKeys, rows: Int64s) -> NormalizedKeys:
-    if keys.rows is None:
-        return NormalizedKeys(keys.words[rows], None)
-    return NormalizedKeys(keys.words[rows], RowBytes.from_arrow(keys.rows.to_arrow().take(pa.array(rows))))
 
 
 def _sort_key(key: NormalizedKeys) -> tuple[bytes, bytes]:
