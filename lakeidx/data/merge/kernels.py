@@ -9,6 +9,9 @@ import numpy as np
 from lakeidx.codec.jit import inlined, kernel, small_kernel
 from lakeidx.codec.order.kernels import compare_bytes
 
+# Keys that `merge_last` looks at one by one.
+_NEAR = 32
+
 
 @inlined
 def _order(words: Any, data: Any, offsets: Any, exact: Any, i: Any, j: Any) -> Any:
@@ -51,6 +54,69 @@ def merge_two(words: Any, data: Any, offsets: Any, exact: Any, a: Any, b: Any, o
         out[k] = b[j]
         j += 1
         k += 1
+
+
+@inlined
+def _first_at_least(words: Any, rows: Any, begin: Any, word: Any) -> Any:
+    """Find the first place from `begin` on in rows, sorted by key, whose first word is not smaller, by doubling steps."""
+    low, high, step = begin, len(rows), 1
+    while low + step <= len(rows):
+        probe = low + step - 1
+        if words[rows[probe], 0] >= word:
+            high = probe
+            break
+        low = probe + 1
+        step *= 2
+    while low < high:
+        middle = (low + high) >> 1
+        if words[rows[middle], 0] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@small_kernel
+def merge_last(
+    words: Any, data: Any, offsets: Any, exact: Any, sequences: Any, kinds: Any, long: Any, short: Any, later: Any, out: Any
+) -> Any:  # fmt: skip
+    """Merge row numbers as `merge_two` does, of equal keys only the row that `pick_last` would choose; returns how many.
+
+    long, short  int64: rows in key order, no key twice in either. Between two rows of `short` those of `long` are looked at one by
+                 one at first (a wrong guess of the processor costs as much as many steps), then by doubling steps
+    later        whether the rows of `short` come after those of `long`
+    """
+    at = count = 0
+    for row in short:
+        word, near, same = words[row, 0], at + _NEAR, False
+        while at < len(long):
+            other = long[at]
+            if words[other, 0] >= word:
+                order = _order(words, data, offsets, exact, other, row) if words[other, 0] == word else 1
+                if order >= 0:
+                    same = order == 0
+                    break
+            elif at >= near:
+                end = _first_at_least(words, long, at, word)
+                for i in range(at, end):
+                    out[count + i - at] = long[i]
+                count += end - at
+                at = end
+                continue
+            out[count] = other
+            count += 1
+            at += 1
+        out[count] = row
+        if same:
+            first, second = (long[at], row) if later else (row, long[at])
+            tie = sequences[second] == sequences[first]
+            wins = sequences[second] > sequences[first] or (tie and (kinds[second] & 1) <= (kinds[first] & 1))
+            out[count] = second if wins else first
+            at += 1
+        count += 1
+    for i in range(at, len(long)):
+        out[count + i - at] = long[i]
+    return count + len(long) - at
 
 
 @small_kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.normalized_key import NormalizedKeys
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.data.merge.kernels import empty_rows, mark_starts, merge_two
+from lakeidx.data.merge.kernels import empty_rows, mark_starts, merge_last, merge_two
 
 Int64s = npt.NDArray[np.int64]
 
@@ -23,18 +23,44 @@ KeyBuffers: TypeAlias = tuple[npt.NDArray[np.uint64], Any, Any, bool]
 
 def merge_parts(lengths: Sequence[int], buffers: KeyBuffers) -> Int64s:
     """Merge the rows of sorted parts laid end to end; the two shortest streams are merged first. Earlier parts first on ties."""
-    words, data, offsets, exact = buffers
+
+    def merge(a: Int64s, b: Int64s) -> Int64s:
+        out = np.empty(len(a) + len(b), np.int64)
+        merge_two(*buffers, a, b, out)
+        return out
+
+    return _by_twos(lengths, merge)
+
+
+def merge_to_last(
+    lengths: Sequence[int], buffers: KeyBuffers, sequences: Int64s, kinds: npt.NDArray[np.int8]
+) -> Int64s:
+    """Merge as `merge_parts` does, and keep of each key's rows only the one that the kernel `pick_last` chooses.
+
+    lengths     of the parts; in none of them a key is there twice
+    sequences   int64[n] and kinds int8[n]: of all rows
+    """
+    sequences, kinds = frozen(sequences), frozen(kinds)
+
+    def merge(a: Int64s, b: Int64s) -> Int64s:
+        out = np.empty(len(a) + len(b), np.int64)
+        later = len(b) <= len(a)
+        long, short = (a, b) if later else (b, a)
+        return out[: merge_last(*buffers, sequences, kinds, long, short, later, out)]
+
+    return _by_twos(lengths, merge)
+
+
+def _by_twos(lengths: Sequence[int], merge: Callable[[Int64s, Int64s], Int64s]) -> Int64s:
+    """Merge streams of row numbers two at a time, the shortest first; `merge` gets the one of earlier parts first."""
     bounds = np.cumsum([0, *lengths])
     heap: list[tuple[int, int, Int64s]] = []
     for i, length in enumerate(lengths):
         heapq.heappush(heap, (length, i, frozen(np.arange(bounds[i], bounds[i + 1]))))
     while len(heap) > 1:
         (n, i, a), (m, j, b) = heapq.heappop(heap), heapq.heappop(heap)
-        if j < i:
-            a, b = b, a
-        out = np.empty(n + m, np.int64)
-        merge_two(words, data, offsets, exact, a, b, out)
-        heapq.heappush(heap, (n + m, min(i, j), frozen(out)))
+        # Counted with rows that `merge` left out: who meets whom, and so who wins of equals, depends on the parts alone.
+        heapq.heappush(heap, (n + m, min(i, j), frozen(merge(a, b) if i < j else merge(b, a))))
     return heap[0][2]
 
 

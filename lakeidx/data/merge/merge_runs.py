@@ -27,7 +27,14 @@ from lakeidx.data.engines.deduplicate import DeduplicateEngine
 from lakeidx.data.level_column import LEVEL, merges_by_level, newest_above_0
 from lakeidx.data.merge.changelog import Changelog
 from lakeidx.data.merge.kernels import is_rising, pick_last, sort_groups
-from lakeidx.data.merge.key_streams import concat_keys, key_buffers, merge_parts, starts_of_keys, take_keys
+from lakeidx.data.merge.key_streams import (
+    concat_keys,
+    key_buffers,
+    merge_parts,
+    merge_to_last,
+    starts_of_keys,
+    take_keys,
+)
 from lakeidx.data.merge.sort import merge_order, sequence_columns
 from lakeidx.data.rows import gather_rows
 from lakeidx.errors import CorruptFileError
@@ -48,6 +55,7 @@ def merge_sorted_runs(
     drop_deletes: bool = False,
     shortcut: bool = True,
     changelog: Changelog | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[pa.Table]:
     """Merge sorted runs of one bucket.
 
@@ -59,12 +67,18 @@ def merge_sorted_runs(
     drop_deletes  leave out rows whose kind is -U or -D after the merge
     shortcut      keep a key's only record as it is; False (lookup compactions) sends it through the engine
     changelog     gets the changes of the keys, deletes that are left out among them; the runs then have the column LEVEL
+    columns       columns of the runs to give back, at least one; None: all
     returns       KV tables in key order, each key at most once; never an empty one
     errors        CorruptFileError for a run that is not in key order; InvalidInputError for what the engine cannot merge
     memory        a batch per run, their keys, and the merged rows up to the next cut
     """
     merger = _Merger(
-        schema, engine or make_engine(schema), drop_deletes=drop_deletes, shortcut=shortcut, changelog=changelog
+        schema,
+        engine or make_engine(schema),
+        drop_deletes=drop_deletes,
+        shortcut=shortcut,
+        changelog=changelog,
+        columns=columns,
     )
     heads = [h for h in (_Head(i, iter(run), schema) for i, run in enumerate(runs)) if h.advance()]
     while heads:
@@ -176,8 +190,10 @@ class _Merger:
         drop_deletes: bool,
         shortcut: bool,
         changelog: Changelog | None = None,
+        columns: Sequence[str] | None = None,
     ) -> None:
         self._schema = schema
+        self._columns = None if columns is None else list(columns)
         self._changelog = changelog
         self._by_level = merges_by_level(schema)
         self._engine = engine
@@ -195,7 +211,12 @@ class _Merger:
             return self._given(tables, rows, rows, rows, _kinds(tables), levels)
         keys = concat_keys([p.keys for p in parts])
         buffers = key_buffers(keys)
-        order = merge_parts([len(p.keys) for p in parts], buffers)
+        lengths = [len(p.keys) for p in parts]
+        if self._keep_last and self._by_sequence and self._changelog is None:
+            # No one asks which rows were merged: those that stay are found while merging.
+            kinds = _kinds(tables)
+            return self._gathered(tables, merge_to_last(lengths, buffers, _sequences(tables), kinds), kinds)
+        order = merge_parts(lengths, buffers)
         return self.resolve(tables, order, starts_of_keys(buffers, order), keys, ordered=False, levels=levels)
 
     def resolve(
@@ -298,12 +319,14 @@ class _Merger:
         if self._changelog is not None and len(starts):
             assert levels is not None, "a changelog goes by the levels of the rows"
             self._changelog.add(tables, levels, order, starts, chosen, kinds)
-        rows = chosen if len(chosen) == 0 or chosen.min() >= 0 else chosen[chosen >= 0]
-        if self._drop_deletes:
+        return self._gathered(tables, chosen if len(chosen) == 0 or chosen.min() >= 0 else chosen[chosen >= 0], kinds)
+
+    def _gathered(self, tables: Sequence[pa.Table], rows: Int64s, kinds: Int8s) -> pa.Table:
+        if self._drop_deletes and (kinds & 1).any():
             keep = (kinds[rows] & 1) == 0
             if not keep.all():
                 rows = rows[keep]
-        return gather_rows(tables, rows)
+        return gather_rows(tables if self._columns is None else [t.select(self._columns) for t in tables], rows)
 
 
 def _sort_key(key: NormalizedKeys) -> tuple[bytes, bytes]:

@@ -99,7 +99,13 @@ class SectionReader:
         needed = self._needed(merging=True)
         runs = [self._run(run, needed, pushed) for run in section]
         selected = 0
-        for table in self._placed(merge_sorted_runs(runs, schema, engine, drop_deletes=not self._keep_deletes)):
+        # What only the merge needs is not gathered; some column stays, for a table without any has no number of rows.
+        given = {*self._columns, *columns(predicate)} or {VALUE_KIND}
+        merged = merge_sorted_runs(
+            runs, schema, engine, drop_deletes=not self._keep_deletes,
+            columns=[n for n in (*SYSTEM_COLUMNS, *needed) if n in given],
+        )  # fmt: skip
+        for table in self._placed(merged):
             rows = self._finish(table)
             selected += rows.num_rows
             yield rows

@@ -58,6 +58,19 @@ def test_on_a_full_tie_the_add_wins_over_the_retract() -> None:
     assert merged([add, retract]) == merged([retract, add]) == [(5, 0, 1, "add")]
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_only_some_columns_are_given_back(engine: str) -> None:
+    schema = table_schema({"k": "INT NOT NULL", "v": "STRING"}, options={"merge-engine": engine})
+    old, new = run([(1, "a"), (2, "b"), (3, "c"), (7, "d")], 0), run([(2, "B"), (3, "C")], 10)
+    whole = pa.concat_tables(merge_sorted_runs([iter(old), iter(new)], schema))
+    assert whole.column("v").to_pylist() == ["a", "B", "C", "d"]
+    for names in (["v"], ["_SEQUENCE_NUMBER", "v"], ["_VALUE_KIND"]):
+        some = pa.concat_tables(merge_sorted_runs([iter(old), iter(new)], schema, columns=names))
+        assert some.equals(whole.select(names))
+        (alone,) = merge_sorted_runs([iter([old[0]])], schema, columns=names)
+        assert alone.equals(old[0].select(names))
+
+
 def test_a_run_alone_in_its_key_range_passes_as_slices() -> None:
     low, high = (
         run([(i, "x") for i in range(1000)], 0, batch=1000),
