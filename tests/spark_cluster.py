@@ -1,4 +1,4 @@
-"""A Spark cluster on loopback for tests: a master, workers and a Spark Connect server, each a process of its own.
+"""A Spark cluster for tests: a master, workers and a Spark Connect server, each on a machine of its own (`tests.spark_network`).
 
 They are started with the scripts and jars of the pyspark package. Import the fixture `spark_cluster` (one per module).
 """
@@ -13,8 +13,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,20 +26,19 @@ import pyspark
 import pytest
 
 from tests.spark_fixture import require_java
+from tests.spark_network import LOOPBACK, Network, NoNamespaces, make_network
 
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 120
 WORKERS = 2
+MACHINES = ("master", *(f"worker-{n}" for n in range(WORKERS)), "driver", "connect")
 #: A cluster is six JVMs on one machine: small heaps, and no time for the second compiler.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-#: Settings of an application: one executor of one slot per worker.
-APPLICATION = {
+#: Settings of an application, beside the driver's address: one executor of one slot per worker.
+_APPLICATION = {
     "spark.driver.extraJavaOptions": _JAVA,
     "spark.executor.extraJavaOptions": _JAVA,
     "spark.driver.memory": "512m",
-    # All machines are this one; lakeidx gives drivers a local address only with local masters.
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
@@ -45,7 +48,7 @@ APPLICATION = {
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """A port that nobody listens on; on another machine nobody listens at all."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -57,7 +60,7 @@ def environment(**more: str) -> dict[str, str]:
     return {
         **plain,
         "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": LOOPBACK,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         **more,
@@ -66,16 +69,27 @@ def environment(**more: str) -> dict[str, str]:
 
 @dataclass
 class SparkCluster:
-    """Processes by name; `folder` has their logs and the workers' directories."""
+    """Processes by name, each on the machine of its name; `folder` has their logs and the workers' directories."""
 
     folder: Path
+    network: Network = field(default_factory=Network)
     port: int = field(default_factory=free_port)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def master(self) -> str:
         """Address of the master."""
-        return f"spark://127.0.0.1:{self.port}"
+        return f"spark://{self.network.address('master')}:{self.port}"
+
+    def application(self, machine: str = "driver") -> dict[str, str]:
+        """Settings of an application whose driver is on a machine."""
+        # lakeidx gives drivers a local address only with local masters.
+        address = self.network.address(machine)
+        return {**_APPLICATION, "spark.driver.host": address, "spark.driver.bindAddress": address}
+
+    def environment(self, machine: str = "driver", **more: str) -> dict[str, str]:
+        """The environment of a process of Spark on a machine."""
+        return environment(**{"SPARK_LOCAL_IP": self.network.address(machine), **more})
 
     def log(self, name: str) -> str:
         """What a process has said."""
@@ -84,7 +98,8 @@ class SparkCluster:
     def start(self) -> None:
         """Master and workers, until all workers have registered."""
         kind = "org.apache.spark.deploy.master.Master"
-        self._spawn("master", kind, "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0")
+        host = self.network.address("master")
+        self._spawn("master", kind, "--host", host, "--port", str(self.port), "--webui-port", "0")
         # Workers ask for their master again and again, so nobody need wait for it.
         for number in range(WORKERS):
             self.start_worker(number)
@@ -93,19 +108,22 @@ class SparkCluster:
     def start_worker(self, number: int) -> None:
         """One worker with one core."""
         kind = "org.apache.spark.deploy.worker.Worker"
-        options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0")
-        self._spawn(f"worker-{number}", kind, *options, "--work-dir", str(self.folder / f"work-{number}"), self.master)
+        name = f"worker-{number}"
+        options = ("--host", self.network.address(name), "--cores", "1", "--memory", "1g", "--webui-port", "0")
+        self._spawn(name, kind, *options, "--work-dir", str(self.folder / f"work-{number}"), self.master)
 
     def start_connect(self, settings: Mapping[str, str]) -> str:
         """A Spark Connect server whose executors are the cluster's; gives its address."""
         port = free_port()
-        options = {**APPLICATION, **settings, "spark.connect.grpc.binding.port": str(port), "spark.log.level": "INFO"}
+        address = self.network.address("connect")
+        more = {"spark.connect.grpc.binding.address": address, "spark.connect.grpc.binding.port": str(port)}
+        options = {**self.application("connect"), **settings, **more, "spark.log.level": "INFO"}
         conf = [f"--conf={key}={value}" for key, value in options.items()]
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master, *conf]
         command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
         self._run("connect", command, memory="700m")
         self._wait("connect", re.compile("Spark Connect server started"), 1)
-        return f"sc://127.0.0.1:{port}"
+        return f"sc://{address}:{port}"
 
     def mend(self) -> None:
         """Start workers that have ended."""
@@ -115,6 +133,23 @@ class SparkCluster:
                 before = len(re.findall("Registering worker", self.log("master")))
                 self.start_worker(number)
                 self._wait("master", re.compile("Registering worker"), before + 1)
+
+    @contextmanager
+    def mending(self) -> Iterator[None]:
+        """Start workers that have ended, all the while."""
+        over = threading.Event()
+
+        def mend() -> None:
+            while not over.wait(0.2):
+                self.mend()
+
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(mend)
+            try:
+                yield
+            finally:
+                over.set()
+            done.result()
 
     def kill(self, name: str) -> None:
         """End a process and all below it at once, as a machine that is gone; nothing when it has ended."""
@@ -136,11 +171,11 @@ class SparkCluster:
         self.kill(name)
         with open(self.folder / f"{name}.log", "wb") as log:
             self.processes[name] = subprocess.Popen(
-                command,
+                self.network.command(name, command),
                 cwd=self.folder,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environment(SPARK_DAEMON_MEMORY=memory, SPARK_DAEMON_JAVA_OPTS=_JAVA),
+                env=self.environment(name, SPARK_DAEMON_MEMORY=memory, SPARK_DAEMON_JAVA_OPTS=_JAVA),
                 start_new_session=True,
             )
 
@@ -161,10 +196,16 @@ def spark_cluster() -> Iterator[SparkCluster]:
     """A running cluster; skipped, visibly, without Java."""
     require_java()
     folder = Path(tempfile.mkdtemp(prefix="lakeidx-spark-"))
-    cluster = SparkCluster(folder)
+    try:
+        network = make_network(MACHINES)
+    except NoNamespaces as reason:
+        warnings.warn(f"all machines of the cluster are this one: {reason}", stacklevel=1)
+        network = Network()
+    cluster = SparkCluster(folder, network)
     try:
         cluster.start()
         yield cluster
     finally:
         cluster.stop()
+        network.close()
         shutil.rmtree(folder, ignore_errors=True)

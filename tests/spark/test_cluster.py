@@ -1,5 +1,6 @@
 """The pipeline under Dagster on a real cluster: standalone master and workers, Spark Connect, S3. Only settings differ.
 
+Driver, master, workers and Spark Connect are on machines with addresses of their own (network namespaces, where there are any).
 Every run is a process of its own, started as an operator would: `dagster job execute` with environment variables.
 """
 
@@ -9,8 +10,8 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -23,10 +24,10 @@ from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.small_tables import content
 from tests.dagster.pipelines import pipeline_dict
-from tests.s3_server import S3Server, s3_server
-from tests.spark_cluster import APPLICATION, SPARK_HOME, SparkCluster, environment, spark_cluster
+from tests.s3_server import S3Server, run_s3_server
+from tests.spark_cluster import SPARK_HOME, SparkCluster, spark_cluster
 
-__all__ = ["s3_server", "spark_cluster"]
+__all__ = ["spark_cluster"]
 pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(400)]
 ROOT = Path(__file__).parents[2]
 EXPECTED = {(k % 2, k): f"b{k}" if k >= 40 else f"a{k}" for k in range(90)}
@@ -35,7 +36,8 @@ EXPECTED = {(k % 2, k): f"b{k}" if k >= 40 else f"a{k}" for k in range(90)}
 class Deployed:
     """A pipeline file and a Dagster home; landing files and warehouse wherever `place` says."""
 
-    def __init__(self, folder: Path, place: str, storage: dict[str, Any] | None = None) -> None:
+    def __init__(self, folder: Path, cluster: SparkCluster, server: S3Server) -> None:
+        place = server.fresh_uri("lake")
         (folder / "pipelines").mkdir(parents=True)
         settings = pipeline_dict(folder)
         settings |= {"warehouse": f"{place}/warehouse"}
@@ -43,7 +45,7 @@ class Deployed:
         settings["options"] = {"bucket": -1, "dynamic-bucket.target-row-num": 20}
         self.pipeline = folder / "pipelines" / "t.yaml"
         self.pipeline.write_text(yaml.safe_dump(settings))
-        self.place, self.storage, self.folder = place, storage, folder
+        self.place, self.storage, self.folder, self.cluster = place, server.storage_options, folder, cluster
         self.home = prepare_home(folder)
         self.land()
 
@@ -69,9 +71,14 @@ class Deployed:
         command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "dagster_project.definitions"]
         command += ["-j", name, *more]
         named = {"DAGSTER_HOME": str(self.home), "LAKEIDX_PIPELINES": str(self.pipeline.parent), **settings}
+        return self.on_driver(command, **named)
+
+    def on_driver(self, command: list[str], **settings: str) -> subprocess.CompletedProcess[str]:
+        """A command on the driver's machine."""
         return subprocess.run(
-            command, cwd=ROOT, env=environment(**named), capture_output=True, text=True, check=False, timeout=300
-        )
+            self.cluster.network.command("driver", command),
+            cwd=ROOT, env=self.cluster.environment(**settings), capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
 
     def content(self) -> dict[tuple[int, int], str | None]:
         """The table's rows; a key that comes twice is an error."""
@@ -87,9 +94,16 @@ class Deployed:
             return {e.check_name: e.passed for e in found}
 
 
+@pytest.fixture(scope="module")
+def server(spark_cluster: SparkCluster) -> Iterator[S3Server]:
+    """An S3 server that all machines reach."""
+    with run_s3_server(spark_cluster.network.here) as running:
+        yield running
+
+
 @pytest.fixture
-def on_s3(tmp_path: Path, s3_server: S3Server) -> Deployed:
-    return Deployed(tmp_path, s3_server.fresh_uri("lake"), s3_server.storage_options)
+def on_s3(tmp_path: Path, spark_cluster: SparkCluster, server: S3Server) -> Deployed:
+    return Deployed(tmp_path, spark_cluster, server)
 
 
 def assert_passed(deployed: Deployed, done: subprocess.CompletedProcess[str]) -> None:
@@ -101,44 +115,46 @@ def assert_passed(deployed: Deployed, done: subprocess.CompletedProcess[str]) ->
 
 
 def test_on_a_standalone_cluster_with_tables_on_s3(
-    spark_cluster: SparkCluster, on_s3: Deployed, s3_server: S3Server
+    spark_cluster: SparkCluster, on_s3: Deployed, server: S3Server
 ) -> None:
     done = on_s3.run(
         LAKEIDX_SPARK_MASTER=spark_cluster.master,
         LAKEIDX_SPARK_PARALLELISM="2",
-        LAKEIDX_SPARK_CONFIG=json.dumps(APPLICATION),
-        **s3_server.environment,
+        LAKEIDX_SPARK_CONFIG=json.dumps(spark_cluster.application()),
+        **server.environment,
     )
     assert_passed(on_s3, done)
     assert spark_cluster.log("master").count("Registered app lakeidx") == 1
 
 
-def test_over_spark_connect_with_tables_on_s3(
-    spark_cluster: SparkCluster, on_s3: Deployed, s3_server: S3Server
-) -> None:
+def test_over_spark_connect_with_tables_on_s3(spark_cluster: SparkCluster, on_s3: Deployed, server: S3Server) -> None:
     spark_cluster.mend()
     address = spark_cluster.start_connect({})
     try:
-        done = on_s3.run(LAKEIDX_SPARK_REMOTE=address, LAKEIDX_SPARK_PARALLELISM="2", **s3_server.environment)
+        done = on_s3.run(LAKEIDX_SPARK_REMOTE=address, LAKEIDX_SPARK_PARALLELISM="2", **server.environment)
     finally:
         spark_cluster.kill("connect")
     assert_passed(on_s3, done)
 
 
-def test_an_executor_and_a_worker_lost_in_the_middle_of_a_stage(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+def test_a_worker_lost_in_every_stage(spark_cluster: SparkCluster, on_s3: Deployed, server: S3Server) -> None:
     spark_cluster.mend()
-    here = Deployed(tmp_path, str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.losing_executors", str(tmp_path), spark_cluster.master],
-        cwd=ROOT, env=environment(), capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    of_tasks = {f"spark.executorEnv.{name}": value for name, value in server.environment.items()}
+    config = json.dumps(spark_cluster.application() | of_tasks)
+    command = [sys.executable, "-m", "tests.spark.losing_executors", str(on_s3.folder), on_s3.place]
+    with spark_cluster.mending():
+        done = on_s3.on_driver([*command, spark_cluster.master, config], **server.environment)
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout.splitlines()[-1])
-    assert said == {"success": True, "red": [], "marks": ["executor", "worker"]}
-    table = TableHandle.open(f"{tmp_path}/wh/d.db/t")
-    assert content(table) == EXPECTED
-    assert table.metadata.snapshot_ids() == [1]
-    assert here.folder == tmp_path
+    assert said["success"] == [True, True, True]
+    assert said["red"] == []
+    assert said["marks"] == [
+        "bucket_assignment combine", "bucket_assignment split", "compaction task", "index_write combine",
+        "index_write split", "ingest task", "verify task",
+    ]  # fmt: skip
+    assert on_s3.content() == EXPECTED
+    table = TableHandle.open(f"{on_s3.place}/warehouse/d.db/t", on_s3.storage)
+    assert [table.metadata.snapshot(i).commit_kind for i in table.metadata.snapshot_ids()] == ["APPEND", "COMPACT"]
 
 
 #: Runs the script that follows; where a file of its name lies beside, it dies once when its work is done, before it could say so.
@@ -155,7 +171,7 @@ runpy.run_path(script, run_name="__main__")
 """
 
 
-def test_stages_and_checks_as_submitted_jobs(spark_cluster: SparkCluster, on_s3: Deployed, s3_server: S3Server) -> None:
+def test_stages_and_checks_as_submitted_jobs(spark_cluster: SparkCluster, on_s3: Deployed, server: S3Server) -> None:
     spark_cluster.mend()
     before = spark_cluster.log("master").count("Registered app lakeidx")
     dies = on_s3.folder / "submit"
@@ -163,13 +179,13 @@ def test_stages_and_checks_as_submitted_jobs(spark_cluster: SparkCluster, on_s3:
     (dies / "dies_once.py").write_text(DIES_ONCE)
     (dies / "index_write.py").touch()
     # A job finds its credentials where it runs, and so do its tasks.
-    of_tasks = {f"spark.executorEnv.{name}": value for name, value in s3_server.environment.items()}
-    conf = [f"--conf={key}={value}" for key, value in (APPLICATION | of_tasks).items()]
+    of_tasks = {f"spark.executorEnv.{name}": value for name, value in server.environment.items()}
+    conf = [f"--conf={key}={value}" for key, value in (spark_cluster.application() | of_tasks).items()]
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", spark_cluster.master, *conf]
     settings = {
         "LAKEIDX_ENGINE": "submit",
         "LAKEIDX_SPARK_SUBMIT": shlex.join([*command, f"{dies}/dies_once.py"]),
-        **s3_server.environment,
+        **server.environment,
     }
     done = on_s3.run(**settings)
     assert_passed(on_s3, done)
