@@ -21,13 +21,13 @@ from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.compaction.lookup.stored_keys import with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import check_can_compact, compact_bucket
-from lakeidx.errors import CommitConflictError
+from lakeidx.errors import CommitConflictError, CommitUnknownError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, merge_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.conflicts import index_file_conflicts
-from lakeidx.table.commit.earlier_commit import missing_files
+from lakeidx.table.commit.earlier_commit import may_plan_again, missing_files
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
@@ -157,8 +157,8 @@ class _Run:
             request = _request(user, kept, self.view, self.schema)
             try:
                 result = commit_changes(self.metadata, request, sleep=self.sleep)
-            except CommitConflictError:
-                if attempt == _MAX_ROUNDS:
+            except (CommitConflictError, CommitUnknownError) as error:
+                if attempt == _MAX_ROUNDS or not may_plan_again(error, request.changes):
                     raise
                 kept = self._again(kept)
                 continue

@@ -17,7 +17,14 @@ from dataclasses import dataclass, field, replace
 from pydantic import BaseModel, ConfigDict
 
 from lakeidx.data.read_data_file import read_data_file
-from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
+from lakeidx.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    CorruptFileError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from lakeidx.file_index import INDEX_SUFFIX, DataFileIndexWriter, IndexedColumn, indexed_columns
 from lakeidx.file_index.container import decode_container, encode_container
 from lakeidx.file_index.options import check_indexed, split_reference
@@ -29,6 +36,7 @@ from lakeidx.results import Result
 from lakeidx.storage.base import join
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
+from lakeidx.table.commit.earlier_commit import may_plan_again
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks.groups import GroupedWork
@@ -226,11 +234,12 @@ class _Run:
         for attempt in range(1, _MAX_ROUNDS + 1):
             self.rounds = max(self.rounds, attempt)
             changed = [(w.entry, made.entry) for w, made in kept if made.entry is not None]
+            changes = _replaced(changed)
             try:
                 if changed:
-                    self._commit(user, changed)
-            except CommitConflictError:
-                if attempt == _MAX_ROUNDS:
+                    self._commit(user, changes)
+            except (CommitConflictError, CommitUnknownError) as error:
+                if attempt == _MAX_ROUNDS or not may_plan_again(error, changes):
                     raise
                 new = self.new_work()
                 kept = [(w, made) for w, made in kept if w.entry.identifier in self.live] + self.tasks.run(new)
@@ -239,11 +248,14 @@ class _Run:
             self.done += [made for _, made in kept]
             return
 
-    def _commit(self, user: str, changed: Sequence[tuple[ManifestEntry, ManifestEntry]]) -> None:
-        removed = (replace(old, kind=FileKind.DELETE) for old, _ in changed)
-        changes = TableChanges(compact=(*removed, *(new for _, new in changed)))
+    def _commit(self, user: str, changes: TableChanges) -> None:
         request = CommitRequest(commit_user=user, changes=changes, base_snapshot_id=self.base)
         self.ids += commit_changes(self.metadata, request, sleep=self.sleep).snapshot_ids
+
+
+def _replaced(changed: Sequence[tuple[ManifestEntry, ManifestEntry]]) -> TableChanges:
+    removed = (replace(old, kind=FileKind.DELETE) for old, _ in changed)
+    return TableChanges(compact=(*removed, *(new for _, new in changed)))
 
 
 def _data_file(work: FileRebuild) -> str:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 
-from lakeidx.errors import CommitUnknownError, NotFoundError
+from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.table.commit.chain import went_on_without
@@ -114,6 +114,15 @@ def was_in_history(
             snapshot_id=snapshot.id,
         )
     return _are_read(metadata, changes, added, snapshot.commit_user, files_since_ms)
+
+
+def may_plan_again(error: CommitConflictError | CommitUnknownError, changes: TableChanges) -> bool:
+    """Return True when a compaction may be planned again after an error.
+
+    Of one that adds no file, as one that moves files to another level, nothing tells whether a snapshot that is gone was in the
+    history. If it was, what it replaces is not there any more when it is planned again.
+    """
+    return isinstance(error, CommitConflictError) or not _added(changes)
 
 
 def _added(changes: TableChanges) -> dict[str, ManifestEntry]:
