@@ -20,6 +20,7 @@ from lakeidx.codec.containers.sealed_json import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_uri
 from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.tasks.parallel_walk import parallel_walk
 
 STAGING_DIR = "_lakeidx"
 #: Begins no batch id.
@@ -344,9 +345,8 @@ def staging_root(paths: TablePaths) -> str:
 def check_batch_id(batch_id: str) -> None:
     """Raise InvalidInputError for an id that cannot be a directory name everywhere."""
     if not _BATCH_ID.match(batch_id):
-        raise InvalidInputError(
-            f"batch id {batch_id!r}: use 1 to 150 letters, digits and . _ = @ + - , beginning with a letter or digit"
-        )
+        allowed = "1 to 150 letters, digits and . _ = @ + - , beginning with a letter or digit"
+        raise InvalidInputError(f"batch id {batch_id!r}: use {allowed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,24 +375,22 @@ class StagedBatch:
         return f"{folder}{_stage(model)}.json" in self.files
 
 
-def list_staged(store: ObjectStore, paths: TablePaths) -> list[StagedBatch]:
-    """List all batches of a table and its branches that have a staging directory, by branch and id.
+#: Batches up to which one request lists what each has, about.
+_IN_ONE_WALK = 200
 
-    cost   one listing of all of them: a request per thousand files
-    """
+
+def list_staged(store: ObjectStore, paths: TablePaths) -> list[StagedBatch]:
+    """List all batches of a table and its branches that are staged, by branch and id: about a request per thousand files."""
     root = staging_root(replace(paths, branch=MAIN_BRANCH))
     found: dict[tuple[str, str], dict[str, FileInfo]] = {}
-    for file in store.walk(root):
+    for file in parallel_walk(store, root, enough=_IN_ONE_WALK):
         batch_id, _, name = file.path[len(root) + 1 :].partition("/")
         branch = ""
         if batch_id.startswith(_BRANCH):
             branch, (batch_id, _, name) = batch_id.removeprefix(_BRANCH), name.partition("/")
         if name and _BATCH_ID.match(batch_id):
             found.setdefault((branch, batch_id), {})[name] = file
-    return [
-        StagedBatch(replace(paths, branch=branch or MAIN_BRANCH), batch_id, files)
-        for (branch, batch_id), files in sorted(found.items())
-    ]
+    return [StagedBatch(replace(paths, branch=b or MAIN_BRANCH), i, files) for (b, i), files in sorted(found.items())]
 
 
 def batch_ids(store: ObjectStore, paths: TablePaths) -> Sequence[str]:

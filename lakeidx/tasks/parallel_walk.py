@@ -6,13 +6,17 @@ from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.tasks.in_parallel import REQUESTS, in_parallel
 
 
-def parallel_walk(store: ObjectStore, root: str) -> list[FileInfo]:
+def parallel_walk(store: ObjectStore, root: str, *, enough: int = 0) -> list[FileInfo]:
     """List all files below, at any depth; order not defined.
 
-    cost   the requests of one walk, those of a listing of what is directly below, and one for each prefix
+    enough   directories right below for which one walk will do, where each is known to hold few files
+    cost     the requests of one walk, those of a listing of what is directly below, and one for each prefix
     """
     here = store.list(root)
-    prefixes = _prefixes([f"{entry.name}/" for entry in here if entry.is_dir])
+    names = [f"{entry.name}/" for entry in here if entry.is_dir]
+    if 0 < len(names) <= enough:
+        return list(store.walk(root))
+    prefixes = _prefixes(names)
     # Not by ranges of names: some stores do not list them in their order.
     found = in_parallel(lambda prefix: list(store.walk(root, prefix=prefix)), prefixes)
     start = len(root.rstrip("/")) + 1

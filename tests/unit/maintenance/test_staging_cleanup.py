@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport, batch_ids
+from lakeidx.batch import artifacts
+from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport, batch_ids, list_staged
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
@@ -281,7 +282,7 @@ def test_an_abandoned_batch_that_was_committed_is_not_committed_twice(tmp_path: 
     assert list(batch_ids(table.store, table.paths)) == ["b"]
 
 
-def test_batches_that_are_done_cost_a_place_in_one_listing(tmp_path: Path) -> None:
+def test_batches_that_are_done_cost_a_place_in_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_table(tmp_path)
     for i in range(12):
         upsert(made, [(1, i, "a")])
@@ -291,13 +292,20 @@ def test_batches_that_are_done_cost_a_place_in_one_listing(tmp_path: Path) -> No
     table.metadata.store = store
     report = clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS)
     assert len(report.finished) == 12
-    assert {v: c.requests for v, c in store.counts.items()} == {"walk": 1, "delete": len(report.files)}
+    listing = {"list": 1, "walk": 1}
+    assert {v: c.requests for v, c in store.counts.items()} == {**listing, "delete": len(report.files)}
     store.reset()
     assert clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS).files == ()
-    assert {v: c.requests for v, c in store.counts.items() if v != "delete"} == {"walk": 1}
+    assert {v: c.requests for v, c in store.counts.items() if v != "delete"} == listing
     store.reset()
     assert staged_files(table.metadata).names
     # The one batch that is open: its reports, and whether there is a second attempt.
     counts = {v: c.requests for v, c in store.counts.items()}
     assert counts.pop("walk") == 1
-    assert sum(counts.values()) <= 8, counts
+    assert sum(counts.values()) <= 9, counts
+    # Many are listed in parallel, and are the same ones.
+    some = [(b.batch_id, b.files) for b in list_staged(made.store, made.paths)]
+    monkeypatch.setattr(artifacts, "_IN_ONE_WALK", 3)
+    store.reset()
+    assert [(b.batch_id, b.files) for b in list_staged(store, made.paths)] == some
+    assert 1 < store.counts["walk"].requests <= 13
