@@ -20,7 +20,14 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment import AssignRules, PartitionIndex, RandomBuckets, plan_index_update, split_by_assigner
+from lakeidx.bucket_assignment import (
+    AssignPlan,
+    AssignRules,
+    PartitionIndex,
+    RandomBuckets,
+    group_rows,
+    plan_index_update,
+)
 from lakeidx.testing.reference_assigner import ReferenceIndex
 
 Column = NDArray[np.int32]
@@ -149,9 +156,10 @@ def measure_rest(rows: int, rounds: int) -> list[Figure]:
     assert planned is not None
     assert np.array_equal(planned, np.union1d(old, new))
     update = best_of(rounds, lambda: lambda: plan_index_update(old, new))
-    groups = split_by_assigner(5, hashes, num_channels=8, num_assigners=8)
+    plan = AssignPlan(num_channels=8, num_assigners=8, target_rows=500_000)
+    groups = group_rows(plan.assigner_of(5, hashes), 8)
     assert all(((5 + np.abs(hashes[groups.rows(t)].astype(np.int64)) % 8) % 8 == t).all() for t in range(8))
-    split = best_of(rounds, lambda: lambda: split_by_assigner(5, hashes, num_channels=8, num_assigners=8))
+    split = best_of(rounds, lambda: lambda: group_rows(plan.assigner_of(5, hashes), 8))
     return [
         Figure("load 20 index files", rows, rows / load / 1e6, load, loaded.memory_bytes / len(loaded)),
         Figure("plan an index update", rows, rows / update / 1e6, update, None),

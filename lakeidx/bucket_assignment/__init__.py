@@ -11,7 +11,7 @@ from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.bucket_assignment.duplicates import DuplicateHashes, find_duplicate_hashes
 from lakeidx.bucket_assignment.maintainer import plan_index_update
 from lakeidx.bucket_assignment.partition_index import Assignment, PartitionIndex
-from lakeidx.bucket_assignment.routing import RowGroups, assigner_of, group_rows, is_my_bucket, split_by_assigner
+from lakeidx.bucket_assignment.routing import RowGroups, assigner_of, group_rows
 from lakeidx.bucket_assignment.rules import MAX_BUCKETS, AssignRules, BucketPicker, LimitScope, RandomBuckets
 
 __all__ = [
@@ -28,7 +28,5 @@ __all__ = [
     "assigner_of",
     "find_duplicate_hashes",
     "group_rows",
-    "is_my_bucket",
     "plan_index_update",
-    "split_by_assigner",
 ]

@@ -1,6 +1,6 @@
-"""Which assigner a key goes to, and cutting columns by it.
+"""Which assigner task a key goes to, and grouping rows by small numbers.
 
-source   org.apache.paimon.index.BucketAssigner.computeAssigner and isMyBucket, release 1.4.2
+source   org.apache.paimon.index.BucketAssigner.computeAssigner, release 1.4.2
 """
 
 from __future__ import annotations
@@ -32,11 +32,6 @@ def assigner_of(
     ids = np.abs(key_hashes.astype(np.int64)) % num_assigners
     found: NDArray[np.int32] = ((start + ids) % num_channels).astype(np.int32)
     return found
-
-
-def is_my_bucket(bucket: int, *, num_assigners: int, assign_id: int) -> bool:
-    """Return whether new keys may go to this bucket from assigner task `assign_id`."""
-    return bucket % num_assigners == assign_id % num_assigners
 
 
 def _check_counts(num_channels: int, num_assigners: int) -> None:
@@ -88,11 +83,3 @@ def group_rows(codes: NDArray[np.int32], num_groups: int) -> RowGroups:
     order = np.empty(len(codes), np.int64)
     _counting_sort(codes, starts, order)
     return RowGroups(order, starts)
-
-
-def split_by_assigner(
-    partition_hash: int | NDArray[np.int32], key_hashes: NDArray[np.int32], *, num_channels: int, num_assigners: int
-) -> RowGroups:
-    """Split the rows of a column by the assigner task they go to, one group per task; arguments as for `assigner_of`."""
-    codes = assigner_of(partition_hash, key_hashes, num_channels=num_channels, num_assigners=num_assigners)
-    return group_rows(codes, num_channels)

@@ -13,6 +13,7 @@ from tests.arch.sources import MODULES, ROOT, nodes, parsed
 
 #: Public names that only tests use, with what for; the test that uses each is looked for.
 FOR_TESTS = {
+    "lakeidx.batch.upsert:upsert_table": "rows in memory through all stages in one call, as tests and benchmarks fill tables",
     "lakeidx.codec.hudi.hashes:java_order_key": "scalar twin of java_order",
     "lakeidx.codec.hudi.hashes:md5_routing_hash": "scalar twin of md5_routing_hash_many",
     "lakeidx.codec.hudi.murmur:bloom_positions": "scalar twin of the filter's kernels",
@@ -29,8 +30,10 @@ FOR_TESTS = {
 FOR_OTHERS = {
     "dagster_project.components.found_tables:TableMaintenance.get_model_cls": "Dagster, which checks attributes",
     "dagster_project.components.found_tables:WarehouseTables.get_model_cls": "Dagster, which checks attributes",
+    "lakeidx.file_index.registry:register_file_index": "users, for a type without an entry point",
     "lakeidx.predicate.builder:Column.is_not_null": "users, who write predicates",
     "lakeidx.predicate.builder:Column.not_in": "users, who write predicates",
+    "lakeidx.storage.probe:forget_probes": "the shipped store contract",
     "lakeidx.storage.base:WriteOnly.seekable": "pyarrow asks the files that it writes to",
 }
 
@@ -94,11 +97,18 @@ def _naming(files: Iterable[Path], words: Iterable[str]) -> Iterator[Path]:
     yield from (f for f in files if any_of.search(f.read_text(encoding="utf-8")))
 
 
+def _own() -> dict[str, Path]:
+    """The modules of the product without the test kit, which is for tests."""
+    return {module: file for module, file in MODULES.items() if not module.startswith("lakeidx.testing")}
+
+
 @cache
 def _used() -> Counter[str]:
     out: Counter[str] = Counter()
-    for file in MODULES.values():
-        out.update(_named_in(file))
+    for file in _own().values():
+        # To hand a name on is no use of it.
+        handed_on = (ast.ImportFrom, ast.Constant) if file.name == "__init__.py" else ()
+        out.update(named(n for n in nodes(file) if not isinstance(n, handed_on)) if handed_on else _named_in(file))
     return out
 
 
@@ -111,9 +121,7 @@ def _described() -> frozenset[str]:
 @cache
 def _dead() -> frozenset[str]:
     """Public names that the product defines and never names, and that no page describes."""
-    # The test kit is for tests.
-    own = {module: file for module, file in MODULES.items() if not module.startswith("lakeidx.testing")}
-    found = {(module, name) for module, file in own.items() for name in public(parsed(file))}
+    found = {(module, name) for module, file in _own().items() for name in public(parsed(file))}
     last = {(module, name): name.rsplit(".", 1)[-1] for module, name in found}
     return frozenset(f"{m}:{n}" for (m, n), word in last.items() if not _used()[word] and word not in _described())
 

@@ -23,8 +23,7 @@ from lakeidx.bucket_assignment import (
     LimitScope,
     PartitionIndex,
     assigner_of,
-    is_my_bucket,
-    split_by_assigner,
+    group_rows,
 )
 from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.testing.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey, SimpleHashBucketAssigner
@@ -278,18 +277,12 @@ def test_routing(line: dict[str, Any]) -> None:
         shape = {"num_channels": row["num_channels"], "num_assigners": row["num_assigners"]}
         got = assigner_of(row["partition_hash"], column([row["key_hash"]]), **shape)
         assert got.tolist() == [row["assigner"]]
-        mine = is_my_bucket(row["bucket"], num_assigners=row["num_assigners"], assign_id=row["assign_id"])
-        assert mine == row["is_my_bucket"]
         rules = AssignRules(target_rows=1, num_assigners=row["num_assigners"], assign_id=row["assign_id"])
         assert rules.owns(row["bucket"]) == row["is_my_bucket"]
     shapes = {(row["num_channels"], row["num_assigners"]) for row in rows}
     for channels, assigners in shapes:
         same = [r for r in rows if (r["num_channels"], r["num_assigners"]) == (channels, assigners)]
-        groups = split_by_assigner(
-            column([r["partition_hash"] for r in same]),
-            column([r["key_hash"] for r in same]),
-            num_channels=channels,
-            num_assigners=assigners,
-        )
+        hashes = [column([r[name] for r in same]) for name in ("partition_hash", "key_hash")]
+        groups = group_rows(assigner_of(*hashes, num_channels=channels, num_assigners=assigners), channels)
         for task in range(channels):
             assert groups.rows(task).tolist() == [i for i, r in enumerate(same) if r["assigner"] == task]

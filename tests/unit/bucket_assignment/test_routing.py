@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.routing import assigner_of, group_rows, split_by_assigner
+from lakeidx.bucket_assignment.routing import assigner_of, group_rows
 from lakeidx.errors import InvalidInputError
 
 
@@ -33,10 +33,10 @@ def test_assigner_is_what_java_computes(channels: int, assigners: int) -> None:
     assert one.dtype == np.int32
 
 
-def test_splitting_keeps_every_row_once_in_order() -> None:
+def test_grouping_by_task_keeps_every_row_once_in_order() -> None:
     hashes = np.random.default_rng(3).integers(-(2**31), 2**31, 5000).astype(np.int32)
-    groups = split_by_assigner(12345, hashes, num_channels=6, num_assigners=4)
     tasks = assigner_of(12345, hashes, num_channels=6, num_assigners=4)
+    groups = group_rows(tasks, 6)
     assert len(groups) == 6
     for task in range(6):
         assert groups.rows(task).tolist() == [i for i, t in enumerate(tasks.tolist()) if t == task]
