@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,8 +23,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one sdist and the wheel that was built from it."""
-    out = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    # A copy: setuptools writes lakeidx.egg-info beside the sources, which other tests import meanwhile.
+    tree, out = tmp_path_factory.mktemp("tree") / "lakeidx", tmp_path_factory.mktemp("dist")
+    shutil.copytree(
+        ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", ".work", ".*_cache", "*.egg-info", "dist")
+    )
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return out
