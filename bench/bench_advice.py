@@ -47,11 +47,11 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.key_index.advice.advise import advise, measure
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Costs, Machine, predict
-from lakeidx.key_index.bloom.footer import BloomFooterBuilder, footer_builder
+from lakeidx.key_index.bloom.footer import BloomFooterBuilder
 from lakeidx.key_index.locations import CommitInfo, KeyBatch
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.key_index.registry import index_types, make_key_index
+from lakeidx.key_index.registry import data_file_footer, index_types, make_key_index
 from lakeidx.key_index.state.state_index import StateKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
@@ -189,7 +189,7 @@ def make(spec: Spec, folder: Path) -> Made:
         place = handle.paths.bucket_dir({}, bucket)
         files = write_data_files(
             iter([kv]), schema, store=handle.store, bucket_dir=place, names=names, level=5,
-            file_source=FileSource.COMPACT, footer_metadata=footer_builder(schema),
+            file_source=FileSource.COMPACT, footer_metadata=data_file_footer(schema),
         )  # fmt: skip
         entries += [
             ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=bucket, total_buckets=-1, file=f)

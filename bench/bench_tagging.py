@@ -44,14 +44,13 @@ from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.data_file import EMPTY_ROW, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.key_index.bloom.footer import footer_builder
 from lakeidx.key_index.bucket.ids import bucket_of
 from lakeidx.key_index.hbase.client import create_location_table
 from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
 from lakeidx.key_index.locations import KeyBatch, KeyLocations
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.key_index.registry import make_key_index
+from lakeidx.key_index.registry import data_file_footer, make_key_index
 from lakeidx.key_index.state.state_index import StateKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
@@ -179,7 +178,7 @@ def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workl
             names=names,
             level=5,
             file_source=FileSource.COMPACT,
-            footer_metadata=footer_builder(schema),
+            footer_metadata=data_file_footer(schema),
         )
         entries += [
             ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=bucket, total_buckets=-1, file=f)

@@ -37,7 +37,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.key_index.bloom.footer import footer_builder
+from lakeidx.key_index.registry import data_file_footer
 from lakeidx.options.features import Use
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.intervals import Section
@@ -287,7 +287,7 @@ class _Steps:
             level=work.task.output_level,
             file_source=FileSource.COMPACT,
             index_builder=index_builder(schema),
-            footer_metadata=footer_builder(schema),
+            footer_metadata=data_file_footer(schema),
             first_sequence=0 if schema.primary_keys else step.files[0].min_sequence_number,
         )
 

@@ -9,13 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from lakeidx.data.write_spec import FooterMetadataBuilder
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.advice import model, suitability
 from lakeidx.key_index.advice.measures import Needs
 from lakeidx.key_index.advice.model import WorkModel
 from lakeidx.key_index.advice.sizing import FPP, MAX_ENTRIES, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS
 from lakeidx.key_index.advice.suitability import in_own_partition
 from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
+from lakeidx.key_index.bloom.footer import bloom_footer
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.hash import HashKeyIndex
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
@@ -38,6 +41,7 @@ class IndexType:
     fills_buckets     a bucket takes new keys up to ``dynamic-bucket.target-row-num``; False when the key alone decides
     requires          option without which it cannot work, ``""`` for none
     by_hash_index     finds known keys by the HASH index files, so that a table may go from one such type to another
+    footer            makes what the footers of data files carry for it, one builder per file; None where they carry nothing
     placement         options that say where it finds the keys it has placed: they cannot change once there are some
     work              what a batch costs with it, for `lakeidx advise`; None = it is not recommended
     unsuited          why it is out of the question for what is needed, ``""`` when it is not
@@ -53,6 +57,7 @@ class IndexType:
     fills_buckets: bool = True
     requires: str = ""
     by_hash_index: bool = False
+    footer: Callable[[TableSchema], Callable[[], FooterMetadataBuilder] | None] = lambda schema: None
     placement: tuple[str, ...] = ()
     work: WorkModel | None = None
     unsuited: Callable[[Needs], str] = in_own_partition
@@ -87,6 +92,11 @@ def index_types() -> tuple[IndexType, ...]:
 def make_key_index(options: IndexOptions) -> KeyIndex:
     """Return the key index that option ``index.type`` names."""
     return find_type(options).make(options)
+
+
+def data_file_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder] | None:
+    """Return what makes the footer entries that the table's index type wants in its data files; None when it wants none."""
+    return find_type(IndexOptions(schema.options)).footer(schema)
 
 
 def _make_state(options: IndexOptions, *, in_memory: bool = False, share: Share | None = None) -> StateKeyIndex:
@@ -139,6 +149,7 @@ register(
         make=lambda options: BloomKeyIndex(),
         limits="Slows down when filters are small for the files: each false positive reads a file's keys.",
         by_hash_index=True,
+        footer=bloom_footer,
         work=model.bloom_work,
         sized_by=_FILTERS,
     )
@@ -149,6 +160,7 @@ register(
         make=lambda options: BloomKeyIndex(is_global=True, moves_keys=options.hoodie_bloom_index_update_partition_path),
         limits="As bloom; cost grows with the whole table. A batch that loses a commit race is planned again, whatever "
         "keys the winner had. Java's writers do not handle keys that change partition.",
+        footer=bloom_footer,
         placement=("hoodie.bloom.index.update.partition.path",),
         work=partial(model.bloom_work, everywhere=True),
         unsuited=suitability.in_all_partitions,

@@ -29,13 +29,13 @@ from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.key_index.advice.advise import Advice, advise, measure
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Machine
-from lakeidx.key_index.bloom.footer import wants_footer
 from lakeidx.key_index.keys.codes import KeyCodes, key_codes
 from lakeidx.key_index.keys.reader import KeyRows
 from lakeidx.key_index.locations import KeyBatch, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
+from lakeidx.key_index.registry import data_file_footer
 from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.metadata import TableMetadata
@@ -106,7 +106,7 @@ def advise_table(
     codes = partition_codes(rows, schema.partition_keys, schema.partition_types)
     batch = key_batch(rows, schema, codes)
     options = context.options
-    made_for = options.hoodie_index_bloom_fpp if wants_footer(options) else None
+    made_for = options.hoodie_index_bloom_fpp if data_file_footer(schema) is not None else None
     return _advise(batch, context, work, wanted, machine, everywhere=everywhere, fpp=made_for)
 
 

@@ -43,13 +43,13 @@ from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
-from lakeidx.key_index.bloom.footer import footer_builder
 from lakeidx.key_index.bucket.bucket_index import has_rings
 from lakeidx.key_index.bucket.consistent_hashing import HashingMetadata, resize
 from lakeidx.key_index.bucket.rings import HashRings, Resize, plan_resizes
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
+from lakeidx.key_index.registry import data_file_footer
 from lakeidx.key_index.table_view import make_tag_context
 from lakeidx.maintenance.ring_children import ChildBuckets, child_buckets
 from lakeidx.results import Result
@@ -276,7 +276,7 @@ def _write_bucket(work: RingRewrite, bucket: int, children: ChildBuckets) -> tup
         level=compaction_options(schema).num_levels - 1,
         file_source=FileSource.COMPACT,
         index_builder=index_builder(schema),
-        footer_metadata=footer_builder(schema),
+        footer_metadata=data_file_footer(schema),
     )
     return made, sorted_distinct(np.concatenate(hashes))
 

@@ -44,7 +44,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.key_index.bloom.footer import footer_builder
+from lakeidx.key_index.registry import data_file_footer
 from lakeidx.table.commit.changes import TableChanges, encode_changes, merge_changes
 from lakeidx.table.index_files import read_hash_index, write_hash_index
 from lakeidx.table.metadata import TableMetadata
@@ -253,7 +253,7 @@ class _BucketWriter:
         self._wants_hashes = context.schema.bucket_mode is BucketMode.HASH_DYNAMIC and target.new_hashes != 0
         self._engine = make_engine(context.schema) if context.schema.primary_keys else None
         self._index_builder = index_builder(context.schema)
-        self._footer = footer_builder(context.schema)
+        self._footer = data_file_footer(context.schema)
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._hashes: list[NDArray[np.int32]] = []

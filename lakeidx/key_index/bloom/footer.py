@@ -19,15 +19,10 @@ from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.key_index.options import IndexOptions
 
 
-def wants_footer(options: IndexOptions) -> bool:
-    """Return True when the table's options request filters in its data files."""
-    return options.index_type in ("bloom", "global-bloom") and options.hoodie_parquet_bloom_filter_enabled
-
-
-def footer_builder(schema: TableSchema) -> Callable[[], BloomFooterBuilder] | None:
-    """Return a factory of one filter builder per file for `write_data_files`; None when the table's options enable no filters."""
+def bloom_footer(schema: TableSchema) -> Callable[[], BloomFooterBuilder] | None:
+    """Return a factory of one filter builder per file for `write_data_files`; None when the table's options switch filters off."""
     options = IndexOptions(schema.options)
-    if not wants_footer(options):
+    if not options.hoodie_parquet_bloom_filter_enabled:
         return None
     return lambda: BloomFooterBuilder(schema.trimmed_primary_keys, options)
 
