@@ -73,10 +73,7 @@ class IndexHooks:
         if not self._active or not snapshot_ids:
             return
         metadata = self._context.metadata
-        try:
-            snapshot: Snapshot | None = metadata.snapshot(snapshot_ids[0])
-        except NotFoundError:
-            snapshot = metadata.latest_snapshot()
+        snapshot = _own_snapshot(metadata, snapshot_ids[0], self._request.commit_user) or metadata.latest_snapshot()
         info = replace(self._info, snapshot_id=snapshot_ids[0], added=self._added(self._request.changes))
         with open_key_index(self._schema, self._context.paths) as key_index:
             try:
@@ -149,8 +146,17 @@ class IndexHooks:
         return [_live_file(self._context.metadata, e) for e in changes.append if e.kind is FileKind.ADD]
 
 
+def _own_snapshot(metadata: TableMetadata, snapshot_id: int, commit_user: str) -> Snapshot | None:
+    """Read a snapshot of a commit; None when it has expired, also when another writer has put one on its id since."""
+    try:
+        found = metadata.snapshot(snapshot_id)
+    except NotFoundError:
+        return None
+    return found if found.commit_user == commit_user else None
+
+
 def on_compaction(
-    metadata: TableMetadata, schema: TableSchema, snapshot_ids: Sequence[int], changes: TableChanges
+    metadata: TableMetadata, schema: TableSchema, snapshot_ids: Sequence[int], request: CommitRequest
 ) -> None:
     """Update an index that tracks data files after a compaction, without reading the files.
 
@@ -162,7 +168,11 @@ def on_compaction(
         with open_key_index(schema, metadata.paths) as key_index:
             if not key_index.follows_compactions:
                 return
-            snapshot = metadata.snapshot(snapshot_ids[-1])
+            snapshot = _own_snapshot(metadata, snapshot_ids[-1], request.commit_user)
+            if snapshot is None:
+                log.warning("the key index is not updated after a compaction: its snapshot has expired")
+                return
+            changes = request.changes
             added = [e for e in changes.compact if e.kind is FileKind.ADD]
             # A file that only changes its level is removed and added.
             gone = {e.file.file_name for e in changes.compact if e.kind is FileKind.DELETE}

@@ -164,7 +164,7 @@ class _Run:
                 continue
             self.ids += result.snapshot_ids
             self.done += kept
-            on_compaction(self.metadata, self.schema, result.snapshot_ids, request.changes)
+            on_compaction(self.metadata, self.schema, result.snapshot_ids, request)
             make_automatic_tags(self.metadata, self.schema)
             return
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.batch.index_hooks import _own_snapshot
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError
 from lakeidx.format.snapshot import decode_snapshot
@@ -268,3 +269,30 @@ def test_while_a_branch_is_put_in_the_place_of_snapshots_nothing_is_taken_for_a_
     upsert(table, [(1, 1, "dead")], batch_id="b")
     assert content(table)[1, 1] == "dead"
     assert table.metadata.listed_snapshot_ids() == [4, 5, 6]
+
+
+def test_a_rollback_to_a_tag_takes_nothing_for_a_gap_then_either(tmp_path: Path) -> None:
+    made = make_table(tmp_path)
+    upsert(made, [(1, 1, "first")])
+    create_tag(made.metadata, "first", snapshot_id=1)
+
+    def overtake() -> None:
+        others(made)
+        expire(TableHandle.open(made.uri))
+
+    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
+    table = TableHandle.open(made.uri)
+    table.store.delete(table.paths.latest)
+    with pytest.raises(CommitConflictError, match="as while a branch is put in their place"):
+        roll_back_table(table.metadata, table.schema, tag="first")
+    assert table.metadata.listed_snapshot_ids() == [2, 4]
+
+
+def test_a_key_index_is_not_told_of_it(tmp_path: Path) -> None:
+    """The snapshot of a batch has expired when the key index is updated, and a dead writer's stands on its id."""
+    table = make_table(tmp_path, options={"index.type": "bloom"})
+    upsert(table, [(1, 1, "first")])
+    mine = table.metadata.snapshot(1)
+    assert _own_snapshot(table.metadata, 1, mine.commit_user) == mine
+    assert _own_snapshot(table.metadata, 1, "another writer") is None
+    assert _own_snapshot(table.metadata, 2, mine.commit_user) is None

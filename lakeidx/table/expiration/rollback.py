@@ -17,6 +17,7 @@ from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
 from lakeidx.table.expiration.files_to_delete import DataFileKey, ExpirePlan, data_file_key
 from lakeidx.table.expiration.orphans import names_in_branches
 from lakeidx.table.expiration.read import (
+    is_there,
     read_all_metadata,
     read_entries,
     read_live,
@@ -103,11 +104,12 @@ def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *
     dropped_tags = {n: s for n, s in tags.items() if s.id > target.id}
     plan = _plan(metadata, target, snapshots, tags, dropped_tags).sparing(names_in_branches(metadata))
     gone = measure(plan, metadata, schema)
+    late: list[str] = []
     if not dry_run:
-        # One that stands above a tag, and before a gap, would be the newest when what came after is gone.
-        metadata.store.delete_many([metadata.paths.snapshot(i) for i in metadata.stray_snapshot_ids()])
+        _drop_strays(metadata)
         apply_plan(plan, metadata, schema)
         _drop_late_snapshots(metadata, target)
+        late = _drop_late_tags(metadata, target)
         if not metadata.has_snapshot(target.id):
             raise CommitConflictError(
                 f"another rollback, to an older snapshot than {target.id}, was made at the same time",
@@ -118,10 +120,40 @@ def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *
         dry_run=dry_run,
         snapshot_id=target.id,
         snapshots=plan.snapshots_gone,
-        tags=tuple(dropped_tags),
+        tags=(*dropped_tags, *late),
         restored=plan.restore_snapshot is not None,
         files=tuple(gone),
     )
+
+
+def _drop_strays(metadata: TableMetadata) -> None:
+    """Delete what stands before a gap: above a tag, it would be the newest when what came after is gone.
+
+    errors   CommitConflictError while the gap may be that of a branch which is being put in the place of snapshots
+    """
+    strays = metadata.stray_snapshot_ids()
+    if strays and metadata.latest_hint() is None:
+        raise CommitConflictError(
+            f"snapshots after {strays[-1]} are missing, and so is the hint of the newest one, as while a branch is put in their "
+            "place: roll back when that is done, and other batches after it",
+            path=metadata.paths.snapshot(strays[-1]),
+            snapshot_id=strays[-1],
+        )
+    metadata.store.delete_many([metadata.paths.snapshot(i) for i in strays])
+
+
+def _drop_late_tags(metadata: TableMetadata, target: Snapshot) -> list[str]:
+    """Delete tags that were put on dropped snapshots during the rollback; give their names.
+
+    One that is put later finds its snapshot gone (`lakeidx.table.expiration.tags.put_tag`).
+    """
+    late = [
+        n for n, t in read_tags(metadata).items() if t.snapshot.id > target.id and not is_there(metadata, t.snapshot)
+    ]
+    for name in late:
+        log.warning("tag %r was put on a snapshot that was just rolled back; deleting it, too", name)
+    metadata.store.delete_many([metadata.paths.tag(name) for name in late])
+    return late
 
 
 def _drop_late_snapshots(metadata: TableMetadata, target: Snapshot) -> None:

@@ -15,7 +15,7 @@ from lakeidx.format.tag import Tag, encode_tag, now_local_ns
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
 from lakeidx.table.expiration.files_to_delete import SnapshotMetadata
 from lakeidx.table.expiration.orphans import names_in_branches
-from lakeidx.table.expiration.read import read_live, read_metadata, read_tags, used_files
+from lakeidx.table.expiration.read import is_there, read_live, read_metadata, read_tags, used_files
 from lakeidx.table.expiration.rollback_plan import TagInputs, plan_delete_tag, tag_neighbours
 from lakeidx.table.metadata import TableMetadata
 
@@ -57,7 +57,7 @@ def create_tag(
 def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms: int | None) -> Tag | None:
     """Write a tag file; None when a tag of that name exists.
 
-    errors   NotFoundError when the snapshot expired while the tag was made
+    errors   NotFoundError when the snapshot expired, or was rolled back, while the tag was made
     """
     retained = None if retained_ms is None else retained_ms * 1_000_000
     tag = Tag(
@@ -72,9 +72,12 @@ def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms:
     # looks for new tags after that. A hint that names no snapshot is of a history that a fast-forwarded branch has replaced.
     earliest = metadata.earliest_hint() or 0
     expiring = earliest > snapshot.id and metadata.has_snapshot(earliest)
-    if expiring or not metadata.has_snapshot(snapshot.id):
+    # After a rollback another snapshot may have the id.
+    if expiring or not is_there(metadata, snapshot):
         metadata.store.delete(path)
-        raise NotFoundError(f"snapshot {snapshot.id} expired while it was tagged; tag a newer one", path=path)
+        raise NotFoundError(
+            f"snapshot {snapshot.id} expired, or was rolled back, while it was tagged; tag a newer one", path=path
+        )
     return tag
 
 
