@@ -29,7 +29,7 @@ def options_page() -> str:
         "An option is set when the table is created (`options` of the schema or of the pipeline file) or with `lakeidx table "
         "alter`, and is kept in the table's schema file, where every program that reads the table sees it. Names and defaults are "
         "those of Apache Paimon 1.4.2; options of the key index have the names of Apache Hudi 1.0.2. Sizes are like `128 mb`, "
-        "durations as `1 h`. A name that nobody knows is refused. [How lakeidx classes options](../options.md).",
+        "durations as `1 h`. An unknown name is refused. [How lakeidx classes options](../options.md).",
     ]
     for title, options in (*sections(TableOptions, OPTIONS), *sections(IndexOptions, INDEX_OPTIONS)):
         parts += [f"## {title}", option_table(options)]

@@ -222,7 +222,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
                 process.wait(10)
 
 
-def test_upkeep_goes_on_beside_a_batch_and_the_backfill_shows_how_far_it_is(daemon: Daemon) -> None:
+def test_upkeep_continues_beside_a_batch_and_the_backfill_shows_how_far_it_is(daemon: Daemon) -> None:
     done, working = AssetBackfillStatus.MATERIALIZED, AssetBackfillStatus.IN_PROGRESS
     daemon.wait(lambda: bool(daemon.began("commit")))
     # At this moment a compaction and a batch of the same table are in the middle of their steps.

@@ -79,7 +79,7 @@ def test_an_expectation_that_cannot_be_judged_is_an_error(wrong: ExpectationConf
         judge_rows([wrong], [pa.table({"a": ["x", "y"]})])
 
 
-def test_landed_rows_are_judged_before_they_go_on(tmp_path: Path) -> None:
+def test_landed_rows_are_judged_before_they_continue(tmp_path: Path) -> None:
     wanted = [
         {"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}},
         {"type": "expect_column_values_to_be_between", "args": {"column": "k", "max_value": 5}, "severity": "warn"},
@@ -107,7 +107,7 @@ def test_landed_rows_are_judged_before_they_go_on(tmp_path: Path) -> None:
     assert check.severity is dg.AssetCheckSeverity.ERROR
 
 
-def test_rows_that_fail_are_set_aside_and_the_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_fail_are_set_aside_and_the_others_continue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr("dagster_project.preload.start_imports", asked.append)
     wanted = [

@@ -67,7 +67,7 @@ def _events(d: Deployment) -> Iterator[str]:
             yield dg.serialize_value(record)
 
 
-def test_what_the_ui_is_told_holds_none(
+def test_what_the_ui_gets_holds_none(
     deployed: Deployment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """All that the web server gets of the code: assets, checks, jobs, sensors, resources and their settings."""

@@ -100,7 +100,7 @@ def test_filter_has_hudis_bytes_and_answers(case: dict[str, Any]) -> None:
     assert first[: len(case["first_false_positives"])] == case["first_false_positives"]
 
 
-def test_reopened_dynamic_filter_goes_on_as_hudi_does() -> None:
+def test_reopened_dynamic_filter_continues_as_hudi_does() -> None:
     case = BLOOM["reopened"]
     read = decode_filter_base64(case["before"], "DYNAMIC_V0")
     assert read.to_base64() == case["before"]

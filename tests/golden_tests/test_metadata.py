@@ -348,7 +348,7 @@ def test_every_path_is_known(case: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_inspect_tells_what_each_file_is(case: Path) -> None:
+def test_inspect_shows_what_each_file_is(case: Path) -> None:
     expected = {
         NameKind.SCHEMA: "schema", NameKind.SNAPSHOT: "snapshot", NameKind.HINT: "hint", NameKind.TAG: "tag",
         NameKind.CHANGELOG: "changelog", NameKind.CONSUMER: "consumer", NameKind.MANIFEST: "manifest",

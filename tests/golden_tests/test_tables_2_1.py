@@ -103,7 +103,7 @@ def test_what_would_be_written_wrongly_is_refused_and_left_alone(case: str, opti
 
 
 @pytest.mark.parametrize("case", WRITABLE)
-def test_lakeidx_goes_on(case: str, tmp_path: Path) -> None:
+def test_lakeidx_continues(case: str, tmp_path: Path) -> None:
     table = _copy(case, tmp_path)
     newest = _content(table)
     _upsert(table, [(1, 3, "other", 1), (1, 100, "new", 1)])

@@ -35,7 +35,7 @@ def java_content(java: JavaPaimon, *options: str) -> dict[tuple[int, int], str]:
     return {(int(r["p"]), int(r["k"])): r["v"] for r in java.json("read", *options)}
 
 
-def test_java_reads_writes_and_goes_on_after_our_expiry(tmp_path: Path) -> None:
+def test_java_reads_writes_and_continues_after_our_expiry(tmp_path: Path) -> None:
     table, java, states = a_history(tmp_path)
     create_tag(table.metadata, "two", snapshot_id=2)
     create_tag(table.metadata, "timed", snapshot_id=4, retained_ms=86_400_000)
@@ -58,7 +58,7 @@ def test_java_expires_what_we_wrote_and_tagged(tmp_path: Path) -> None:
     assert files_on_disk(table) == reachable(table)
 
 
-def test_java_goes_on_after_our_rollback(tmp_path: Path) -> None:
+def test_java_continues_after_our_rollback(tmp_path: Path) -> None:
     table, java, states = a_history(tmp_path)
     create_tag(table.metadata, "two", snapshot_id=2)
     expire_table(table.metadata, table.schema, now_ms=1 << 60, retention=NEWEST_ONLY)

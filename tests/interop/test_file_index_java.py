@@ -87,7 +87,7 @@ def test_java_reads_index_files_with_checksums(tmp_path: Path) -> None:
         assert len(found) == copy.expect(parse_where(f"{field} = {literal}", copy.schema.fields)) > 0
 
 
-def test_java_believes_them(tmp_path: Path) -> None:
+def test_java_uses_them(tmp_path: Path) -> None:
     """An index over other values hides the rows: proof that Java decides by what lakeidx wrote."""
     copy = Copy(tmp_path)
     value = next(v for v in copy.rows(copy.files[1]).column("c").to_pylist() if v is not None)

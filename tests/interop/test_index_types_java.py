@@ -74,7 +74,7 @@ def _check_hashes(table: TableHandle) -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_java_reads_and_goes_on(tmp_path: Path, name: str) -> None:
+def test_java_reads_and_continues(tmp_path: Path, name: str) -> None:
     require_java_paimon()
     table = make_table(tmp_path, options=TYPES[name])
     java = JavaPaimon(f"{tmp_path}/wh", "d.t")

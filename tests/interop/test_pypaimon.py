@@ -68,7 +68,7 @@ def _upsert(table: TableHandle, rows: list[dict[str, Any]], batch: str) -> None:
 
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("begins", ["lakeidx", "pypaimon"])
-def test_both_go_on_in_turn(kind: str, begins: str, python: PyPaimon, tmp_path: Path) -> None:
+def test_both_continue_in_turn(kind: str, begins: str, python: PyPaimon, tmp_path: Path) -> None:
     spec = {"fields": FIELDS, "primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": TABLES[kind]}
     place = str(tmp_path / "wh" / "d.db" / "t")
     if begins == "lakeidx":

@@ -188,7 +188,7 @@ def shape(request: pytest.FixtureRequest) -> Shape:
     return found
 
 
-def test_lakeidx_begins_java_goes_on(shape: Shape, tmp_path: Path) -> None:
+def test_lakeidx_begins_java_continues(shape: Shape, tmp_path: Path) -> None:
     warehouse = tmp_path / "ware house é"
     table = TableHandle.create(f"{warehouse}/my db.db/{shape.name}", spec_of(shape))
     java = JavaPaimon(str(warehouse), f"my db.{shape.name}")
@@ -211,7 +211,7 @@ def test_lakeidx_begins_java_goes_on(shape: Shape, tmp_path: Path) -> None:
     check_one_bucket(table)
 
 
-def test_java_begins_lakeidx_goes_on(shape: Shape, tmp_path: Path) -> None:
+def test_java_begins_lakeidx_continues(shape: Shape, tmp_path: Path) -> None:
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps(spec_of(shape)))
     java = JavaPaimon(str(tmp_path / "wh"), f"d.{shape.name}")

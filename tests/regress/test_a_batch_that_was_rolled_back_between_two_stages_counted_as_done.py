@@ -38,7 +38,7 @@ def test_the_commit_that_follows_is_refused_and_the_next_run_lands(tmp_path: Pat
     assert _keys(table) == [1, 2]
 
 
-def test_so_it_is_when_the_snapshot_id_no_longer_tells(tmp_path: Path) -> None:
+def test_so_it_is_when_the_snapshot_id_no_longer_decides(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     upsert_table(_context(table), rows([(1, 1, "first")]))
     batch = rows([(1, 2, "second")])

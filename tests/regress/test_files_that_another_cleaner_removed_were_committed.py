@@ -67,7 +67,7 @@ def test_the_batch_is_written_anew(table: TableHandle) -> None:
     assert content(TableHandle.open(table.uri)) == {(1, 1): "second", (1, 3): "new"}
 
 
-def test_what_nothing_tells_is_said(table: TableHandle) -> None:
+def test_what_cannot_be_determined_is_reported(table: TableHandle) -> None:
     die(table, "before")
     days_go_by(table, 30)
     others_write_and_expire(table)

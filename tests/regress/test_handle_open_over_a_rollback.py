@@ -81,7 +81,7 @@ def test_lookup_answers_the_new_state(table: TableHandle, lookup_files: bool) ->
 
 
 @pytest.mark.slow
-def test_snapshots_in_the_middle_are_not_believed(table: TableHandle) -> None:
+def test_snapshots_in_the_middle_are_not_used(table: TableHandle) -> None:
     upsert(table, [(1, 5, "five")])
     before = {s.id: s.identity for s in table.metadata.snapshots()}
     roll_back(table, 1)

@@ -54,7 +54,7 @@ def test_a_stream_over_a_rollback_stops(table: TableHandle) -> None:
         upsert(other, [(1, 10 + newer, "new")])
 
 
-def test_a_stream_goes_on_over_commits_and_expired_snapshots(table: TableHandle) -> None:
+def test_a_stream_continues_over_commits_and_expired_snapshots(table: TableHandle) -> None:
     stream = reader(table)
     start = stream.latestOffset(stream.initialOffset(), ALL)
     assert stream.latestOffset(start, ALL) == start

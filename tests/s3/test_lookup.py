@@ -77,7 +77,7 @@ def test_the_bound_holds_and_answers_stay_right(
 
 
 @pytest.mark.parametrize("fails", [1, 1000])
-def test_a_full_disk_evicts_and_goes_on_or_says_so(
+def test_a_full_disk_evicts_or_is_reported(
     s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fails: int
 ) -> None:
     table = make_table(s3_server, monkeypatch, "sort")

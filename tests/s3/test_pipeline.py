@@ -130,7 +130,7 @@ def test_spark_writes_to_s3(table: TableHandle, spark: SparkSession, s3_server: 
     assert content(TableHandle.open(table.uri)) == wanted
 
 
-def test_java_reads_and_goes_on_writing(table: TableHandle, s3_server: S3Server, tmp_path: Path) -> None:
+def test_java_reads_and_continues_writing(table: TableHandle, s3_server: S3Server, tmp_path: Path) -> None:
     require_java_paimon()
     warehouse = table.uri.rsplit("/", 2)[0]
     environment = {**s3_server.environment, "S3_ENDPOINT": s3_server.endpoint_url}

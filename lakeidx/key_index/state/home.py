@@ -1,6 +1,6 @@
 """Where the state of a table is, and how it comes to a snapshot: found, caught up with files that were added, or rebuilt.
 
-A state is believed as far as the table's snapshots confirm it: it is of a snapshot that is there under the identity that it was
+A state is used as far as the table's snapshots confirm it: it is of a snapshot that is there under the identity that it was
 written with. So no rollback, no other table of the path, no other writer and no program that died can make it say what is not.
 """
 

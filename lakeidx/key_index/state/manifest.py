@@ -8,7 +8,7 @@ file below ``<index dir>/state/<scope>/``             content
 ====================================================  =================================================================
 
 A manifest is put last and only where there is none, so it names whole files, and of several programs that bring the state to one
-snapshot one is believed. A snapshot of the same number after a rollback has another token, so its state has another name.
+snapshot one is used. A snapshot of the same number after a rollback has another token, so its state has another name.
 """
 
 from __future__ import annotations

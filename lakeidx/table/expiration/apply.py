@@ -48,7 +48,7 @@ def _path_of(file: FileToDelete, paths: TablePaths, schema: TableSchema) -> str:
 def measure(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> list[DeletedFile]:
     """List the files of a plan with their sizes, in order.
 
-    A size that the metadata say is believed, so that no bucket's directory is listed; such a file may be gone already, when an
+    A size that the metadata say is trusted, so that no bucket's directory is listed; such a file may be gone already, when an
     earlier run was cut off. Files without one are looked up, and left out when they are missing.
     cost   one listing per directory of files without a size (a request per file where a directory loses only one)
     """

@@ -112,7 +112,7 @@ def test_two_losers_one_turn(tmp_path: Path) -> None:
     assert not table.store.exists(first.path)
 
 
-def test_a_turn_file_that_cannot_be_read_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_priority_file_that_cannot_be_read_stops_no_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = make_table(tmp_path)
     table.store.put(turn(table, "a").path, b'{"kind": "turn"')
     assert turn(table, "a").wait(("00",)) == 0

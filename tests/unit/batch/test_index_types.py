@@ -110,7 +110,7 @@ def test_bad_combinations_are_refused(options: dict[str, str], keys: list[str], 
     assert table.snapshot is None
 
 
-def test_python_users_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_python_users_are_warned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(InvalidInputError):
         Table.create(f"{tmp_path}/wh/d.db/bad", {**SPEC, "options": {"bucket": "4", "index.type": "bloom"}})
     assert not (tmp_path / "wh").exists()
@@ -424,7 +424,7 @@ def test_staged_and_committed_by_different_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_a_rolled_back_table_is_not_believed_by_hbase(tmp_path: Path, moves: bool) -> None:
+def test_locations_of_a_rolled_back_commit_are_not_used_by_hbase(tmp_path: Path, moves: bool) -> None:
     """What a snapshot that was rolled back did to keys is forgotten: one that moved is found where it was before, one that came
     is new again."""
     options = {**GLOBAL_TYPES["hbase"], "hoodie.hbase.index.update.partition.path": str(moves).lower()}

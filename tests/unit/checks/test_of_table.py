@@ -81,7 +81,7 @@ def test_the_index_is_read_in_whole_partitions(table: TableHandle) -> None:
     assert index_in_part(table, None) == {}
 
 
-def test_a_verification_goes_on_where_it_was(
+def test_a_verification_resumes_where_it_was(
     config: PipelineConfig, table: TableHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(of_table, "verify_table", partial(verify_table, rows_at_once=5))
@@ -112,7 +112,7 @@ def test_what_a_run_has_touched(config: PipelineConfig, table: TableHandle) -> N
     assert (sound.buckets, sound.index_hashes) == (1, 15)
 
 
-def test_the_job_tells_what_it_found(file: Path, table: TableHandle, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_job_reports_what_it_found(file: Path, table: TableHandle, capsys: pytest.CaptureFixture[str]) -> None:
     whole = ["--pipeline", str(file), "--engine", "local"]
 
     def run(*arguments: str) -> tuple[int, Verified]:

@@ -99,7 +99,7 @@ def test_what_cannot_be_compared_is_said_in_one_line(table: Table, arguments: li
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_tail_prints_each_snapshot_and_goes_on_where_its_consumer_stands(table: Table) -> None:
+def test_tail_prints_each_snapshot_and_resumes_at_its_consumer(table: Table) -> None:
     assert run("tail", table.uri, "--from", "1", "--columns", "k", "--where", "k > 2") == [
         {"k": 3, "_rowkind": "+I"},
         {"k": 3, "_rowkind": "-D"},
@@ -211,7 +211,7 @@ def test_a_terminal_shows_tables_of_the_first_rows(table: Table, monkeypatch: py
     assert show("scan", table.uri, "--limit", "3").count("\n│ ") == 3
 
 
-def test_a_terminal_is_told_in_words_what_was_copied(
+def test_a_terminal_shows_in_words_what_was_copied(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakeidx.cli.change_commands.for_programs", lambda as_json: as_json)

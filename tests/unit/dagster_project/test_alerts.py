@@ -110,7 +110,7 @@ def test_e_mail_says_it_in_the_subject() -> None:
     assert "Restore the file." in lines
 
 
-def test_one_that_cannot_be_told_is_an_error_without_its_secrets_after_the_others_were() -> None:
+def test_a_receiver_that_cannot_be_reached_is_an_error_without_its_secrets_after_the_others_were() -> None:
     with webhook(500) as (url, bodies):
         broken = receivers_from({"LAKEIDX_ALERT_WEBHOOK": f"{url}?token=secret"})
         with pytest.raises(UnavailableError) as caught:
@@ -165,7 +165,7 @@ def away() -> None:
     ("job", "retried", "kinds"),
     [(damaged, "true", ["corrupt_file"]), (away, "false", ["unavailable"]), (away, "true", [])],
 )
-def test_a_failed_run_is_told_unless_it_is_run_again(job: dg.JobDefinition, retried: str, kinds: list[str]) -> None:
+def test_a_failed_run_is_alerted_unless_it_is_retried(job: dg.JobDefinition, retried: str, kinds: list[str]) -> None:
     with dg.DagsterInstance.ephemeral() as instance:
         config = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
         tags = {"lakeidx/table": "d.t", "dagster/will_retry": retried}

@@ -38,7 +38,7 @@ def test_a_step_fails_with_kind_advice_and_whether_a_retry_makes_sense(kind: str
     assert (said["lakeidx/file"], said["lakeidx/offset"], said["lakeidx/snapshot_id"]) == ("/lake/f", 7, 3)
 
 
-def test_a_full_disk_is_told_from_a_store_that_does_not_answer() -> None:
+def test_a_full_disk_is_distinguished_from_a_store_that_does_not_answer() -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     translated = translate(full, "/lake/f")
     translated.__cause__ = full

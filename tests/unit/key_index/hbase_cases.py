@@ -74,7 +74,7 @@ class HBaseCases:
         key_index.prepare_commit(commit, context)
         return commit
 
-    def test_committed_locations_are_believed(
+    def test_committed_locations_are_used(
         self, table: FakeTable, key_index: HBaseKeyIndex, context: IndexContext, locations: LocationTable
     ) -> None:
         assert self.where(table, key_index, context, "x") == [None]

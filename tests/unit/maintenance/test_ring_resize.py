@@ -201,7 +201,7 @@ def _without_marks(table: RingTable) -> int:
     return len(marks)
 
 
-def test_a_ring_without_its_mark_is_believed_after_its_snapshot_expired(table: RingTable) -> None:
+def test_a_ring_without_its_marker_is_used_after_its_snapshot_expired(table: RingTable) -> None:
     table.resize(SPLIT)
     table.upsert([(2, "later", "x")])
     table.upsert([(2, "later", "y")])

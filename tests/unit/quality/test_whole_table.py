@@ -81,7 +81,7 @@ def _interrupted(table: TableHandle, checkpoint: Checkpoint) -> None:
         _verified(table, rows_at_once=5, checkpoint=checkpoint, progress=stop)
 
 
-def test_a_run_that_was_interrupted_goes_on_where_it_was(table: TableHandle, tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_where_it_was(table: TableHandle, tmp_path: Path) -> None:
     checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
     _interrupted(table, checkpoint)
     # What is done is not read again: damage that came after it is found by the run after this one.

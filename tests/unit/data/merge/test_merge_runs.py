@@ -108,7 +108,7 @@ def test_a_run_out_of_order_is_refused(rows: list[tuple[int, str]]) -> None:
             merged([run([(0, "z")], 0), run(rows, 5, batch=batch)])
 
 
-def test_engines_see_only_keys_with_several_records_unless_told() -> None:
+def test_engines_see_only_keys_with_several_records_unless_asked() -> None:
     schema = table_schema(
         {"k": "INT NOT NULL", "v": "INT"}, options={"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
     )

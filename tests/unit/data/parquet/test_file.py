@@ -52,7 +52,7 @@ def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
     assert found.read().column("a").to_pylist() == [1, 2, 3]
 
 
-def test_a_file_given_up_leaves_nothing(tmp_path: Path) -> None:
+def test_an_aborted_file_leaves_nothing(tmp_path: Path) -> None:
     file = new_file(tmp_path)
     file.abort()
     file.write_group(group(1))

@@ -58,7 +58,7 @@ def test_features_that_are_off_refuse_nothing() -> None:
     assert gate_report(schema(off)).to_json() == {}
 
 
-def test_reading_goes_on_where_only_changes_would_go_wrong() -> None:
+def test_reading_continues_where_only_changes_would_go_wrong() -> None:
     table = schema({"row-tracking.enabled": "true"})
     check_use(table, Use.READ)
     with pytest.raises(UnsupportedError, match=r"writing is refused: row-tracking.enabled=true: a commit must"):

@@ -294,7 +294,7 @@ def test_empty_string_keys_live_too(tmp_path: Path) -> None:
     check(table, [("a", ("",))], SimpleKeyIndex(), {})
 
 
-def test_composite_keys_that_read_alike_are_told_apart(tmp_path: Path) -> None:
+def test_composite_keys_that_read_alike_are_distinguished(tmp_path: Path) -> None:
     table = FakeTable(tmp_path / "t", ("STRING", "STRING"))
     table.write("a", 0, [(("1,k1:2", "3"), 0)], options=BLOOM_OPTIONS)
     check(table, [("a", ("1", "2,k1:3")), ("a", ("1,k1:2", "3"))], BloomKeyIndex(), {})

@@ -72,7 +72,7 @@ def test_a_resize_counts_once_its_commit_is_there(table: FakeTable) -> None:
         rings.save([split], CommitInfo(instant="user/8", started_ms=0))
 
 
-def test_a_given_up_resize_is_never_believed(table: FakeTable) -> None:
+def test_an_aborted_resize_is_never_used(table: FakeTable) -> None:
     context = table.context(RING_OPTIONS)
     rings = HashRings(context)
     (first,) = _plan(table, {1: 500, 0: 50, 2: 50, 3: 50})

@@ -144,7 +144,7 @@ def test_state_equals_a_dictionary(
     ),
     kinds=st.sampled_from([1, 1 << 20]),
 )
-def test_keys_of_partitions_are_told_apart(changes: list[list[tuple[bytes, int]]], kinds: int) -> None:
+def test_keys_of_partitions_are_distinguished(changes: list[list[tuple[bytes, int]]], kinds: int) -> None:
     """Not global: the key of one partition is another than that of the next; a hash has one bucket in a partition."""
     state = _empty(MemoryStore(), is_global=False)
     known = set()
@@ -301,7 +301,7 @@ def test_take_rows(rows: list[bytes], data: st.DataObject) -> None:
     assert taken.to_list() == [rows[i] for i in order]
 
 
-def test_keys_of_one_hash_are_told_apart_when_merged() -> None:
+def test_keys_of_one_hash_are_distinguished_when_merged() -> None:
     """Hashes made equal by hand: the bytes decide."""
     runs = []
     for number, keys in enumerate(([b"a", b"b", b"c"], [b"b", b"d"])):

@@ -223,9 +223,7 @@ def test_found_by_another_process(table: FakeTable, key_index: StateKeyIndex, op
     check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), {})
 
 
-def test_a_commit_is_told_by_another_process(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
-) -> None:
+def test_another_process_settles_a_commit(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
     """Also the first one, and a second time."""
     for n in range(3):
         commit = _commit(table, key_index, [("a", (k,)) for k in range(n, n + 5)], options, tell=False)

@@ -341,7 +341,7 @@ def test_columns_that_the_table_does_not_have(
     assert [{n: str(t) for n, t in p.extra.items()} for p in found] == [types]
 
 
-def test_wider_types_are_told_where_the_source_declares_them(tmp_path: Path) -> None:
+def test_wider_types_are_reported_where_the_source_declares_them(tmp_path: Path) -> None:
     schema = schema_of({"id": "INT", "n": "INT", "name": "VARCHAR(5)"}, ["id"])
     types = {"id": "bigint", "n": "bigint(20)", "name": "varchar(255)"}
     text = json.dumps({"type": "INSERT", "data": [{"id": "1", "n": "3", "name": "x"}], "mysqlType": types})

@@ -205,7 +205,7 @@ def test_unfinished_copies_count_and_old_ones_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fails", [1, 1000])
-def test_a_full_disk_evicts_and_goes_on_or_says_so(
+def test_a_full_disk_evicts_or_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fails: int
 ) -> None:
     table = make_table(tmp_path)

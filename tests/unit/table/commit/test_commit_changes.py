@@ -104,7 +104,7 @@ def test_an_unknown_outcome_is_said_and_the_next_call_finds_out(tmp_path: Path) 
     assert table.metadata.snapshot_ids() == [1]
 
 
-def test_a_lost_race_leaves_no_metadata_behind_and_goes_on(tmp_path: Path) -> None:
+def test_a_lost_race_leaves_no_metadata_behind_and_retries(tmp_path: Path) -> None:
     table, store = with_faults(make_table(tmp_path))
     other = TableHandle.open(table.uri)
 

@@ -144,7 +144,7 @@ def test_results_come_in_order_and_errors_in_their_turn() -> None:
     assert seen == [100 * n + i for n in range(7) for i in range(20)] + [700, 701, 702]
 
 
-def test_a_scan_that_is_given_up_stops_its_threads() -> None:
+def test_a_scan_that_is_abandoned_stops_its_threads() -> None:
     made: list[int] = []
 
     def work(n: int) -> Iterator[int]:
