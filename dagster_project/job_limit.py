@@ -3,7 +3,7 @@
 python job_limit.py SECONDS COMMAND [ARGUMENT ...]
 
 SECONDS 0 = no limit. The exit code is that of the command, 128 and the signal's number when one ended it, `TIMED_OUT` at the limit.
-A parent that was killed can tell nobody, so it is looked for each second.
+A parent that was killed sends no message, so it is looked for each second.
 spark-submit starts a Java machine and that one Python: ending the first process alone would leave the others at work, beside the
 job that is submitted next. No library but Python's own is used, so that it starts at once.
 """

@@ -2,9 +2,9 @@
 
     python -m dagster_project.left_runs --host code --port 4000 dagster code-server start --port 4000 ...
 
-Dagster's default launcher starts runs as processes of the code server and asks nobody whether they live: a run that went with its
+Dagster's default launcher starts runs as processes of the code server and does not look whether they live: a run that went with its
 container stays *started* for ever, and with it its slot of the table's pool, so that no later batch begins. Once it is marked, run
-retries start another, which goes on from the batch's staging. In a new container nothing runs yet, so every run that was started at
+retries start another, which resumes from the batch's staging. In a new container nothing runs yet, so every run that was started at
 its address is gone; they are listed before the server starts, and marked when the daemon has had time to reach it, for a retry that
 finds no code location is not tried again. On Kubernetes runs are Jobs, which Dagster watches itself.
 """
@@ -55,7 +55,7 @@ def _mark_later(host: str, port: int, seconds: float, run_ids: Sequence[str]) ->
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line: becomes the command that is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--host", required=True, help="the server's address as it stands in workspace.yaml")
+    parser.add_argument("--host", required=True, help="the server's address as in workspace.yaml")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument(
         "--after", type=float, default=90, help="seconds from when the server answers; the daemon looks once a minute"

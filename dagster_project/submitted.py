@@ -1,7 +1,7 @@
 """Work that runs as jobs of its own, submitted to a cluster: what a job reports comes back through Dagster Pipes.
 
 A stage of a batch that has finished gives its report again, so an asset submits the job and then runs the stage, which finds its
-work done. A job that was killed, or took longer than it may, is submitted again by the step's retry, and goes on from the batch's
+work done. A job that was killed, or took longer than it may, is submitted again by the step's retry, and resumes from the batch's
 staging. Of other work, compaction for instance, the job's report is what the asset shows.
 """
 

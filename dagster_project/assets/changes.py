@@ -1,6 +1,6 @@
 """The asset `changes`: what each commit changed, as a file, for whoever comes after the table.
 
-Its consumer stands in the table, so expiry leaves what it has not read. A run takes all commits since: each is a file of its
+Its consumer is registered in the table, so expiry leaves what it has not read. A run takes all commits since: each is a file of its
 own, named after the snapshot, and a materialization of its own. A run that dies writes the same file again.
 """
 
@@ -50,7 +50,7 @@ def build_changes_asset(
                 if written is not None:
                     newest = table.metadata.latest_snapshot_id() or step.snapshot.id
                     metadata = _step_metadata(asset_key(pipeline, TABLE), step, *written, newest=newest, now=clock())
-                    # Said before the consumer goes on, so that none is lost when the run ends here.
+                    # Said before the consumer advances, so that none is lost when the run ends here.
                     tags = {"dagster/data_version": step.snapshot.identity}
                     context.log_event(
                         dg.AssetMaterialization(asset_key(pipeline, CHANGES), metadata=metadata, tags=tags)

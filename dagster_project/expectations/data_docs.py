@@ -79,7 +79,7 @@ def data_docs_page(title: str, results: Sequence[Any]) -> str:
 
 
 def _whole_in_itself(page: str) -> str:
-    """Return a page without what it has from elsewhere; its choice of failed expectations only goes on to work."""
+    """Return a page without what it has from elsewhere; its choice of failed expectations only keeps working."""
     own = _HOME.sub(r"\1", _FOREIGN.sub("", page)).replace("</head>", f"{_STYLE}</head>", 1)
     own = own.replace("showAllValidations()", _FAILED_ONLY.format("false"))
     return own.replace("hideSucceededValidations()", _FAILED_ONLY.format("true"))

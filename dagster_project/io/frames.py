@@ -1,6 +1,6 @@
 """Rows in the form an asset asks for, by its annotation: Arrow, pandas, Polars, DuckDB, Spark, or the table itself.
 
-Types are told by their names, so that no library is imported that the asset does not use.
+Types are recognised by their names, so that no library is imported that the asset does not use.
 """
 
 from __future__ import annotations

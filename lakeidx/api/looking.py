@@ -169,7 +169,7 @@ class LookingMixin(TableHandle):
 
         start            latest-full (the whole newest state, then each commit), latest, compacted-full, earliest, a snapshot
                          id (with its commit), a tag (what came after it) or an ISO time
-        consumer         id under which the table keeps what is done: the stream goes on there, whatever `start` says
+        consumer         id under which the table keeps what is done: the stream resumes there, whatever `start` says
         ignore_progress  begin at `start` although the consumer has progress
         every            seconds between two looks for new snapshots; None = end at the newest one
         stop             ends the stream before its next step

@@ -237,7 +237,7 @@ class UpkeepMixin(TableHandle):
         max_skew, max_stale_share   from when on balance and leftovers of the index are findings
         lookup_store                compare answers of the lookup store, too; None = when there is one
         runner                      where data files are read; None = all processors of this machine
-        checkpoint                  path or URI of a folder for what is done: a run that was interrupted goes on there
+        checkpoint                  path or URI of a folder for finished work: an interrupted run resumes from it
         progress                    called with (done, total) after every group of partitions
         returns                     one result per rule; nothing is raised because of what is found
         """

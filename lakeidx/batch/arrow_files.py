@@ -1,6 +1,6 @@
 """Small Arrow IPC files between stages: columns of numbers without nulls, one line per row or per change.
 
-Arrow has no checksum: that of the numbers stands in the metadata of the schema, as ``crc32``.
+Arrow has no checksum: that of the numbers is in the metadata of the schema, as ``crc32``.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ class BeforeImageCheck:
         return np.where(says, both[: len(says)], -1), both[len(says) :]
 
     def _ranks(self, tables: Sequence[pa.Table]) -> Ints:
-        """Return int64[n]: where each row stands in the table's order; 0 for all without one."""
+        """Return int64[n]: the position of each row in the table's order; 0 for all without one."""
         way = self._schema.table_options.sequence_field_sort_order
         out: Ints = np.zeros(sum(t.num_rows for t in tables), np.int64)
         for name in self._sequence:

@@ -109,7 +109,7 @@ def _across_buckets(
 def verify_whole(
     config: PipelineConfig, table: TableHandle, *, runner: Runner | None = None, progress: Progress | None = None
 ) -> Verified:
-    """Judge the whole table by the rules of `table_rules`, some partitions at a time; an interrupted run is gone on with.
+    """Judge the whole table by the rules of `table_rules`, some partitions at a time; an interrupted run is resumed.
 
     runner     where data files are read; None = threads of this process
     progress   called with (groups of partitions done, groups) after each

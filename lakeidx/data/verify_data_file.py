@@ -2,7 +2,7 @@
 
 Parquet pages carry a CRC-32 where lakeidx wrote them (Java's have none unless asked to); what is decoded is also held against
 the statistics that filters trust, and keys against the columns they are copies of. Of a footer, bytes that nothing reads (who
-wrote it, the bounds of single pages) cannot be told to be damaged.
+wrote it, the bounds of single pages) cannot be recognised as damaged.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 spark-submit jobs/checks.py --pipeline pipelines/flights.yaml [--batch-id b1]
 
 The report goes to stdout as JSON: the results, with what they rest on. Exit codes: 0 nothing was found, 1 a rule failed, 2 anything
-else, with one line on stderr. Nothing is changed. A check of the whole table that was interrupted goes on where it was.
+else, with one line on stderr. Nothing is changed. A check of the whole table that was interrupted resumes where it was.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _open: list[JobPipes] = []
 
 
 def sent(name: str) -> Any:
-    """Return what the asset has sent under a name; None when it has not, or nobody has asked for Pipes."""
+    """Return what the asset has sent under a name; None when it has not, or Pipes are not in use."""
     return _open[-1].extras.get(name) if _open else None
 
 

@@ -1,7 +1,7 @@
 """Keys of data files that are read in tasks and brought to the keys of the batch: the join of `simple`, and of what filters pass.
 
 The rows of one file travel as an Arrow table: the key columns, and columns that order the records of a key. Which file they are of
-stands in the schema's metadata, as JSON.
+is in the schema's metadata, as JSON.
 
 source   org.apache.hudi.index.simple.HoodieSimpleIndex (the join), release 1.0.2
 """

@@ -24,7 +24,7 @@ from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root, from_arrow
 
 _POLICIES = ("refuse", "add", "widen")
-#: What stands in a path for what a column holds.
+#: What a path has in place of what a column holds.
 _WORDS = {Root.ARRAY: "element", Root.MAP: "value"}
 
 

@@ -172,7 +172,7 @@ class LookupFileCache:
 
 
 def _read_tally(tally: Path) -> int | None:
-    """Return the bytes that are there and reserved, at most; None when nobody has counted, or died while writing it down."""
+    """Return the bytes that are there and reserved, at most; None when that was not, or not wholly, written down."""
     try:
         return int(tally.read_text(encoding="ascii"))
     except (FileNotFoundError, ValueError):

@@ -282,7 +282,7 @@ class ExpectationConfig(Strict):
     name       of the check; default the type and its columns
     severity   ``error`` or ``warn``
     blocking   when it is not met, the stages after it do not run; default: as `severity` says
-    set_aside  landed rows that do not meet it are rejected, each with its value, and the others go on; for expectations about
+    set_aside  landed rows that do not meet it are rejected, each with its value, and the others pass; for expectations about
                single rows. `max_rejected` and `strict` say how many may be, so `mostly` is not for these
     """
 

@@ -1,6 +1,6 @@
 """All rules over a whole table, some partitions at a time, so that memory follows the largest partition.
 
-A run that was interrupted goes on where it was: with a checkpoint, a folder, what was said of each group of partitions stays
+An interrupted run resumes where it was: with a checkpoint, a folder, what was said of each group of partitions stays
 there until the run ends, and counts as long as the group's files are the same.
 """
 
@@ -141,7 +141,7 @@ def verify_table(
     groups = list(_groups(view, rows_at_once))
     states = [_state(view, group, limits, sample_rows) for group in groups]
     if len(groups) == 1:
-        # There is nothing in it to go on from.
+        # There is nothing in it to resume from.
         checkpoint = None
     found: list[Verified] = []
     for number, (group, state) in enumerate(zip(groups, states, strict=True)):

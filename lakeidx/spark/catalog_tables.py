@@ -19,7 +19,7 @@ from lakeidx.errors import InvalidInputError
 
 #: Name of the metadata.
 KEY = "lakeidx.options"
-#: What the catalog gives and nobody else.
+#: What only the catalog gives.
 _FROM_CATALOG = "provider"
 #: All that the catalog itself gives beside the options of the user.
 _OF_THE_CATALOG = frozenset(

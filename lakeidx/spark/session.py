@@ -26,7 +26,7 @@ _DEFAULTS: dict[str, str] = {
     "spark.python.worker.reuse": "true",
     "spark.log.level": "ERROR",
 }
-#: More settings where driver and executors are one process: nobody else calls it, and it needs no name in the network.
+#: More settings where driver and executors are one process: nothing else calls it, and it needs no name in the network.
 _LOCAL_DEFAULTS: dict[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 

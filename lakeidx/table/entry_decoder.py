@@ -1,6 +1,6 @@
 """Reads manifests into columns: block by block, a walk over the records finds the fields, and no object is made.
 
-What a caller does not want is dropped while its manifest is read. Records are held as they stand in the file, compressed, or cut
+What a caller does not want is dropped while its manifest is read. Records are held as they are in the file, compressed, or cut
 out of it where that is less.
 """
 
@@ -238,7 +238,7 @@ def _tell_external(group: _Group, external: Callable[[list[str]], None]) -> None
 def _held_blocks(
     group: _Group, hold: bool
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32], list[Block]]:
-    """Hold the records: block by block as they stand in the file, or uncompressed where that is less."""
+    """Hold the records: block by block as they are in the file, or uncompressed where that is less."""
     starts, sizes = group.slots[0], group.slots[1] - group.slots[0]
     of_block = np.searchsorted(group.offsets, starts, side="right") - 1
     block = np.full(len(starts), -1, np.int32)

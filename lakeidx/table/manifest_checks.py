@@ -18,7 +18,7 @@ def check_size(found: int, size: int | None, path: str) -> None:
 
 
 def check_partitions(partitions: Iterable[bytes], path: str) -> None:
-    """Look at the distinct partitions of a manifest's entries: later nobody knows which manifest one came from.
+    """Look at the distinct partitions of a manifest's entries: later it is not known which manifest one came from.
 
     errors   CorruptFileError
     """

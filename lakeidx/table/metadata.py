@@ -22,9 +22,9 @@ from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.table.manifest_files import ManifestFiles
 
-#: How often a reader looks again when the snapshot it was told of has just been expired.
+#: How often a reader looks again when the snapshot it was pointed to has just been expired.
 _VANISHED_STEPS = 300
-#: How often the snapshots are listed when a rollback takes away what the listing told of.
+#: How often the snapshots are listed when a rollback takes away what was listed.
 _LISTINGS = 5
 
 

@@ -80,7 +80,7 @@ class _SideBySide(Generic[T, R]):
                 self._changed.notify_all()
 
     def _put(self, number: int, result: R) -> bool:
-        """Wait for room, and leave a result; False when nobody wants it any more."""
+        """Wait for room, and leave a result; False when it is not wanted any more."""
         unit, size = self._units[number], self._size_of(result)
         with self._changed:
             while not self._stopped and self._bytes > self._budget and (self._head != number or unit.results):

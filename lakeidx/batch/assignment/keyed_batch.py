@@ -56,7 +56,7 @@ class KeyedBatch:
 
     retract   bool[n] rows of kind -U or -D
     starts    int64[parts + 1]: rows starts[i] .. starts[i + 1] are those of the i-th part
-    places    of each part: its number, and where its rows stand in it
+    places    of each part: its number, and where its rows are in it
     """
 
     keys: KeyBatch

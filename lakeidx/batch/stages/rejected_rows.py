@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from lakeidx.landing.cast_rows import REJECT_SCHEMA
 from lakeidx.storage.base import ObjectStore
 
-#: Rows that a task shows the driver, reasons that are told apart, and rows that wait to be written.
+#: Rows that a task shows the driver, reasons that are counted apart, and rows that wait to be written.
 _SHOWN, _REASONS, _WAITING = 10, 50, 10_000
 _SUFFIX = ".parquet"
 

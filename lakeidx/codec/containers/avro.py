@@ -157,7 +157,7 @@ def _read_head(cursor: Cursor) -> tuple[bytes, bytes, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class PackedBlock:
-    """A block as it stands in a file.
+    """A block as it is in a file.
 
     count    records in it
     packed   its compressed records, a part of the file's bytes

@@ -16,7 +16,7 @@ from lakeidx.data.row_kinds import is_retract
 class DeduplicateEngine:
     """The last record, or the last that is not ignored.
 
-    ignore_delete   records of kind -U and -D count for nothing
+    ignore_delete   records of kind -U and -D are skipped
     """
 
     def __init__(self, *, ignore_delete: bool = False) -> None:

@@ -10,7 +10,7 @@ none                   retracts, or is gone   none
 =====================  =====================  ==========================================================
 
 -U and -D hold the row and the sequence number of the record before, +I and +U those of the merged one. Which record was there
-before, and which keys have news at all, is told by the levels of the records:
+before, and which keys have news at all, follows from the levels of the records:
 
 ``lookup``            keys with a record of level 0; before: the record of the lowest level above 0
 ``full-compaction``   keys with a record below the top level; before: the record of the top level

@@ -334,7 +334,7 @@ class ParquetSource:
     def _check_int96(self, g: int, names: Sequence[str]) -> None:
         """Refuse INT96 values outside 1677 to 2262, which Arrow would silently wrap around in ``timestamp[ns]``.
 
-        Years 2262 to 2554 cannot be told from 1677 to 1970 in what Arrow gives; all beyond is found.
+        Years 2262 to 2554 cannot be distinguished from 1677 to 1970 in what Arrow gives; all beyond is found.
         """
         wanted = [n for n in names if n in self._int96]
         if not wanted:

@@ -1,7 +1,7 @@
 """Entries of the key state: keys with their locations as columns, sorted by hash and merged.
 
 The hash of an entry is 64 bits wide: the table's own hash of the key (32 bits, of its BinaryRow) above 32 bits of another hash
-of the key's bytes. Keys of one hash are told apart by their bytes wherever entries are merged.
+of the key's bytes. Keys of one hash are distinguished by their bytes wherever entries are merged.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class StateHome:
             state.files.forget(state.files.written - manifest.files)
             state.files.written.clear()
             return state
-        # Another program was first: what was written here is for nobody.
+        # Another program was first: what was written here is not used.
         other = folder.find(state.snapshot_id, state.token)
         if other is None or (other.table_id, other.scope) != (state.table_id, state.scope):
             return state

@@ -61,7 +61,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Unit:
-    """Files to be read together; `whole` = all of a bucket's, so that newest records can be told."""
+    """Files to be read together; `whole` = all of a bucket's, so that newest records can be recognised."""
 
     files: tuple[LiveFile, ...]
     whole: bool

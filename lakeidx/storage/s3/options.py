@@ -64,7 +64,7 @@ _NUMBERS = ("max_concurrency", "connect_timeout", "read_timeout", "max_attempts"
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """What an S3 store was told. Secrets never show in its repr."""
+    """The settings of an S3 store. Secrets never show in its repr."""
 
     endpoint_url: str | None = None
     region: str | None = None

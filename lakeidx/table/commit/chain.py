@@ -1,7 +1,7 @@
 """Tells whether a snapshot that was put is part of the table's history, or stands on an id that had come and gone.
 
 While a writer is between its look at the newest snapshot, N - 1, and its put of N, others may write N, N + 1 and more, and let
-N - 1 and N expire: the put then succeeds on a name that is free but dead, and nobody goes on from it. A snapshot does not say
+N - 1 and N expire: the put then succeeds on a name that is free but dead, and no writer continues from it. A snapshot does not say
 which one it follows. What is known:
 
 - Snapshots expire from the oldest on, one by one. While N - 1 is there, no N has expired.

@@ -10,7 +10,7 @@ try was lost.
 
 *An expired id.* While a writer sleeps, N+1 may be written by another one and expired again; its put would then succeed on a
 name that is free but dead. After a put, and when an earlier try of the batch is looked for, `lakeidx.table.commit.chain` tells
-whether the history goes on from the snapshot; if not, it is taken away and the batch is committed anew.
+whether the history continues from the snapshot; if not, it is taken away and the batch is committed anew.
 
 *What the store must do.* Put-if-absent must let exactly one of many racing clients win (`lakeidx.storage.probe`). A Java writer
 that commits by rename to an object store does not take part in that agreement; see docs/concurrency.md.

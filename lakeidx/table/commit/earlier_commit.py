@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def find_committed(metadata: TableMetadata, request: CommitRequest, kind: CommitKind | None = None) -> Snapshot | None:
     """Find the snapshot an earlier try of this commit has put, from the newest back to the base of the batch.
 
-    One that the table's history did not go on from (a put on an expired id, whose writer died before it looked) is deleted.
+    One that the table's history did not continue from (a put on an expired id, whose writer died before it looked) is deleted.
     errors   CommitUnknownError
     """
     latest = metadata.latest_snapshot()

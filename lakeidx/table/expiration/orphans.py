@@ -147,7 +147,7 @@ def _used_names(
     names: set[str] = set()
 
     def add_files(manifest: str) -> bool:
-        # Threads share the set: the same file stands in many manifests.
+        # Threads share the set: the same file is in many manifests.
         names.update(_files_in(metadata, manifest))
         return True
 

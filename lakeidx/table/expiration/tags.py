@@ -41,7 +41,7 @@ def create_tag(
     """Name a snapshot, by default the newest.
 
     retained_ms   delete the tag after that time; None: as option ``tag.default-time-retained`` says, else never
-    errors        InvalidInputError when the name is taken, empty or a number (it could not be told from a snapshot id);
+    errors        InvalidInputError when the name is taken, empty or a number (it could not be distinguished from a snapshot id);
                   NotFoundError when the snapshot does not exist, or expired while the tag was made
     """
     if name.strip().isdigit():

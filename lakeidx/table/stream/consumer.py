@@ -1,6 +1,6 @@
 """The consumer file of a running stream: how far it has read, and so what expiry must leave.
 
-A stream with a consumer id goes on where that consumer stands. Every other stream holds a read lease while it runs: a consumer
+A stream with a consumer id resumes at that consumer's position. Every other stream holds a read lease while it runs: a consumer
 file of its own, under a name with `LEASE_PREFIX`. Java's expiry keeps what consumers have not read as that of lakeidx does.
 A thread writes the file again while the stream is busy or waits, so that it does not look unused; the lease of a reader that
 died is removed by the next expiry of lakeidx, or the next stream, once it is `LEASE_MS` old.
@@ -79,7 +79,7 @@ class StreamConsumer:
             self._ended.set()
 
     def begin(self, start: Start, *, ignore_progress: bool = False) -> Position:
-        """Return where the stream goes on, or begins; from now on expiry leaves what comes after it.
+        """Return where the stream resumes, or begins; from now on expiry leaves what comes after it.
 
         start             for streams without a consumer that has progress
         ignore_progress   begin at `start` all the same

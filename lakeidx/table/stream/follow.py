@@ -142,7 +142,7 @@ class ChangeFollower:
             f"snapshot {number - 1} (mode {self.mode} compares with it)" if earliest <= number else f"snapshot {number}"
         )
         return NotFoundError(
-            f"the stream is to go on with snapshot {number}, but {needs} has expired; the oldest is {earliest}. Start it anew "
+            f"the stream is to continue with snapshot {number}, but {needs} has expired; the oldest is {earliest}. Start it anew "
             "(without its consumer's progress, or with a new checkpoint); a consumer keeps what it has not read",
             path=self.metadata.paths.snapshot(number),
         )
@@ -155,7 +155,7 @@ class ChangeFollower:
 
 
 def least_level(schema: TableSchema, mode: IncrementalMode) -> int | None:
-    """Return the lowest level of a whole state from which the steps that follow go on."""
+    """Return the lowest level of a whole state from which the steps that follow continue."""
     if mode is IncrementalMode.DERIVED:
         return None
     if mode is IncrementalMode.DELTA:

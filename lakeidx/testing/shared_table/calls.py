@@ -60,7 +60,7 @@ def untag(table: TableHandle, name: str) -> Any:
 
 
 def clean(table: TableHandle) -> Any:
-    """Remove what belongs to nobody, of any age."""
+    """Remove orphans, of any age."""
     return clean_orphans(table.metadata, now_ms=_later(), older_than_ms=0, dry_run=False)
 
 

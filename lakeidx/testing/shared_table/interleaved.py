@@ -98,7 +98,7 @@ class Program:
 
 
 class _Turns:
-    """Lets one program at a time go on, up to its next call of the store.
+    """Lets one program at a time run, up to its next call of the store.
 
     order   what was done, call by call
     """

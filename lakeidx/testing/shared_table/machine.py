@@ -80,7 +80,7 @@ class Machine(Programs):
         )
 
     def _step_stage(self, step: Step, slot: int, handle: int, batch: str, content: int) -> None:
-        """Begin a batch that goes on later."""
+        """Begin a batch that is finished later."""
         if slot in self.staged or any(b.split("#")[0] == batch for b in self.model.newest.batches):
             return
         try:
@@ -162,7 +162,7 @@ class Machine(Programs):
         snapshot_id = there[max(0, len(there) - 1 - back)]
         uuid = self.model.lineage[snapshot_id]
         expires = any(s.name == "expire" for s in step.inside) or self._is_inside("expire")
-        # Java's fast-forward brings snapshots back and leaves the hint, which goes on saying that they expire.
+        # Java's fast-forward brings snapshots back and leaves the hint, which still says that they expire.
         expires = expires or (self.open().metadata.earliest_hint() or 0) > snapshot_id
         _, done = self.attempt(
             step, handle, NOTHING, partial(calls.tag, name=name, snapshot_id=snapshot_id), may_fail=expires

@@ -310,7 +310,7 @@ def _run_seeds(seeds: range, run: Callable[[int], _Ran], jobs: int) -> Iterator[
 
 
 class _Progress:
-    """One line on standard error that is written over; a line a minute where nobody watches."""
+    """One line on standard error that is written over; a line a minute where it is no terminal."""
 
     def __init__(self, total: int) -> None:
         self._total, self._watched = total, sys.stderr.isatty()

@@ -160,7 +160,7 @@ def test_a_signal_ends_tail_after_the_snapshot_it_is_at(table: Table, number: si
         (["--columns", "w"], "no column 'w'"),
         (["--into", "elsewhere"], "--into needs --consumer"),
         (["--consumer", "a/b"], "a consumer name must be text without '/'"),
-        (["--consumer", "old"], "go on with snapshot 1, but snapshot 1 has expired; the oldest is 2. Start it anew"),
+        (["--consumer", "old"], "continue with snapshot 1, but snapshot 1 has expired; the oldest is 2. Start it anew"),
         (["--consumer", "gone"], "read up to snapshot 8, which was rolled back or replaced"),
         (["--consumer", "bad"], "nextSnapshot: expected a 64-bit integer"),
     ],

@@ -261,7 +261,7 @@ def test_a_consumer_keeps_what_a_stream_has_not_done(table: Table) -> None:
     query.reader.stop()
     assert consumers() == {"consumer-c": 4}
     write(table, {(0, 7): "b"})
-    # A query with a new checkpoint goes on where the consumer stands.
+    # A query with a new checkpoint resumes at the consumer's position.
     assert [r["k"] for r in drain(Query(table, Checkpoint(), **named))] == [7]
     again = drain(Query(table, Checkpoint(), **named, **{"consumer.ignore-progress": "true"}))
     assert sorted(r["k"] for r in again) == [0, 1, 2, 7]
@@ -280,7 +280,7 @@ def test_what_stops_a_stream_is_said(table: Table) -> None:
     Path(table.paths.snapshot(1)).unlink()
     Path(table.paths.snapshot(2)).unlink()
     Path(table.paths.earliest).unlink(missing_ok=True)
-    with pytest.raises(NotFoundError, match="to go on with snapshot 2, but snapshot 2 has expired; the oldest is 3"):
+    with pytest.raises(NotFoundError, match="to continue with snapshot 2, but snapshot 2 has expired; the oldest is 3"):
         latest({"snapshot": 1}, maxFilesPerTrigger="1")
     with pytest.raises(InvalidInputError, match="is no position of a stream"):
         latest({"what": 1})

@@ -21,7 +21,7 @@ _BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
 
 
 class Sum(ScalarFunction):
-    """Numbers added up; nulls count for nothing."""
+    """Numbers added up; nulls are skipped."""
 
     def agg(self, acc: Any, value: Any) -> Any:
         """See `ScalarFunction.agg`."""
@@ -55,7 +55,7 @@ class Sum(ScalarFunction):
 
 
 class Product(ScalarFunction):
-    """Numbers multiplied; nulls count for nothing."""
+    """Numbers multiplied; nulls are skipped."""
 
     def agg(self, acc: Any, value: Any) -> Any:
         """See `ScalarFunction.agg`."""

@@ -131,7 +131,7 @@ def test_a_snapshot_that_has_expired_is_named_with_what_to_do(tmp_path: Path) ->
         Path(table.paths.snapshot(number)).unlink()
     Path(table.paths.earliest).unlink(missing_ok=True)
     with pytest.raises(
-        NotFoundError, match=r"go on with snapshot 2, but snapshot 2 has expired; the oldest is 3\. Start"
+        NotFoundError, match=r"continue with snapshot 2, but snapshot 2 has expired; the oldest is 3\. Start"
     ):
         next(table.follow(consumer="c"))
     with pytest.raises(NotFoundError, match=r"snapshot 2 \(mode derived compares with it\) has expired"):
