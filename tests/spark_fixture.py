@@ -2,7 +2,7 @@
 
 Whoever needs a session first makes it for all, so no test makes one with other settings in the process of the tests.
 
-Import the fixture `spark` (or name this module in ``pytest_plugins``).
+`tests/spark/conftest.py` has it for the modules beside it; elsewhere import the fixture `spark`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeidx.spark.datasource import register
 from lakeidx.spark.session import get_session
 
 #: Two slots; a task may fail twice.
@@ -28,8 +29,9 @@ def require_java() -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The session."""
+    """The session, which knows the format of lakeidx."""
     require_java()
     session = get_session(master=MASTER, app_name="lakeidx-tests", config=CONFIG)
+    register(session)
     yield session
     session.stop()

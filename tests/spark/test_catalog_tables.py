@@ -8,9 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeidx.api import Table
-from lakeidx.spark import register
-from lakeidx.spark.session import get_session
-from tests.spark_fixture import CONFIG, MASTER
 
 pytestmark = pytest.mark.spark
 
@@ -21,13 +18,6 @@ SPEC = {
     "options": {"bucket": "1"},
 }
 DAY = "2026-11-01"
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    session = get_session(master=MASTER, config=CONFIG)
-    register(session)
-    return session
 
 
 @pytest.fixture

@@ -13,9 +13,7 @@ from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.table_history import ENGINES, History, key_hashes
-from tests.spark_fixture import spark
 
-__all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
 

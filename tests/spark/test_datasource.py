@@ -8,11 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeidx.api import Table
-from lakeidx.spark.datasource import FORMAT, read_table, register
-from lakeidx.spark.session import get_session
+from lakeidx.spark.datasource import FORMAT, read_table
 from lakeidx.spark.table_reader import make_splits
 from lakeidx.table.expiration.tags import create_tag
-from tests.spark_fixture import CONFIG, MASTER
 
 pytestmark = pytest.mark.spark
 
@@ -25,13 +23,6 @@ SPEC = {
     "partitionKeys": ["p"],
     "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "20", "file-index.bloom-filter.columns": "v"},
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    session = get_session(master=MASTER, config=CONFIG)
-    register(session)
-    return session
 
 
 @pytest.fixture

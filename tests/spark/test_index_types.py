@@ -12,9 +12,7 @@ from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.index_history import GLOBAL_TYPES, LOCAL_TYPES, IndexedTable, Model, apply, fixed_history
 from lakeidx.testing.small_tables import rows
-from tests.spark_fixture import spark
 
-__all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
 

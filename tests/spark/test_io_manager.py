@@ -13,17 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 import lakeidx
 from dagster_project import LakeIdxIOManager
 from dagster_project.resources import SparkResource
-from lakeidx.spark.session import get_session
-from tests.spark_fixture import CONFIG, MASTER
 
 pytestmark = pytest.mark.spark
 
 COLUMNS = "day STRING, k LONG"
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    return get_session(master=MASTER, config=CONFIG)
 
 
 def test_data_frames_are_written_and_read(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,9 +13,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark import lookup_join
 from lakeidx.tasks.runner import LocalRunner
-from tests.spark_fixture import spark
 
-__all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
 SPEC = {

@@ -9,16 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakeidx
-from lakeidx.spark.session import get_session
 from tests.docs.snippets import run_page
-from tests.spark_fixture import CONFIG, MASTER
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    return get_session(master=MASTER, config=CONFIG)
 
 
 def test_the_blocks_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

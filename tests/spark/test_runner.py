@@ -23,9 +23,7 @@ from lakeidx.spark.slots import session_slots
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner, Runner
 from lakeidx.testing.small_tables import content, make_table, rows
-from tests.spark_fixture import spark
 
-__all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
 

@@ -15,10 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakeidx.api import Table
-from lakeidx.spark.datasource import FORMAT, register
-from lakeidx.spark.session import get_session
+from lakeidx.spark.datasource import FORMAT
 from lakeidx.table.stream.consumer import LEASE_PREFIX
-from tests.spark_fixture import CONFIG, MASTER
 
 pytestmark = pytest.mark.spark
 
@@ -27,13 +25,6 @@ SPEC = {
     "primaryKeys": ["k"],
     "options": {"bucket": "2"},
 }
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    session = get_session(master=MASTER, config=CONFIG)
-    register(session)
-    return session
 
 
 class Sink:

@@ -20,9 +20,8 @@ from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner, Runner
-from tests.spark_fixture import require_java, spark
+from tests.spark_fixture import require_java
 
-__all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
 SPEC: dict[str, Any] = {

@@ -9,9 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeidx.api import Table
-from tests.spark_fixture import spark
 
-__all__ = ["spark"]
 pytestmark = pytest.mark.spark
 
 
