@@ -37,6 +37,8 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "assigner": (),
     "upsert": (),
     "compaction": (),
+    "hash_index": (),
+    "small_batches": ("--seconds", "20"),
     "changes": ("--rounds", "2"),
     "data": (),
     "engines": (),

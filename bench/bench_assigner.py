@@ -13,13 +13,12 @@ import argparse
 import json
 import platform
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.clock import best_of
 from lakeidx.bucket_assignment import (
     AssignPlan,
     AssignRules,
@@ -42,7 +41,7 @@ class Figure:
     case            what was done
     rows            rows of the column
     million_per_s   rows per second of the best round, in millions
-    seconds         the best round
+    seconds         the best round by the clock; cpu_seconds the best by the processor
     bytes_per_hash  memory of the index afterwards, where there is one
     """
 
@@ -50,6 +49,7 @@ class Figure:
     rows: int
     million_per_s: float
     seconds: float
+    cpu_seconds: float
     bytes_per_hash: float | None
 
 
@@ -118,29 +118,17 @@ def check(case: Case) -> None:
         raise AssertionError(f"{case.name}: the column does not follow the rules")
 
 
-def best_of(rounds: int, prepare: Callable[[], Callable[[], object]]) -> float:
-    """Return the seconds of the fastest round; `prepare` is not timed."""
-    best = float("inf")
-    for _ in range(rounds):
-        work = prepare()
-        started = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - started)
-    return best
-
-
 def measure_case(case: Case, rounds: int) -> Figure:
     """Time one case that was checked."""
     check(case)
     last: list[PartitionIndex] = []
 
-    def prepare() -> Callable[[], object]:
+    def fresh() -> None:
         last[:] = [case.index()]
-        return lambda: last[0].assign_rows(case.column)
 
-    seconds = best_of(rounds, prepare)
+    seconds, cpu = best_of(rounds, lambda: last[0].assign_rows(case.column), prepare=fresh)
     rows = len(case.column)
-    return Figure(case.name, rows, rows / seconds / 1e6, seconds, last[0].memory_bytes / max(len(last[0]), 1))
+    return Figure(case.name, rows, rows / seconds / 1e6, seconds, cpu, last[0].memory_bytes / max(len(last[0]), 1))
 
 
 def measure_rest(rows: int, rounds: int) -> list[Figure]:
@@ -150,20 +138,20 @@ def measure_rest(rows: int, rounds: int) -> list[Figure]:
     files = [(b, hashes[b::20].copy()) for b in range(20)]
     loaded = PartitionIndex.load(files, rules=rules, pick=RandomBuckets.seeded(SEED))
     assert all((loaded.lookup(part) == b).all() for b, part in files)
-    load = best_of(rounds, lambda: lambda: PartitionIndex.load(files, rules=rules, pick=RandomBuckets.seeded(SEED)))
+    load = best_of(rounds, lambda: PartitionIndex.load(files, rules=rules, pick=RandomBuckets.seeded(SEED)))
     old, new = np.sort(hashes[rows // 5 :]), hashes[: rows // 4]
     planned = plan_index_update(old, new)
     assert planned is not None
     assert np.array_equal(planned, np.union1d(old, new))
-    update = best_of(rounds, lambda: lambda: plan_index_update(old, new))
+    update = best_of(rounds, lambda: plan_index_update(old, new))
     plan = AssignPlan(num_channels=8, num_assigners=8, target_rows=500_000)
     groups = group_rows(plan.assigner_of(5, hashes), 8)
     assert all(((5 + np.abs(hashes[groups.rows(t)].astype(np.int64)) % 8) % 8 == t).all() for t in range(8))
-    split = best_of(rounds, lambda: lambda: group_rows(plan.assigner_of(5, hashes), 8))
+    split = best_of(rounds, lambda: group_rows(plan.assigner_of(5, hashes), 8))
     return [
-        Figure("load 20 index files", rows, rows / load / 1e6, load, loaded.memory_bytes / len(loaded)),
-        Figure("plan an index update", rows, rows / update / 1e6, update, None),
-        Figure("split by 8 assigners", rows, rows / split / 1e6, split, None),
+        Figure("load 20 index files", rows, rows / load[0] / 1e6, *load, loaded.memory_bytes / len(loaded)),
+        Figure("plan an index update", rows, rows / update[0] / 1e6, *update, None),
+        Figure("split by 8 assigners", rows, rows / split[0] / 1e6, *split, None),
     ]
 
 

@@ -13,7 +13,6 @@ import argparse
 import json
 import platform
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cmp_to_key
@@ -24,6 +23,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from bench.clock import best_of
 from lakeidx.codec.bucket import fixed_buckets
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.order.key import (
@@ -58,12 +58,15 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measurement: `operation` over `rows` rows of `keys`; the best round's seconds and million rows per second."""
+    """One measurement: `operation` over `rows` rows of `keys`; the best round's seconds, by the clock and of the
+    processor, and million rows per second.
+    """
 
     operation: str
     keys: str
     rows: int
     seconds: float
+    cpu_seconds: float
     million_per_s: float
     target: float | None
 
@@ -175,12 +178,8 @@ def measure(keys: Keys, rounds: int) -> list[Figure]:
     n = len(keys.columns[0])
     figures = []
     for name, run in operations(keys):
-        seconds = float("inf")
-        for _ in range(rounds):
-            start = time.perf_counter()
-            run()
-            seconds = min(seconds, time.perf_counter() - start)
-        figures.append(Figure(name, keys.name, n, seconds, n / seconds / 1e6, TARGETS.get((name, keys.name))))
+        seconds, cpu = best_of(rounds, run)
+        figures.append(Figure(name, keys.name, n, seconds, cpu, n / seconds / 1e6, TARGETS.get((name, keys.name))))
     return figures
 
 

@@ -12,9 +12,9 @@ import argparse
 import json
 import platform
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
+from bench.clock import best_of
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.engines import make_engine
 from lakeidx.data.engines.java_order import identity
@@ -57,6 +58,7 @@ class Figure:
     keys: int
     columns: int
     seconds: float
+    cpu_seconds: float
     million_per_s: float
     numpy: str = field(default=np.__version__)
 
@@ -175,12 +177,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         schema, kv = make_case(case, columns)
         check(schema, kv, starts)
         engine = make_engine(schema)
-        best = float("inf")
-        for _ in range(args.rounds):
-            begin = time.perf_counter()
-            engine.merge(kv, starts, shortcut=True)
-            best = min(best, time.perf_counter() - begin)
-        figures.append(Figure(case.name, args.rows, args.keys, len(case.columns), best, args.rows / best / 1e6))
+        best, cpu = best_of(args.rounds, partial(engine.merge, kv, starts, shortcut=True))
+        figures.append(Figure(case.name, args.rows, args.keys, len(case.columns), best, cpu, args.rows / best / 1e6))
     if args.json:
         for f in figures:
             print(json.dumps(asdict(f) | {"machine": platform.machine(), "python": platform.python_version()}))

@@ -10,7 +10,7 @@ processor's time.
 
 Without --lineitem the data comes from tpchgen-cli (PyPI) into a cache folder. Cases: "default" is what the stage does when the
 table's options say nothing; "none-64k", "zstd-16k" and "zstd-64k" set codec and block size ("zstd-64k" is Paimon's default for
-scratch files); "hash" is the hash store, else by default.
+scratch files); "hash" is the hash store, else by default; "position" and "key" hold no rows, which are read from data files.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ CASES = {
     "zstd-16k": {"lookup.cache-spill-compression": "zstd", "cache-page-size": "16 kb"},
     "zstd-64k": {"lookup.cache-spill-compression": "zstd", "cache-page-size": "64 kb"},
     "hash": {"lookup.store.type": "hash"},
+    "position": {"lookup.store.values": "position"},
+    "key": {"lookup.store.values": "key"},
 }
 #: Milliseconds that issue 5 allows for 1,000 keys of the table of 6 M rows, with the stage's own options.
 LIMITS = {"first": 1000.0, "new keys": 20.0, "same keys": 20.0, "missing keys": 20.0}
@@ -163,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--lineitem", type=Path)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "lakeidx-bench")
-    parser.add_argument("--cases", default="default,zstd-64k,hash", help=", ".join(CASES))
+    parser.add_argument("--cases", default="default,zstd-64k,hash,position,key", help=", ".join(CASES))
     parser.add_argument("--keys", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", action="store_true", help="one JSON object per line")

@@ -4,7 +4,8 @@ The load and every upsert are read back by a merge-on-read scan and compared wit
 before their time counts. Reported beside wall seconds: processor seconds of all processes (wall times say little on a busy
 machine), the largest resident set of the driver, of the JVM and of a Python worker, and the load average.
 
-    python bench/bench_upsert.py [--lineitem FILE | --scale 1] [--sizes 1500000,6000000] [--cores 2] [--json]
+    python bench/bench_upsert.py [--lineitem FILE | --scale 1] [--sizes 1500000,6000000] [--random] [--cold] [--cores 2] [--json]
+    python bench/bench_upsert.py --scale 10 --sizes 60000000 --share 100 --driver-memory 1g     # ten gigabytes of disk
 
 Without --lineitem the data comes from tpchgen-cli (PyPI) into a cache folder.
 """
@@ -33,6 +34,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from bench.bench_limit import shuffled
 from bench.lineitem import CACHE, KEYS, lineitem, plain, table_spec
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_files
 from lakeidx.maintenance.warm_up import warm_up
@@ -63,7 +65,7 @@ class Figure:
     note: str
 
 
-def make_input(source: Path, rows: int, folder: Path) -> tuple[Path, Path]:
+def make_input(source: Path, rows: int, folder: Path, share: int = UPSERT_SHARE) -> tuple[Path, Path]:
     """Return the first rows of lineitem in a file of their own (the file itself when it has no more), and an upsert file."""
     base, upsert = source, folder / f"upsert-{rows}.parquet"
     if pq.ParquetFile(source).metadata.num_rows > rows:
@@ -71,7 +73,7 @@ def make_input(source: Path, rows: int, folder: Path) -> tuple[Path, Path]:
         pq.write_table(plain(pq.read_table(source).slice(0, rows)), base, row_group_size=120_000)
     table = plain(pq.read_table(base))
     rng = np.random.default_rng(7)
-    half = table.num_rows // UPSERT_SHARE // 2
+    half = table.num_rows // share // 2
     known = table.take(pa.array(np.sort(rng.choice(table.num_rows, half, replace=False))))
     fresh = table.slice(0, half)
     fresh = fresh.set_column(0, fresh.schema.field(0), pc.add(fresh.column(0), NEW_KEYS_FROM))
@@ -185,12 +187,17 @@ def measure_step(usage: Usage, case: str, step: Callable[[], BatchResult], proof
                   usage.peak["worker"], round(os.getloadavg()[0], 1), note)  # fmt: skip
 
 
-def measure_size(usage: Usage, runner: SparkRunner, source: Path, rows: int, rounds: int, folder: Path) -> list[Figure]:
-    """Measure a load of so many rows, and upserts of a tenth of them."""
+def measure_size(
+    usage: Usage, runner: SparkRunner, source: Path, rows: int, args: argparse.Namespace, folder: Path
+) -> list[Figure]:
+    """Measure a load of so many rows, and upserts of a share of them."""
     base, upsert = folder / f"base-{rows}.parquet", folder / f"upsert-{rows}.parquet"
-    in_own_process(make_input, source, rows, folder)
+    in_own_process(make_input, source, rows, folder, args.share)
     if not base.exists():
         base = source
+    if args.random:
+        ordered, base = base, folder / f"shuffled-{rows}.parquet"
+        in_own_process(shuffled, ordered, base)
     table = TableHandle.create(f"{folder}/wh/b.db/lineitem_{rows}", table_spec(pq.ParquetFile(source).schema_arrow))
 
     def step(case: str, file: Path, files: Sequence[Path]) -> Figure:
@@ -200,9 +207,10 @@ def measure_size(usage: Usage, runner: SparkRunner, source: Path, rows: int, rou
             usage, case, lambda: upsert_files(context, [str(file)]), lambda: in_own_process(verify, table.uri, files)
         )
 
-    figures = [step(f"load {rows:,}", base, [base])]
-    for n in range(1, rounds + 1):
-        figures.append(step(f"upsert {rows // UPSERT_SHARE:,} into {rows:,} round {n}", upsert, [base, upsert]))
+    how = (" in random order" if args.random else "") + (", fresh session" if args.cold else "")
+    figures = [step(f"load {rows:,}{how}", base, [base])]
+    for n in range(1, args.rounds + 1):
+        figures.append(step(f"upsert {rows // args.share:,} into {rows:,} round {n}", upsert, [base, upsert]))
     return figures
 
 
@@ -214,13 +222,14 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Figure]:
     runner, usage = SparkRunner(session), Usage()
     try:
         runner.map(lambda _: warm_up(packages=("lakeidx.codec",), processes=1), list(range(args.cores)), label="warm")
-        in_own_process(make_input, source, 600_000, folder)
-        warm = TableHandle.create(f"{folder}/wh/b.db/warm", table_spec(schema))
-        for batch in ("w1", "w2"):
-            upsert_files(make_context(warm.metadata, batch, runner=runner), [f"{folder}/upsert-600000.parquet"])
+        if not args.cold:
+            in_own_process(make_input, source, 600_000, folder)
+            warm = TableHandle.create(f"{folder}/wh/b.db/warm", table_spec(schema))
+            for batch in ("w1", "w2"):
+                upsert_files(make_context(warm.metadata, batch, runner=runner), [f"{folder}/upsert-600000.parquet"])
         figures: list[Figure] = []
         for rows in args.sizes:
-            figures += measure_size(usage, runner, source, rows, args.rounds, folder)
+            figures += measure_size(usage, runner, source, rows, args, folder)
         return figures
     finally:
         session.stop()
@@ -234,6 +243,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--sizes", type=lambda t: [int(n) for n in t.split(",")], default=[1_500_000, 6_001_215])
     parser.add_argument("--rounds", type=int, default=2, help="upserts after each load")
+    parser.add_argument("--share", type=int, default=UPSERT_SHARE, help="one upserted row for so many of the table")
+    parser.add_argument("--random", action="store_true", help="rows are loaded in random order of keys")
+    parser.add_argument("--cold", action="store_true", help="nothing was done before in the session")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--driver-memory", default="3g")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")

@@ -1,0 +1,200 @@
+"""Small batches: into a large table, and one row at a time for a minute with compaction beside.
+
+Into a table of 10 M narrow rows go batches of 10,000 and of 100 rows, half of their keys known, in a process that has done some;
+afterwards the number of rows must be right, and the values of the last batch there.
+
+For a minute one process calls `Table.upsert` with one row a hundred times a second; keys come round again, so that rows are
+updated. A second process compacts what universal compaction picks and expires snapshots, over and over, as upkeep does. At the
+end the table must hold the last value of every key. Files on level 0 are counted before each compaction, when there are most.
+
+    python bench/bench_small_batches.py [--rows 10000000] [--rounds 10] [--seconds 60] [--per-second 100] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from multiprocessing.synchronize import Event
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakeidx.api import Table
+from lakeidx.table.view import load_view
+
+KEYS = 1000
+KEPT_SNAPSHOTS = 50
+WARM = 20
+BATCHES = (10_000, 100)
+LOAD_ROWS = 1_000_000
+#: Values of the option `bucket`: of the large table, and of the one that gets row after row.
+BUCKETS = {"dynamic": ("-1", "-1"), "fixed": ("4", "1")}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One case.
+
+    rows                     of a batch
+    upserts                  how many were timed; per_second: how many were done in a second while one row followed another
+    ms, cpu_ms               of one of them, by the clock and by the processor: the least, with row after row the median
+    p99_ms                   99th percentile
+    most_files, late_files   on level 0 of a bucket, before any compaction and before those of the second half
+    """
+
+    case: str
+    rows: int
+    upserts: int
+    ms: float
+    cpu_ms: float
+    p99_ms: float
+    per_second: float | None = None
+    compactions: int | None = None
+    compaction_cpu_seconds: float | None = None
+    most_files: int | None = None
+    late_files: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What the compacting process did: compactions, processor seconds, and (time, files on level 0) of each look."""
+
+    compactions: int
+    cpu_seconds: float
+    seen: tuple[tuple[float, int], ...]
+
+
+def files_on_level_0(table: Table) -> int:
+    """Most files that a bucket has on level 0."""
+    view = load_view(table.metadata, table.metadata.latest_snapshot())
+    return max((sum(f.level == 0 for f in files) for files in view.by_bucket().values()), default=0)
+
+
+def upkeep(uri: str, ready: Event, end: Event) -> Upkeep:
+    """Compact and expire until told to end."""
+    table = Table.open(uri)
+    done, seen = 0, []
+    table.compact()
+    ready.set()
+    used = time.process_time()
+    while not end.is_set():
+        seen.append((time.monotonic(), files_on_level_0(table)))
+        done += table.compact().buckets > 0
+        if done % 10 == 9:
+            table.expire(retain_max=KEPT_SNAPSHOTS, retain_min=1, retain_time="1 s")
+    return Upkeep(done, time.process_time() - used, tuple(seen))
+
+
+def row(number: int) -> pa.Table:
+    """Make the number-th row: its key comes round again."""
+    return pa.table({"k": pa.array([number % KEYS], pa.int64()), "v": pa.array([number], pa.int64())})
+
+
+def create(uri: str, bucket: str) -> Table:
+    """Make the table."""
+    fields = [{"name": "k", "type": "BIGINT NOT NULL"}, {"name": "v", "type": "BIGINT"}]
+    return Table.create(uri, {"fields": fields, "primaryKeys": ["k"], "options": {"bucket": bucket}})
+
+
+def numbered(keys: NDArray[np.int64], value: int) -> pa.Table:
+    """Make rows of these keys with one value."""
+    return pa.table({"k": keys, "v": np.full(len(keys), value, np.int64)})
+
+
+def into_large(kind: str, rows: int, rounds: int, uri: str) -> list[Figure]:
+    """Time batches into a large table."""
+    table = create(uri, BUCKETS[kind][0])
+    for start in range(0, rows, LOAD_ROWS):
+        table.upsert(numbered(np.arange(start, min(start + LOAD_ROWS, rows)), -1))
+    table.compact(full=True)
+    rng = np.random.default_rng(1)
+    total, figures = rows, []
+    for size in BATCHES:
+        took, cpu = [], []
+        for number in range(rounds + 2):
+            old = rng.choice(rows, size // 2, replace=False)
+            batch = numbered(np.concatenate((old, np.arange(total, total + size - len(old)))), number)
+            total += size - len(old)
+            begun, used = time.perf_counter(), time.process_time()
+            table.upsert(batch)
+            took.append(time.perf_counter() - begun)
+            cpu.append(time.process_time() - used)
+        found = table.scan().to_arrow()
+        assert found.num_rows == total, f"{found.num_rows} rows, expected {total}"
+        last = found.filter(pc.is_in(found.column("k"), value_set=pa.array(batch.column("k"))))
+        assert last.column("v").to_pylist() == [rounds + 1] * size, "not the last values"
+        del took[:2], cpu[:2]
+        figures.append(Figure(f"{kind}, {size:,} into {rows:,}", size, rounds, _ms(min(took)), _ms(min(cpu)),
+                              _ms(float(np.quantile(took, 0.99)))))  # fmt: skip
+    return figures
+
+
+def row_after_row(kind: str, seconds: float, per_second: float, uri: str) -> Figure:
+    """Upsert one row again and again, with compaction beside."""
+    table = create(uri, BUCKETS[kind][1])
+    for number in range(WARM):
+        table.upsert(row(number))
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, context.Pool(1) as pool:
+        ready, end = manager.Event(), manager.Event()
+        beside = pool.apply_async(upkeep, (uri, ready, end))
+        ready.wait()
+        took, cpu = [], []
+        begun, number = time.monotonic(), WARM
+        while (now := time.monotonic()) < begun + seconds:
+            time.sleep(max(0.0, begun + (number - WARM) / per_second - now))
+            started, used = time.perf_counter(), time.process_time()
+            table.upsert(row(number))
+            took.append(time.perf_counter() - started)
+            cpu.append(time.process_time() - used)
+            number += 1
+        elapsed = time.monotonic() - begun
+        end.set()
+        told: Upkeep = beside.get()
+    late = [files for at, files in told.seen if at >= begun + elapsed / 2]
+    found = table.scan().to_arrow().sort_by("k")
+    last = {n % KEYS: n for n in range(number)}
+    assert found.column("k").to_pylist() == sorted(last), "keys are missing"
+    assert found.column("v").to_pylist() == [last[k] for k in sorted(last)], "values are not the last ones"
+    return Figure(
+        f"{kind}, one row {per_second:g} times a second", 1, len(took), _ms(float(np.median(took))), _ms(float(np.median(cpu))),
+        _ms(float(np.quantile(took, 0.99))), round(len(took) / elapsed, 1), told.compactions, round(told.cpu_seconds, 2),
+        max(f for _, f in told.seen), max(late, default=0),
+    )  # fmt: skip
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1e3, 1)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000, help="0: no large table")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=60, help="0: no row after row")
+    parser.add_argument("--per-second", type=float, default=100)
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    args = parser.parse_args(argv)
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
+        for kind in BUCKETS:
+            if args.rows:
+                figures += into_large(kind, args.rows, args.rounds, f"{folder}/large.db/{kind}")
+            if args.seconds:
+                figures.append(row_after_row(kind, args.seconds, args.per_second, f"{folder}/small.db/{kind}"))
+    for figure in figures:
+        print(json.dumps(asdict(figure)) if args.json else figure)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
