@@ -159,7 +159,7 @@ class RingTable:
             values = decode_partition_dict(entry.partition, schema)
             if values["p"] == p:
                 path = metadata.paths.data_file(values, entry.bucket, entry.file.file_name)
-                keys = pq.read_table(path, columns=["k"]).column(0).to_pylist()
+                keys = pq.read_table(path, columns=["k"], partitioning=None).column(0).to_pylist()
                 out.setdefault(entry.bucket, []).extend(keys)
         return out
 

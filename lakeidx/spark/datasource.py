@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from lakeidx.errors import UnsupportedError
 from lakeidx.spark.catalog_tables import options_of, with_options
@@ -34,6 +34,7 @@ from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.worker_python import check_worker_python, python_errors
+from lakeidx.types import Field
 
 FORMAT = "lakeidx"
 #: Found when a frame is written: Spark starts several processes to plan and read, and each would load the whole pipeline
@@ -57,7 +58,8 @@ class LakeIdxDataSource(DataSource):
         options = ReadOptions.parse(self.options)
         found = read_schema(options.open(), options)
         names = found.field_names if options.columns is None else [found.field(n).name for n in options.columns]
-        return with_options(spark_schema(options.layout.arrow_schema(found, names)), self.options)
+        columns = spark_schema(options.layout.arrow_schema(found, names))
+        return with_options(_with_comments(columns, found.fields), self.options)
 
     @one_line
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -122,6 +124,15 @@ def read_table(
         reader = reader.option("where", where)
     with python_errors():
         return reader.load(uri)
+
+
+def _with_comments(columns: StructType, fields: Sequence[Field]) -> StructType:
+    """Return the columns with what the table says of each, for DESCRIBE and `printSchema`."""
+    said = {f.name: f.description for f in fields if f.description}
+    return StructType([
+        StructField(c.name, c.dataType, c.nullable, {**c.metadata, "comment": said[c.name]} if c.name in said else c.metadata)
+        for c in columns.fields
+    ])  # fmt: skip
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

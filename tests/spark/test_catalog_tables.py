@@ -12,7 +12,11 @@ from lakeidx.api import Table
 pytestmark = pytest.mark.spark
 
 SPEC = {
-    "fields": [{"name": "id", "type": "BIGINT"}, {"name": "day", "type": "STRING"}, {"name": "v", "type": "STRING"}],
+    "fields": [
+        {"name": "id", "type": "BIGINT"},
+        {"name": "day", "type": "STRING"},
+        {"name": "v", "type": "STRING", "comment": "what it is"},
+    ],
     "primaryKeys": ["day", "id"],
     "partitionKeys": ["day"],
     "options": {"bucket": "1"},
@@ -34,8 +38,8 @@ def content(table: Table) -> dict[int, str]:
 def test_a_table_of_the_catalog_is_read_and_written(spark: SparkSession, table: Table) -> None:
     spark.sql(f"CREATE TABLE orders USING lakeidx LOCATION '{table.uri}'")
     try:
-        assert [tuple(r)[:2] for r in spark.sql("DESCRIBE orders").collect()] == [
-            ("id", "bigint"), ("day", "string"), ("v", "string"),
+        assert [tuple(r) for r in spark.sql("DESCRIBE orders").collect()] == [
+            ("id", "bigint", None), ("day", "string", None), ("v", "string", "what it is"),
         ]  # fmt: skip
         spark.sql(f"INSERT INTO orders VALUES (4, '{DAY}', 'b4'), (5, '{DAY}', 'b5'), (6, '2026-11-02', 'b6')")
         model = {0: "a0", 1: "a1", 2: "a2", 3: "a3", 4: "b4", 5: "b5", 6: "b6"}

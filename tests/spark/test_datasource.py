@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,36 @@ def test_a_frame_without_some_columns_says_what_that_means(spark: SparkSession, 
     with pytest.raises(Exception, match="lack the columns v, d, t, and null would overwrite") as refused:
         gone.replace("-D", "+U").write.format(FORMAT).mode("append").save(table.uri)
     assert "File " not in str(refused.value)
+
+
+def shown(spark: SparkSession, node: str) -> dict[str, str]:
+    """What Spark's SQL page shows beside a node of the newest query that has one; it comes a moment after the query."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    for _ in range(100):
+        queries = store.executionsList()
+        for number in reversed(range(queries.size())):
+            query = queries.apply(number).executionId()
+            nodes, values = store.planGraph(query).allNodes(), store.executionMetrics(query)
+            for found in (nodes.apply(i) for i in range(nodes.size())):
+                names = {
+                    m.name(): values.get(m.accumulatorId())
+                    for m in map(found.metrics().apply, range(found.metrics().size()))
+                }
+                if found.name() == node and names and all(v.isDefined() for v in names.values()):
+                    return {name: str(v.get()) for name, v in names.items()}
+        time.sleep(0.1)
+    raise AssertionError(f"no figures of {node}")
+
+
+def test_sparks_pages_show_rows_and_bytes_of_reads_and_writes(spark: SparkSession, table: Table) -> None:
+    save(frame(spark, range(40), "a"), table)
+    written = shown(spark, "AppendData lakeidx")
+    assert written["number of output rows"] == "40"
+    spark.read.format(FORMAT).load(table.uri).collect()
+    read = shown(spark, "BatchScan lakeidx")
+    assert read["number of output rows"] == "40"
+    for figures in (written, read):
+        assert {"data sent to Python workers", "data returned from Python workers"} <= set(figures)
 
 
 def test_a_stream_follows_the_snapshots(spark: SparkSession, table: Table, tmp_path: Path) -> None:

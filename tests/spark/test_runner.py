@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -244,7 +245,17 @@ def test_the_pages_of_spark_name_stage_batch_and_table(spark: SparkSession, tmp_
         assert context.getLocalProperty("spark.job.description") == "mine"
     finally:
         context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
-    jobs = spark._jsparkSession.sparkContext().statusStore().jobsList(None)
-    found = [jobs.apply(i).description() for i in range(jobs.size())]
-    texts = {text.get() for text in found if text.isDefined()}
-    assert {f"lakeidx {stage}: batch b1 of {table.uri}" for stage in ("bucket_assignment", "index_write")} <= texts
+    wanted = {
+        f"lakeidx bucket_assignment: batch b1 of {table.uri}",
+        f"lakeidx index_write: batch b1 of {table.uri}: 9 rows to 2 buckets (9 inserts, 0 updates, 0 deletes)",
+    }
+    texts: set[str] = set()
+    for _ in range(100):
+        jobs = spark._jsparkSession.sparkContext().statusStore().jobsList(None)
+        found = [jobs.apply(i).description() for i in range(jobs.size())]
+        texts = {text.get() for text in found if text.isDefined()}
+        if wanted <= texts:
+            return
+        # What Spark's pages show comes a moment after the jobs.
+        time.sleep(0.1)
+    raise AssertionError(texts)

@@ -146,7 +146,7 @@ def run_index_write(
         tasks.combine,
         targets=assign.targets,
         weights=[t.rows for t in assign.targets],
-        label=context.label("index_write"),
+        label=context.label("index_write", _figures(assign)),
     )
     rows_in = sum(w.rows_in for w in written)
     expected = sum(t.rows for t in assign.targets)
@@ -171,6 +171,11 @@ def run_index_write(
         seconds=time.monotonic() - started,
     )
     return context.files.close(report, attempt=attempt)
+
+
+def _figures(assign: BucketAssignmentReport) -> str:
+    kinds = f"{assign.inserts:,} inserts, {assign.updates:,} updates, {assign.deletes:,} deletes"
+    return f"{assign.rows:,} rows to {len(assign.targets):,} buckets ({kinds})"
 
 
 def _dictionary_columns(schema: TableSchema) -> frozenset[str]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakeidx.batch.artifacts import BatchFiles, IngestReport
+from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
 from lakeidx.batch.before_images import refuse_uncheckable
 from lakeidx.batch.parts import cut, part_checksum, write_part
 from lakeidx.batch.stages.ingest_task import IngestedFile, IngestTask, by_reference, ingest_files, key_names
@@ -78,7 +78,7 @@ def run_ingest(
     out_dir = files.new_dir("ingest")
     looked_up = table if options.check_before else None
     tasks = [IngestTask(store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
-    tasks, results = _ingest_all(tasks, runner, label=_label(files, table))
+    tasks, results = _ingest_all(tasks, runner, label=_label(files, table, sources))
     _refuse_columns(tasks, results)
     rejected = join_rejected([r.rejected for r in results])
     rows_in = sum(r.rows_in for r in results)
@@ -104,8 +104,11 @@ def run_ingest(
     return files.close(report)
 
 
-def _label(files: BatchFiles, table: TableMetadata | None) -> str:
-    return f"ingest: batch {files.batch_id}" + ("" if table is None else f" of {table.paths.root}")
+def _label(files: BatchFiles, table: TableMetadata | None, sources: Sequence[SourceFile]) -> str:
+    place = "" if table is None else f" of {table.paths.root}"
+    return (
+        f"ingest: batch {files.batch_id}{place}: {len(sources):,} landing files, {sum(s.size for s in sources):,} bytes"
+    )
 
 
 def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOptions) -> LandingOptions:

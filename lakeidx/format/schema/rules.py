@@ -14,7 +14,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import KEY_PREFIX, POSTPONE_BUCKET, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.options.descriptors import parse_names
 from lakeidx.options.table_options import STATS_MODES, TableOptions
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Root, parse_type
+from lakeidx.types import BYTES_ROOTS, FIELD_KEYS, STRING_ROOTS, DataType, Root, parse_type
 
 #: Paimon's, then lakeidx's own: row kinds come in as ``_kind``, lookups answer with ``_FOUND``.
 _RESERVED_NAMES = frozenset(
@@ -30,6 +30,7 @@ _STATS_MODE = re.compile(r"none|counts|full|truncate\(\s*[1-9][0-9]*\s*\)", re.I
 _SPEC_KEYS = frozenset(
     {"fields", "primaryKeys", "partitionKeys", "options", "comment", "version", "id", "highestFieldId", "timeMillis"}
 )
+_COLUMN_KEYS = FIELD_KEYS | {"comment"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,7 @@ def read_columns(spec: Mapping[str, Any]) -> list[Column]:
 
     errors   InvalidInputError naming the column or key that is wrong
     """
-    unknown = sorted(set(spec) - _SPEC_KEYS)
-    if unknown:
-        raise InvalidInputError(f"unknown key {unknown[0]!r} in the schema; known are {', '.join(sorted(_SPEC_KEYS))}")
+    _refuse_unknown(spec, "the schema", _SPEC_KEYS)
     raw = spec.get("fields")
     if not isinstance(raw, Sequence) or isinstance(raw, str) or not raw:
         raise InvalidInputError("'fields' must be an array of at least one column, each with 'name' and 'type'")
@@ -60,6 +59,7 @@ def read_columns(spec: Mapping[str, Any]) -> list[Column]:
             raise InvalidInputError(f"fields[{i}] must be an object with a 'name', not {item!r}")
         if "type" not in item:
             raise InvalidInputError(f"column {name!r} needs a 'type'")
+        _refuse_unknown(item, f"column {name!r}", _COLUMN_KEYS)
         if name in seen:
             raise InvalidInputError(f"column {name!r} is there twice")
         seen.add(name)
@@ -73,6 +73,12 @@ def read_columns(spec: Mapping[str, Any]) -> list[Column]:
                 raise InvalidInputError(f"column {name!r}: {key} must be text, not {text!r}")
         columns.append(Column(name, data_type, texts["description"] or texts["comment"], texts["defaultValue"]))
     return columns
+
+
+def _refuse_unknown(given: Mapping[str, Any], what: str, known: frozenset[str]) -> None:
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise InvalidInputError(f"unknown key {unknown[0]!r} in {what}; known are {', '.join(sorted(known))}")
 
 
 def key_columns(spec: Mapping[str, Any], key: str, options: dict[str, str], option: str) -> tuple[str, ...]:

@@ -198,6 +198,10 @@ def test_refused_though_java_does_not(case: dict[str, Any], message: str) -> Non
         ({"fields": [{"name": "k", "type": "INT"}], "primaryKeys": "k"}, "'primaryKeys' must be an array"),
         ({"fields": [{"name": "k", "type": "INT"}], "primaryKeys": [1]}, "'primaryKeys' must be an array"),
         ({"fields": [{"name": "k", "type": "INT"}], "primary_keys": ["k"]}, "unknown key 'primary_keys'"),
+        (
+            {"fields": [{"name": "k", "type": "INT", "descripton": "a"}]},
+            "unknown key 'descripton' in column 'k'; known are comment",
+        ),
         ({"fields": [{"name": "k", "type": "INT"}], "options": ["x"]}, "options must be an object"),
         ({"fields": [{"name": "k", "type": "INT"}], "options": {"a": None}}, "option 'a' must be text"),
         ({"fields": [{"name": "k", "type": "INT"}], "options": {"primary-key": "k,,"}}, "option 'primary-key'"),
