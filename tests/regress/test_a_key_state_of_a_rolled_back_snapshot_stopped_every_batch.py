@@ -36,3 +36,14 @@ def test_the_next_batch_builds_the_state_anew(tmp_path: Path, call: int) -> None
     assert again.metadata.snapshot_ids() == [1]
     upsert(again, [(1, 1, "second"), (1, 2, "new")])
     assert content(again) == {(1, 1): "second", (1, 2): "new"}
+
+
+def test_the_only_state_that_is_kept_was_rolled_back(tmp_path: Path) -> None:
+    options = {"index.type": "inmemory", "index.global.enabled": "false", "index.state.keep-checkpoints": "1"}
+    table = make_table(tmp_path, options=options)
+    upsert(table, [(1, 1, "first")])
+    upsert(table, [(1, 2, "gone")])
+    roll_back(table.metadata, table.schema, snapshot_id=1)
+    again = TableHandle.open(table.uri)
+    upsert(again, [(1, 1, "second"), (1, 2, "new")])
+    assert content(again) == {(1, 1): "second", (1, 2): "new"}
