@@ -70,17 +70,20 @@ def normalized_keys(columns: Sequence[Column], types: Sequence[DataType]) -> Nor
 def _pack_words(fields: Sequence[OrderField], n: int) -> npt.NDArray[np.uint64]:
     """Pack the fields side by side from the top bit of word 0 down; one may lie across two words."""
     width = (sum(f.bits for f in fields if isinstance(f, WordField)) + 63) // 64
-    words = np.zeros((n, width), np.uint64)
+    words = np.empty((n, width), np.uint64)
     at = 0
     for f in fields:
         assert isinstance(f, WordField)
         word, used = divmod(at, 64)
         room = 64 - used
-        if f.bits <= room:
+        # The first field that reaches a word fills it, the others add their bits.
+        if f.bits > room:
+            words[:, word] |= f.values >> np.uint64(f.bits - room)
+            words[:, word + 1] = f.values << np.uint64(64 - f.bits + room)
+        elif used:
             words[:, word] |= f.values << np.uint64(room - f.bits)
         else:
-            words[:, word] |= f.values >> np.uint64(f.bits - room)
-            words[:, word + 1] |= f.values << np.uint64(64 - f.bits + room)
+            words[:, word] = f.values << np.uint64(room - f.bits) if f.bits < room else f.values
         at += f.bits
     return words
 

@@ -50,7 +50,7 @@ def evolve_column(plan: ColumnPlan, column: pa.ChunkedArray | None, rows: int) -
 
 def _evolve(column: pa.ChunkedArray, old: DataType, new: DataType, name: str) -> pa.ChunkedArray:
     target = to_arrow(new)
-    if column.type == target and old.with_nullable(True) == new.with_nullable(True):
+    if column.type == target and (old == new or old.with_nullable(True) == new.with_nullable(True)):
         return column
     if not new.is_nested and new.root is not Root.VARIANT:
         if column.type != to_arrow(old):
