@@ -15,20 +15,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.batch.assignment.keyed_batch import read_batch, read_located
+from lakeidx.batch.assignment.told_keys import ToldKeys, store_in_tasks, told_parts
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import follows_commits, index_context, open_key_index, uses_key_index
-from lakeidx.batch.target_files import read_part_targets, tasks_of_part
-from lakeidx.errors import NotFoundError, UnavailableError
+from lakeidx.errors import CorruptFileError, NotFoundError, UnavailableError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.key_index.locations import CommitInfo, KeyBatch, LiveFile, number_partitions
+from lakeidx.key_index.locations import CommitInfo, LiveFile
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.port import IndexContext
+from lakeidx.key_index.port import IndexContext, KeyIndex
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.earlier_commit import was_committed
 from lakeidx.table.metadata import TableMetadata
@@ -63,7 +60,8 @@ class IndexHooks:
             return
         context = self._index_context(self._base())
         with open_key_index(self._schema, self._context.paths) as key_index:
-            key_index.prepare_commit(self._info, context)
+            if key_index.prepares_commits:
+                key_index.prepare_commit(self._info, context)
 
     def committed(self, snapshot_ids: tuple[int, ...]) -> None:
         """Update the index after the batch was committed.
@@ -74,16 +72,31 @@ class IndexHooks:
             return
         metadata = self._context.metadata
         snapshot = _own_snapshot(metadata, snapshot_ids[0], self._request.commit_user) or metadata.latest_snapshot()
-        info = replace(self._info, snapshot_id=snapshot_ids[0], added=self._added(self._request.changes))
         with open_key_index(self._schema, self._context.paths) as key_index:
             try:
-                key_index.update_locations(info, self._index_context(snapshot))
+                self._tell(key_index, snapshot_ids[0], self._index_context(snapshot))
             except UnavailableError as error:
                 if not key_index.catches_up:
                     raise
                 log.warning(
                     "index %s could not be updated to snapshot %d yet: %s", key_index.name, snapshot_ids[0], error
                 )
+
+    def _tell(self, key_index: KeyIndex, snapshot_id: int, context: IndexContext) -> None:
+        in_tasks = bool(self._assign.placing_tasks) and key_index.updates_in_shares
+        told = self._describe(keys=False) if in_tasks else self._info
+        info = replace(told, snapshot_id=snapshot_id, added=self._added(self._request.changes))
+        if not in_tasks:
+            key_index.update_locations(info, context)
+            return
+        keys = ToldKeys.of(self._context.metadata, self._schema, self._assign)
+        parts = told_parts(self._ingest, self._assign)
+        try:
+            store_in_tasks(self._context, keys, parts, info, key_index, context)
+        except (CorruptFileError, NotFoundError) as error:
+            if not key_index.catches_up:
+                raise
+            log.warning("index %s was not updated to snapshot %d: %s", key_index.name, snapshot_id, error)
 
     def on_abort(self) -> None:
         """Roll the index back after the commit lost a conflict."""
@@ -93,6 +106,8 @@ class IndexHooks:
         # The next attempt commits under the same name, so what this one left has to go, whatever the option says.
         raw = {**context.options.raw, "hoodie.index.hbase.rollback.sync": "true"}
         with open_key_index(self._schema, self._context.paths) as key_index:
+            if not key_index.prepares_commits:
+                return
             key_index.rollback(self._info, replace(context, options=IndexOptions(raw)))
 
     def _base(self) -> Snapshot | None:
@@ -106,41 +121,20 @@ class IndexHooks:
     def _info(self) -> CommitInfo:
         # Not a cached_property, whose lock (Python 3.11) all batches of a process would share while they read.
         if self._told is None:
-            self._told = self._read_info()
+            self._told = self._describe(keys=True)
         return self._told
 
-    def _read_info(self) -> CommitInfo:
+    def _describe(self, *, keys: bool) -> CommitInfo:
         context, assign = self._context, self._assign
         info = CommitInfo(
             instant=self._request.commit_user,
             started_ms=context.files.closed_ms(IngestReport),
             base_id=assign.base_snapshot_id,
         )
-        if not self._keeps:
-            return info
-        batch = read_batch(context.metadata, self._ingest, self._schema)
-        was = read_located(
-            context.store, assign.located_paths, assign.placing_tasks, [part.rows for part in self._ingest.parts]
-        )
-        targets = (
-            read_part_targets(context.store, path, tasks_of_part(assign.placing_tasks, number), part.rows)
-            for number, (part, path) in enumerate(zip(self._ingest.parts, assign.targets_paths, strict=True))
-        )
-        goes = np.concatenate([np.zeros(0, np.int32), *targets])
-        # Rows that are dropped change no location.
-        kept = np.flatnonzero(goes >= 0)
-        partitions, numbers = number_partitions(was.partitions, (bytes.fromhex(t.partition) for t in assign.targets))
-        partition = np.array([numbers[bytes.fromhex(t.partition)] for t in assign.targets], np.int32)
-        bucket = np.array([t.bucket for t in assign.targets], np.int32)
-        return replace(
-            info,
-            batch=_take(batch.keys, kept),
-            partition=partition[goes[kept]],
-            bucket=bucket[goes[kept]],
-            deleted=batch.retract[kept],
-            partitions=partitions,
-            was=replace(was, bucket=was.bucket[kept], partition=was.partition[kept], file=was.file[kept]),
-        )
+        if keys and self._keeps:
+            told = ToldKeys.of(context.metadata, self._schema, assign)
+            return told.read(told_parts(self._ingest, assign), info)
+        return info
 
     def _added(self, changes: TableChanges) -> list[LiveFile]:
         return [_live_file(self._context.metadata, e) for e in changes.append if e.kind is FileKind.ADD]
@@ -191,9 +185,3 @@ def on_compaction(
 
 def _live_file(metadata: TableMetadata, entry: ManifestEntry) -> LiveFile:
     return LiveFile(entry.partition, entry.bucket, data_file_path(metadata, entry), entry.file)
-
-
-def _take(batch: KeyBatch, rows: np.ndarray) -> KeyBatch:
-    if len(rows) == len(batch):
-        return batch
-    return KeyBatch(batch.partitions, batch.partition[rows], batch.keys.take(rows), batch.key_types, batch.hashes[rows])

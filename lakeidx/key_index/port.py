@@ -5,7 +5,7 @@ known, or nowhere (an insert). Around the commit of a batch it is called in this
 
 1.  ``tag``                before rows are placed
 2.  ``prepare_commit``     before the snapshot is put: what must be on record if the process dies right after the put
-3.  ``update_locations``   after the snapshot is there
+3.  ``update_locations``   after the snapshot is there; or ``begin_update``, what it gives in tasks, and ``finish_update``
 4.  ``rollback``           instead of 3, when the commit is aborted
 
 A process may die between any two of these. Whatever a key index keeps outside the table is therefore only valid as
@@ -16,9 +16,11 @@ source   org.apache.hudi.index.HoodieIndex, release 1.0.2 (tagLocation, updateLo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from lakeidx.errors import InternalError
 from lakeidx.key_index.keys.ranges import Candidates
@@ -27,7 +29,7 @@ from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocatio
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.key_buckets import KeyBuckets
-from lakeidx.tasks.runner import LocalRunner
+from lakeidx.tasks.runner import LocalRunner, Runner
 
 
 class TableView(Protocol):
@@ -108,6 +110,40 @@ class IndexContext:
     descending: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TagTasks:
+    """Where work for a batch may be done, other than in this process.
+
+    context   makes an `IndexContext` of the same table and snapshot; pickles
+    label     of the work
+    """
+
+    runner: Runner
+    context: Callable[[], IndexContext]
+    label: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the runner behind: tasks start no others."""
+        return TagTasks, (LocalRunner(), self.context, self.label)
+
+
+class ShareUpdate(Protocol):
+    """How tasks store a batch's locations; pickles, and holds nothing that grows with rows."""
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks store."""
+        ...
+
+    def route(self, commit: CommitInfo) -> tuple[pa.Table, Int32s]:
+        """Return what is to be stored of some rows of the batch, and the task of each row of that, int32[n]."""
+        ...
+
+    def store(self, rows: Iterable[pa.Table]) -> Any:
+        """Store what has come to one task, in the order of the batch; the answer does not grow with rows."""
+        ...
+
+
 class KeyIndex(Protocol):
     """One index type. What differs between types is asked here, never by name or class; `KeyIndexDefaults` has what most do."""
 
@@ -137,6 +173,11 @@ class KeyIndex(Protocol):
         ...
 
     @property
+    def holds_keys(self) -> bool:
+        """True when it has the keys of the whole table in this process's memory."""
+        ...
+
+    @property
     def joins_files(self) -> bool:
         """True when keys are found by reading data files: tasks may then read them, and `lakeidx.key_index.joined` locates."""
         ...
@@ -146,7 +187,7 @@ class KeyIndex(Protocol):
         """True when `candidates` and `check_file` say which files to read for which keys; of those that join files."""
         ...
 
-    def prepare_tag(self, context: IndexContext) -> None:
+    def prepare_tag(self, context: IndexContext, tasks: TagTasks) -> None:
         """Do what `tag` needs once for the whole batch; called before several shares of it are tagged."""
         ...
 
@@ -210,6 +251,31 @@ class KeyIndex(Protocol):
         """Update locations; called when the snapshot is there."""
         ...
 
+    @property
+    def prepares_commits(self) -> bool:
+        """True when `prepare_commit` and `rollback` do something with the batch's keys."""
+        ...
+
+    @property
+    def updates_in_shares(self) -> bool:
+        """True when tasks may store a batch's locations (`begin_update`), instead of `update_locations`."""
+        ...
+
+    def begin_update(
+        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, tasks: int
+    ) -> ShareUpdate | None:
+        """Begin to store a batch's locations in tasks.
+
+        commit       without keys
+        partitions   where its rows went
+        returns      what the tasks do; None when nothing is to be done
+        """
+        ...
+
+    def finish_update(self, stored: Sequence[Any], context: IndexContext) -> None:
+        """End what `begin_update` began; `stored` is what the tasks answered."""
+        ...
+
     def rollback(self, commit: CommitInfo, context: IndexContext) -> None:
         """Roll back; called when the commit is aborted, so that what `prepare_commit` left is ignored from now on."""
         ...
@@ -220,9 +286,12 @@ class KeyIndexDefaults:
 
     needs_keys = True
     in_shares = False
+    holds_keys = False
     joins_files = False
     narrows_files = False
     has_external_state = False
+    prepares_commits = True
+    updates_in_shares = False
     catches_up = False
     follows_compactions = False
     why_no_overwrite = ""
@@ -235,7 +304,7 @@ class KeyIndexDefaults:
         """Return False: a key stays in its bucket."""
         return False
 
-    def prepare_tag(self, context: IndexContext) -> None:
+    def prepare_tag(self, context: IndexContext, tasks: TagTasks) -> None:
         """Do nothing: shares have nothing in common."""
 
     def candidates(self, batch: KeyBatch, files: Sequence[LiveFile], context: IndexContext) -> Candidates:
@@ -262,6 +331,16 @@ class KeyIndexDefaults:
 
     def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
         """Do nothing: everything is in the table's own files."""
+
+    def begin_update(
+        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, tasks: int
+    ) -> ShareUpdate | None:
+        """Refuse: tasks store nothing."""
+        raise InternalError("this index type is not updated in shares")
+
+    def finish_update(self, stored: Sequence[Any], context: IndexContext) -> None:
+        """Refuse: tasks store nothing."""
+        raise InternalError("this index type is not updated in shares")
 
     def rollback(self, commit: CommitInfo, context: IndexContext) -> None:
         """Do nothing: nothing was recorded."""

@@ -20,6 +20,7 @@ from lakeidx.data.rows import gather_rows
 
 #: Rows of one group of targets: what a reduce task holds of targets that are not alone in their group.
 _GROUP_WEIGHT = 500_000
+_MARKER = "lakeidx.marker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,16 @@ class Block:
     target: int
     order: int
     rows: pa.Table
+
+
+def marker_rows(order: int, targets: int) -> RoutedRows:
+    """Return a row for every target that means nothing: one that no other row goes to is combined, too."""
+    return RoutedRows(order, pa.table({_MARKER: np.zeros(targets, np.int8)}), np.arange(targets, dtype=np.int32))
+
+
+def is_marker(block: Block) -> bool:
+    """Return True for what `marker_rows` sent."""
+    return _MARKER in block.rows.column_names
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def frame(first, value):
     k = (sf.col("id") + first).alias("k")
     return spark.range(0, ROWS, 1, 4).select((sf.col("id") % 2).cast("int").alias("p"), k, sf.lit(value).alias("v"))
 
-for kind in ("hash", "global-bloom"):
+for kind in ("hash", "global-bloom", "state"):
     options = {"bucket": "-1", "index.type": kind, "index.driver-memory": "0"}
     table = Table.create(f"{folder}/d.db/{kind}", {**SPEC, "options": options})
     first = upsert(frame(0, "a"), table.uri, batch_id="1")

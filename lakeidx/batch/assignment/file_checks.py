@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.assignment.part_keys import read_part_keys, read_part_partitions
 from lakeidx.batch.assignment.place_work import PlaceWork
-from lakeidx.batch.assignment.routed_keys import PartItem, is_marker, marker_rows, part_items
+from lakeidx.batch.assignment.routed_keys import PartItem, part_items
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import index_context, open_key_index
 from lakeidx.data.rows import take_rows
@@ -28,7 +28,7 @@ from lakeidx.key_index.joined import hashes_of, matched_keys
 from lakeidx.key_index.locations import KeyBatch, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.storage.base import ObjectStore
-from lakeidx.tasks.routed_rows import Block, RoutedRows
+from lakeidx.tasks.routed_rows import Block, RoutedRows, is_marker, marker_rows
 
 _METRICS = b"lakeidx.metrics"
 

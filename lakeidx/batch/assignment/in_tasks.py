@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -31,9 +32,7 @@ from lakeidx.batch.assignment.placed import Placed
 from lakeidx.batch.assignment.routed_keys import (
     PartItem,
     ReceivedKeys,
-    is_marker,
     is_of_part,
-    marker_rows,
     owners_of,
     part_items,
     rows_to_route,
@@ -46,8 +45,8 @@ from lakeidx.batch.keys import RowKeys
 from lakeidx.key_index.joined import file_of, hashes_of, locate_joined, read_file_keys
 from lakeidx.key_index.locations import KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.tasks.routed_rows import Block, RoutedRows
+from lakeidx.key_index.port import IndexContext, KeyIndex, TagTasks
+from lakeidx.tasks.routed_rows import Block, RoutedRows, is_marker, marker_rows
 
 _METRICS = "lakeidx.metrics"
 
@@ -164,7 +163,8 @@ def place_in_tasks(
     tasks = _PlacingTasks(work, finds_by_keys(work.schema), is_global, len(ingest.parts))
     items: list[_Item] = list(part_items(ingest))
     if key_index is not None and not work.fresh:
-        key_index.prepare_tag(index_context(work.metadata, work.schema, work.snapshot))
+        remake = partial(index_context, work.metadata, work.schema, work.snapshot)
+        key_index.prepare_tag(remake(), TagTasks(context.runner, remake, context.label("key_state")))
         if key_index.joins_files:
             items += enumerate(_files_to_read(context, ingest, work, key_index))
     count = work.plan.num_channels

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.batch.arrow_files import read_columns, write_columns
-from lakeidx.batch.artifacts import IngestReport, StagedPart
+from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
 from lakeidx.batch.keys import key_columns, partition_codes
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.target_files import share_path
@@ -73,19 +73,27 @@ class KeyedBatch:
         return [slice(a, b) for a, b in pairwise(np.searchsorted(rows, self.starts).tolist())]
 
 
-def read_batch(metadata: TableMetadata, ingest: IngestReport, schema: TableSchema) -> KeyedBatch:
-    """Read key and partition columns and row kinds of all parts; memory follows the batch's keys."""
+def sourced_parts(ingest: IngestReport) -> list[tuple[StagedPart, SourceFile | None]]:
+    """Return the parts of a batch, each with the landing file that it is taken from by reference."""
+    return [(part, ingest.source_of(part)) for part in ingest.parts]
+
+
+def read_batch(
+    metadata: TableMetadata, parts: Sequence[tuple[StagedPart, SourceFile | None]], schema: TableSchema
+) -> KeyedBatch:
+    """Read key and partition columns and row kinds of parts (`sourced_parts`); memory follows their keys."""
     names = list(schema.identity_columns)
 
-    def read(part: StagedPart) -> tuple[pa.Table, NDArray[np.bool_]]:
-        table = read_part(metadata.store, ingest.source_of(part), part, schema, key_columns(schema))
+    def read(item: tuple[StagedPart, SourceFile | None]) -> tuple[pa.Table, NDArray[np.bool_]]:
+        part, source = item
+        table = read_part(metadata.store, source, part, schema, key_columns(schema))
         retract = np.zeros(table.num_rows, np.bool_)
         if VALUE_KIND in table.column_names:
             retract = is_retract(table.column(VALUE_KIND).to_numpy())
             table = table.drop_columns([VALUE_KIND])
         return table, retract
 
-    found = in_parallel(read, ingest.parts, threads=_READ_THREADS)
+    found = in_parallel(read, parts, threads=_READ_THREADS)
     tables, retracts = [table for table, _ in found], [retract for _, retract in found]
     if tables:
         whole = pa.concat_tables(tables)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.assignment.by_key_index import place_by_key_index
 from lakeidx.batch.assignment.in_tasks import can_place_in_tasks, place_in_tasks
-from lakeidx.batch.assignment.keyed_batch import read_batch
+from lakeidx.batch.assignment.keyed_batch import read_batch, sourced_parts
 from lakeidx.batch.assignment.part_keys import read_keys
 from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.placed import Placed
-from lakeidx.batch.assignment.room import check_rows_fit, rows_in_driver
+from lakeidx.batch.assignment.room import check_driver_holds, check_rows_fit, rows_in_driver
 from lakeidx.batch.assignment.shares import place_parts
 from lakeidx.batch.assignment.targets import BatchFigures, join_shares, write_share
 from lakeidx.batch.context import BatchContext
@@ -30,7 +30,7 @@ def place_batch(
 
     directory   gets the target files
     errors      UnsupportedError for an overwrite that the index type cannot follow; CommitConflictError when what an index type
-                keeps is of a later snapshot; InvalidInputError for a batch that this process has no memory for
+                keeps is of a later snapshot; InvalidInputError for a batch that this process has no memory for, or may not hold
     """
     key_index = make_key_index(index_options(schema)) if uses_key_index(schema) else None
     if key_index is not None:
@@ -42,6 +42,9 @@ def place_batch(
         figures = join_shares(directory, place_in_tasks(context, ingest, work, key_index), parts)
         return replace(figures, metrics={**figures.metrics, "placing_tasks": float(work.plan.num_channels)})
     check_rows_fit(schema, ingest.rows_staged)
+    if key_index is not None and not can_place_in_tasks(key_index):
+        held_keys = snapshot.total_record_count or 0 if key_index.holds_keys and snapshot is not None else 0
+        check_driver_holds(schema, ingest.rows_staged, held_keys, context.driver_bytes)
     work = PlaceWork.of(context, schema, snapshot, directory, 1)
     if key_index is not None and key_index.needs_keys:
         placed = _by_keys(work, ingest)
@@ -52,7 +55,7 @@ def place_batch(
 
 def _by_keys(work: PlaceWork, ingest: IngestReport) -> Placed:
     with open_key_index(work.schema, work.metadata.paths) as key_index:
-        return place_by_key_index(work, read_batch(work.metadata, ingest, work.schema), key_index, None)
+        return place_by_key_index(work, read_batch(work.metadata, sourced_parts(ingest), work.schema), key_index, None)
 
 
 def _check_overwrite(context: BatchContext, key_index: KeyIndex) -> None:

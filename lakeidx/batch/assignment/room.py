@@ -13,6 +13,8 @@ from lakeidx.tasks.limits import available_bytes
 
 #: Bytes of a row in the process that assigns, by index type; of types that look keys up.
 _ROW_BYTES, _KEYED_ROW_BYTES = {"hash": 40, "bucket": 40, "state": 160, "inmemory": 160}, 90
+#: Bytes of a key in an index that lies in memory.
+_HELD_KEY_BYTES = 45
 #: Bytes of a bucket that gets rows: its line in the reports, what its task wrote, its manifest entries.
 _TARGET_BYTES = 2000
 #: Rows that an index of keys numbers.
@@ -47,6 +49,27 @@ def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None) -> N
             f" {each} bytes or more, and it may use {_gib(room)} GiB; load it as several batches, or where"
             f" {_gib(rows * each)} GiB are granted"
         )
+
+
+def check_driver_holds(schema: TableSchema, rows: int, table_rows: int, held: int | None = None) -> None:
+    """Refuse a batch that only the driver can place when it would hold more than it may.
+
+    rows         of the batch
+    table_rows   keys of the table that an index in the driver's memory has; 0 for other types
+    held         bytes that it may hold; default as the table's option says
+    errors       InvalidInputError: says what it takes and what to change
+    """
+    if held is None:
+        held = index_options(schema).index_driver_memory
+    kind = index_type(schema)
+    needed = rows * _ROW_BYTES.get(kind, _KEYED_ROW_BYTES) + table_rows * _HELD_KEY_BYTES
+    if needed <= held:
+        return
+    table = f" and the keys of {table_rows} rows of the table" if table_rows else ""
+    raise InvalidInputError(
+        f"with index.type={kind} the driver would hold {rows} rows of the batch{table}, {_gib(needed)} GiB or more, and option"
+        f" 'index.driver-memory' allows {_gib(held)} GiB: raise it, or use a type that works in tasks, such as state"
+    )
 
 
 def check_buckets_fit(schema: TableSchema, buckets: int, room: int | None = None) -> None:

@@ -29,10 +29,9 @@ from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.locations import Int32s, KeyBatch
-from lakeidx.tasks.routed_rows import Block, RoutedRows
+from lakeidx.tasks.routed_rows import Block
 
 _POSITION, _HASH, _PARTITION, _RETRACT = (f"lakeidx.{n}" for n in ("position", "hash", "partition", "retract"))
-_MARKER = "lakeidx.marker"
 
 #: A staged part: its number, and the landing file it is taken from by reference.
 PartItem = tuple[int, StagedPart, SourceFile | None]
@@ -66,16 +65,6 @@ def rows_to_route(keys: RowKeys, retract: NDArray[np.bool_] | None, columns: pa.
     if retract is not None:
         out[_RETRACT] = pa.array(retract)
     return pa.table({**out, **({} if columns is None else {n: columns.column(n) for n in columns.column_names})})
-
-
-def marker_rows(order: int, targets: int) -> RoutedRows:
-    """Return a row for every target that means nothing: one that no other row goes to is combined, too."""
-    return RoutedRows(order, pa.table({_MARKER: np.zeros(targets, np.int8)}), np.arange(targets, dtype=np.int32))
-
-
-def is_marker(block: Block) -> bool:
-    """Return True for what `marker_rows` sent."""
-    return _MARKER in block.rows.column_names
 
 
 def is_of_part(block: Block) -> bool:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import xxhash
 
 from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.kernels import gather
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.keys.sets import hash_keys, same_span
@@ -110,7 +111,7 @@ def merge_runs(runs: Sequence[Entries], *, expire_before: int, drop_gone: bool) 
     expire_before  epoch seconds; entries written before are dropped
     drop_gone      drop keys that were removed (there is no older run that they must hide)
     """
-    joined = _join_entries(runs)
+    joined = join_entries(runs)
     rows = newest_rows(joined.hashes, joined.keys)
     keep = joined.written[rows] >= expire_before
     if drop_gone:
@@ -127,7 +128,7 @@ def newest_rows(hashes: Hashes, keys: RowBytes) -> Ints:
     return rows
 
 
-def _join_entries(parts: Sequence[Entries]) -> Entries:
+def join_entries(parts: Sequence[Entries]) -> Entries:
     """Concatenate entries."""
     if len(parts) == 1:
         return parts[0]
@@ -146,10 +147,12 @@ def _join_entries(parts: Sequence[Entries]) -> Entries:
 
 def take_rows(keys: RowBytes, order: Ints) -> RowBytes:
     """Take some byte strings, packed again."""
+    starts = keys.offsets[order]
+    lengths = keys.offsets[1:][order] - starts
     offsets = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(keys.lengths[order], out=offsets[1:])
+    np.cumsum(lengths, out=offsets[1:])
     data = np.empty(int(offsets[-1]), np.uint8)
-    _gather(frozen(keys.data), frozen(keys.offsets), frozen(order), frozen(offsets), data)
+    gather(data, frozen(offsets[:-1]), frozen(keys.data), frozen(starts), frozen(lengths))
     return RowBytes(data, offsets)
 
 
@@ -161,14 +164,6 @@ def _prefix(data: Any, offsets: Any, prefix: Any, out_offsets: Any, out: Any) ->
             out[at + j] = np.uint8((prefix[i] >> (8 * j)) & 0xFF)
         for j in range(offsets[i + 1] - start):
             out[at + 4 + j] = data[start + j]
-
-
-@kernel
-def _gather(data: Any, offsets: Any, order: Any, out_offsets: Any, out: Any) -> None:
-    for i in range(len(order)):
-        start, at = offsets[order[i]], out_offsets[i]
-        for j in range(offsets[order[i] + 1] - start):
-            out[at + j] = data[start + j]
 
 
 @kernel

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from lakeidx.errors import CommitConflictError, CorruptFileError, NotFoundError
 from lakeidx.key_index.locations import CommitInfo, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.key_index.port import IndexContext
+from lakeidx.key_index.port import IndexContext, TagTasks
 from lakeidx.key_index.state.key_state import KeyState
 from lakeidx.key_index.state.load import StateLoader
+from lakeidx.key_index.state.load_tasks import load_in_tasks
 from lakeidx.key_index.state.manifest import StateFolder, StateManifest
 from lakeidx.key_index.state.memory_store import MemoryStore
 from lakeidx.key_index.state.run_files import RunFiles
@@ -89,11 +90,17 @@ class StateHome:
             )
         return None, ""
 
-    def rebuilt(self, context: IndexContext, metrics: IndexMetrics) -> KeyState:
-        """Build the state of the view's snapshot from the table's key columns."""
+    def rebuilt(self, context: IndexContext, metrics: IndexMetrics, tasks: TagTasks | None = None) -> KeyState:
+        """Build the state of the view's snapshot from the table's key columns.
+
+        tasks   where; None = in this process
+        """
         files = self._files(context)
         state = self._empty(context, sum(f.meta.row_count for f in files))
-        self._loader(context).load(state, files, context, metrics)
+        if tasks is None or self._memory is not None:
+            self._loader(context).load(state, files, context, metrics)
+        else:
+            load_in_tasks(self._loader(context), state, files, context, tasks, metrics)
         return self.at_snapshot(state, context)
 
     def _empty(self, context: IndexContext, expected_rows: int = 0) -> KeyState:

@@ -10,22 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.key_index.state.entries import GONE, Entries, Hashes, Int32s, Ints, newest_rows, take_rows
+from lakeidx.key_index.state.entries import GONE, Entries, Hashes, Int32s, newest_rows, take_rows
 from lakeidx.key_index.state.lookup import Asked, Lookup
 from lakeidx.key_index.state.manifest import StateManifest
 from lakeidx.key_index.state.run_files import RunFiles, SegmentRef
 from lakeidx.key_index.state.segment_kernels import GONE_PLACE
-from lakeidx.key_index.state.shard_runs import Rewritten, ShardWriter
+from lakeidx.key_index.state.shard_runs import (
+    Rewritten,
+    ShardWriter,
+    StoredShards,
+    count_moves,
+    edges_of,
+    store_shards,
+)
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 
-# A shard is made for so many keys, and split above twice as many.
-SHARD_ROWS = 1 << 21
+# A shard is made for so many keys, and split above twice as many: a thread that merges one holds it some five times.
+SHARD_ROWS = 1 << 19
 _MAX_BITS = 16
-_FILE_BYTES = 64 << 20
 _READ_BYTES = 64 << 20
 
 
@@ -77,6 +82,16 @@ class KeyState:
     def rows(self) -> int:
         """Entries of all segments, an upper bound of the keys."""
         return sum(ref.entries for runs in self._shards for ref in runs)
+
+    @property
+    def bits(self) -> int:
+        """Log2 of the number of shards."""
+        return self._bits
+
+    @property
+    def shards(self) -> tuple[tuple[SegmentRef, ...], ...]:
+        """Segments of each shard, older ones first."""
+        return tuple(self._shards)
 
     @property
     def partitions(self) -> tuple[bytes, ...]:
@@ -150,8 +165,8 @@ class KeyState:
                 was = self.lookup(new.hashes, new.keys, new.partition, expire_before=expire_before)
             else:
                 was = was[0][entries_rows], was[1][entries_rows]
-            _count_moves(self._counts, was, (new.partition, new.bucket))
-        edges = self._edges(new.hashes)
+            count_moves(self._counts, was, (new.partition, new.bucket))
+        edges = edges_of(new.hashes, self._bits)
         touched = [s for s in range(len(self._shards)) if edges[s] < edges[s + 1]]
         writer = self._writer(expire_before, more=len(new))
         merge = not self._apart
@@ -163,6 +178,17 @@ class KeyState:
         )
         if merge:
             self._grow(expire_before)
+
+    def adopt(self, parts: Iterable[StoredShards], *, expire_before: int = 0) -> None:
+        """Take over shards that tasks have written (`lakeidx.key_index.state.shared_update`)."""
+        for part in parts:
+            for stored in part.shards:
+                self._shards[stored.shard] = _behind(self._shards[stored.shard][: stored.kept], stored.ref)
+                self._exact.pop(stored.shard, None)
+                if stored.ref is not None:
+                    self.files.written.add(stored.ref.file)
+            _add(self._counts, part.moved)
+        self._grow(expire_before)
 
     def start_load(self) -> None:
         """Write runs as they come until `finish_load`, which the state is not complete before."""
@@ -199,16 +225,9 @@ class KeyState:
     def _writer(self, expire_before: int, *, bits: int | None = None, more: int = 0) -> ShardWriter:
         return ShardWriter(self.files, self._bits if bits is None else bits, self.rows + more, expire_before)
 
-    def _edges(self, ascending: Hashes) -> Ints:
-        """Return int64[shards + 1]: where each shard begins among sorted hashes."""
-        count = 1 << self._bits
-        starts = np.arange(1, count, dtype=np.uint64) << np.uint64(64 - self._bits if self._bits else 0)
-        inner = np.searchsorted(ascending, starts)
-        return np.concatenate([[0], inner, [len(ascending)]]).astype(np.int64)
-
     def _waves(self, ascending: Hashes) -> Iterator[list[Asked]]:
         """Group shards whose blocks are read at once: memory follows a bound, not the state."""
-        edges = self._edges(ascending)
+        edges = edges_of(ascending, self._bits)
         wave: list[Asked] = []
         size = 0
         for shard, runs in enumerate(self._shards):
@@ -231,24 +250,13 @@ class KeyState:
                 yield from done
 
     def _put(self, results: Iterable[Rewritten]) -> None:
-        """Write new segments, several to a file, and take them over."""
-        waiting: list[Rewritten] = []
-        for result in results:
-            waiting.append(result)
-            if sum(_bytes(r) for r in waiting) > _FILE_BYTES:
-                self._put_file(waiting)
-                waiting = []
-        self._put_file(waiting)
-
-    def _put_file(self, results: Sequence[Rewritten]) -> None:
-        segments = [r.segment for r in results if r.segment is not None]
-        refs = iter(self.files.write(segments) if segments else [])
-        for r in results:
-            self._shards[r.shard] = self._shards[r.shard][: r.kept] + ((next(refs),) if r.segment is not None else ())
-            if r.counts is None:
-                self._exact.pop(r.shard, None)
+        """Write new segments, and take them over."""
+        for stored in store_shards(self.files, results):
+            self._shards[stored.shard] = _behind(self._shards[stored.shard][: stored.kept], stored.ref)
+            if stored.counts is None:
+                self._exact.pop(stored.shard, None)
             else:
-                self._exact[r.shard] = r.counts
+                self._exact[stored.shard] = stored.counts
 
     def _rewrite(self, work: Callable[[int], list[Rewritten]], shards: Sequence[int]) -> None:
         """Replace shards by what merging all their segments gives; after it every shard has one, and keys are counted."""
@@ -266,25 +274,10 @@ class KeyState:
             self._rewrite(lambda s: writer.split(s, old[s]), range(len(old)))  # noqa: B023
 
 
-def _bytes(result: Rewritten) -> int:
-    s = result.segment
-    return 0 if s is None else len(s.head) + len(s.blocks) + len(s.keys) + len(s.columns)
+def _behind(runs: tuple[SegmentRef, ...], ref: SegmentRef | None) -> tuple[SegmentRef, ...]:
+    return runs if ref is None else (*runs, ref)
 
 
 def _add(counts: dict[tuple[int, int], int], more: Mapping[tuple[int, int], int]) -> None:
     for place, n in more.items():
         counts[place] = counts.get(place, 0) + n
-
-
-def _count_moves(counts: dict[tuple[int, int], int], was: tuple[Int32s, Int32s], now: tuple[Int32s, Int32s]) -> None:
-    before, after = _places(*was), _places(*now)
-    moved = before != after
-    for places, step in ((before[moved], -1), (after[moved], 1)):
-        distinct, times = np.unique(places[places >= 0], return_counts=True)
-        for place, n in zip(distinct.tolist(), times.tolist(), strict=True):
-            at = (place >> 32, place & 0xFFFFFFFF)
-            counts[at] = counts.get(at, 0) + step * n
-
-
-def _places(partition: npt.NDArray[np.int32], bucket: npt.NDArray[np.int32]) -> Ints:
-    return np.where(partition < 0, -1, partition.astype(np.int64) << 32 | (bucket.astype(np.int64) & 0xFFFFFFFF))

@@ -29,6 +29,7 @@ from lakeidx.key_index.state.entries import (
     GONE,
     Entries,
     Hashes,
+    join_entries,
     partition_salt,
     state_hashes,
     state_keys,
@@ -39,8 +40,10 @@ from lakeidx.key_index.state.key_state import KeyState
 from lakeidx.types import DataType
 
 _DELETE_KINDS = (1, 3)
-# Of an entry beside its key: its columns, twice while they are sorted.
+# Of an entry beside its key.
 _ENTRY_BYTES = 32
+# How often entries are in memory while they are written: as they came, joined, sorted, encoded.
+_COPIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Unit:
+class LoadUnit:
     """Files to be read together; `whole` = all of a bucket's, so that newest records can be recognised."""
 
     files: tuple[LiveFile, ...]
@@ -68,7 +71,7 @@ class _Unit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Keys:
+class LoadedKeys:
     """Keys, and the hash that the state keeps each under."""
 
     hashes: Hashes
@@ -77,18 +80,19 @@ class _Keys:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, order: Int64s) -> _Keys:
-        return _Keys(self.hashes[order], take_rows(self.rows, order))
+    def take(self, order: Int64s) -> LoadedKeys:
+        """Take some, in this order."""
+        return LoadedKeys(self.hashes[order], take_rows(self.rows, order))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Loaded:
+class Loaded:
     """Keys of one bucket: those that live in it, and those that are deleted there."""
 
     partition: bytes
     bucket: int
-    alive: _Keys
-    dead: _Keys
+    alive: LoadedKeys
+    dead: LoadedKeys
     metrics: IndexMetrics
 
 
@@ -100,7 +104,7 @@ class StateLoader:
     share       keys that this state is responsible for
     key_types   trimmed primary key
     now         epoch seconds, when entries count as written
-    budget      bytes of keys to gather before they are written
+    budget      bytes that keys may take from when they were read until they are written
     """
 
     is_global: bool
@@ -111,15 +115,19 @@ class StateLoader:
 
     def load(self, state: KeyState, files: Sequence[LiveFile], context: IndexContext, metrics: IndexMetrics) -> None:
         """Load all keys of some files into an empty state."""
+        state.start_load()
+        self._fill(state, self.units(files, context), context, metrics, fresh=True)
+        state.finish_load()
+
+    def units(self, files: Iterable[LiveFile], context: IndexContext) -> list[LoadUnit]:
+        """Say which files are read together for an empty state: a bucket's, where deletes are among them."""
         units = []
         for group in _by_bucket(files).values():
             if self.is_global and context.deletes_hide and _has_deletes(group):
-                units.append(_Unit(tuple(group), True))
+                units.append(LoadUnit(tuple(group), True))
             else:
-                units += [_Unit((f,), False) for f in group]
-        state.start_load()
-        self._fill(state, units, context, metrics, fresh=True)
-        state.finish_load()
+                units += [LoadUnit((f,), False) for f in group]
+        return units
 
     def catch_up(
         self,
@@ -148,49 +156,54 @@ class StateLoader:
             shrunk = (state.partition_number(partition), bucket) in lost
             # A new file may hold a key's older record (compaction) or its delete: ask all files of the bucket.
             if shrunk or (new and exact and _has_deletes(group)):
-                units.append(_Unit(tuple(group), exact and _has_deletes(group)))
+                units.append(LoadUnit(tuple(group), exact and _has_deletes(group)))
             else:
-                units += [_Unit((f,), False) for f in new]
+                units += [LoadUnit((f,), False) for f in new]
         since = state.start_sweep() if lost else ()
         self._fill(state, units, context, metrics, fresh=False)
         if lost:
             state.sweep(lost, since)
 
     def _fill(
-        self, state: KeyState, units: Sequence[_Unit], context: IndexContext, metrics: IndexMetrics, *, fresh: bool
+        self, state: KeyState, units: Sequence[LoadUnit], context: IndexContext, metrics: IndexMetrics, *, fresh: bool
     ) -> None:
         """Delete a key that moved: deleted in one bucket, it lives in another; whichever is read first, it is removed only from
         where it is deleted, and put where it lives.
         """
-        buffer = _Buffer(self, state)
+        buffer = EntryBuffer(self, state)
         # As many files at once as there are threads: memory follows them, not the table.
         for wave in _waves(units, context.pool.parallelism):
-            for loaded in context.pool.map(lambda u: self._read(u, context), wave):
+            for loaded in context.pool.map(lambda u: self.read(u, context), wave):
                 metrics.add(loaded.metrics)
                 number = state.partition_number(loaded.partition)
                 if len(loaded.dead) and not fresh:
                     self._take_away(state, loaded, number)
-                buffer.add(loaded.alive, number, loaded.bucket)
+                n, keys = len(loaded.alive), loaded.alive
+                partition, bucket = np.full(n, number, np.int32), np.full(n, loaded.bucket, np.int32)
+                if not self.is_global:
+                    keys = LoadedKeys(keys.hashes, with_prefix(keys.rows, partition))
+                buffer.add(self.entries(keys, partition, bucket))
         buffer.flush()
 
-    def _take_away(self, state: KeyState, loaded: _Loaded, number: int) -> None:
+    def _take_away(self, state: KeyState, loaded: Loaded, number: int) -> None:
         """Delete the deleted keys whose location is the bucket they are deleted in."""
         n = len(loaded.dead)
         keys = loaded.dead.rows if self.is_global else with_prefix(loaded.dead.rows, np.full(n, number, np.int32))
-        dead = self.entries(_Keys(loaded.dead.hashes, keys), np.full(n, GONE, np.int32), np.zeros(n, np.int32))
+        dead = self.entries(LoadedKeys(loaded.dead.hashes, keys), np.full(n, GONE, np.int32), np.zeros(n, np.int32))
         was = state.lookup(dead.hashes, keys, np.full(n, number, np.int32))
         here = np.flatnonzero((was[0] == number) & (was[1] == loaded.bucket))
         state.write(dead.take(here), was=(was[0][here], was[1][here]))
 
-    def entries(self, keys: _Keys, partition: Int32s, bucket: Int32s) -> Entries:
+    def entries(self, keys: LoadedKeys, partition: Int32s, bucket: Int32s) -> Entries:
         """Make entries that are written now."""
         return Entries(keys.hashes, keys.rows, partition, bucket, np.full(len(keys), self.now, np.uint32))
 
-    def _read(self, unit: _Unit, context: IndexContext) -> _Loaded:
+    def read(self, unit: LoadUnit, context: IndexContext) -> Loaded:
+        """Read the keys of a unit; those of other assigners are left out."""
         metrics = IndexMetrics()
         first = unit.files[0]
         salt = None if self.is_global else partition_salt(first.partition)
-        parts: list[_Keys] = []
+        parts: list[LoadedKeys] = []
         sequences, dead = [], []
         orders: list[tuple[pa.ChunkedArray, ...]] = []
         for file in unit.files:
@@ -205,51 +218,49 @@ class StateLoader:
                 orders.append(tuple(column.take(pa.array(mine)) for column in rows.order))
         keys = _join(parts)
         if not unit.whole:
-            none = _Keys(np.zeros(0, np.uint64), RowBytes.empty())
-            return _Loaded(first.partition, first.bucket, keys, none, metrics)
+            none = LoadedKeys(np.zeros(0, np.uint64), RowBytes.empty())
+            return Loaded(first.partition, first.bucket, keys, none, metrics)
         order = [pa.chunked_array([c for column in same for c in column.chunks]) for same in zip(*orders, strict=True)]
         ages = record_ages(order, np.concatenate(sequences), descending=context.descending)
         newest = _newest(keys.rows, ages)
         gone = np.concatenate(dead)[newest]
-        return _Loaded(first.partition, first.bucket, keys.take(newest[~gone]), keys.take(newest[gone]), metrics)
+        return Loaded(first.partition, first.bucket, keys.take(newest[~gone]), keys.take(newest[gone]), metrics)
 
-    def _mine(self, rows: KeyRows, salt: int | None) -> tuple[_Keys, Int64s]:
+    def _mine(self, rows: KeyRows, salt: int | None) -> tuple[LoadedKeys, Int64s]:
         """Return the keys of a file that this state is responsible for, and their rows."""
         raw = state_keys(rows.codes)
         hashes = hash_columns(rows.keys.columns, self.key_types)
         salts = None if salt is None else np.full(len(raw), salt, np.uint32)
-        keys, mine = _Keys(state_hashes(hashes, raw, salts), raw), np.arange(len(raw))
+        keys, mine = LoadedKeys(state_hashes(hashes, raw, salts), raw), np.arange(len(raw))
         if self.share.of > 1:
             mine = np.flatnonzero(self.share.mine(hashes))
             keys = keys.take(mine)
         return keys, mine
 
 
-class _Buffer:
-    """Gathers keys, so that the state gets few large runs."""
+class EntryBuffer:
+    """Gathers entries, so that the state gets few large runs."""
 
     def __init__(self, loader: StateLoader, state: KeyState) -> None:
         self._loader, self._state = loader, state
-        self._parts: list[tuple[_Keys, int, int]] = []
+        self._parts: list[Entries] = []
         self._bytes = 0
 
-    def add(self, keys: _Keys, partition: int, bucket: int) -> None:
-        if len(keys):
-            self._parts.append((keys, partition, bucket))
-            self._bytes += keys.rows.nbytes + _ENTRY_BYTES * len(keys)
+    def add(self, entries: Entries) -> None:
+        """Take entries, and write what has come when it is enough."""
+        if len(entries):
+            self._parts.append(entries)
+            self._bytes += _COPIES * (entries.keys.nbytes + _ENTRY_BYTES * len(entries))
         if self._bytes > self._loader.budget:
             self.flush()
 
     def flush(self) -> None:
-        if self._parts:
-            partition = np.concatenate([np.full(len(k), p, np.int32) for k, p, _ in self._parts])
-            bucket = np.concatenate([np.full(len(k), b, np.int32) for k, _, b in self._parts])
-            keys = _join([k for k, _, _ in self._parts])
-            if not self._loader.is_global:
-                keys = _Keys(keys.hashes, with_prefix(keys.rows, partition))
-            self._parts, self._bytes = [], 0
-            self._state.write(self._loader.entries(keys, partition, bucket))
-        self._parts, self._bytes = [], 0
+        """Write what has come."""
+        parts, self._parts, self._bytes = self._parts, [], 0
+        if parts:
+            joined = join_entries(parts)
+            del parts
+            self._state.write(joined)
 
 
 def _newest(keys: RowBytes, ages: Int64s) -> Int64s:
@@ -273,17 +284,17 @@ def _has_deletes(files: Iterable[LiveFile]) -> bool:
     return any(f.meta.delete_row_count != 0 for f in files)
 
 
-def _waves(units: Sequence[_Unit], width: int) -> Iterator[list[_Unit]]:
+def _waves(units: Sequence[LoadUnit], width: int) -> Iterator[list[LoadUnit]]:
     """Group units that are read at once."""
     rest = iter(units)
     while wave := list(islice(rest, width)):
         yield wave
 
 
-def _join(parts: Sequence[_Keys]) -> _Keys:
+def _join(parts: Sequence[LoadedKeys]) -> LoadedKeys:
     if len(parts) == 1:
         return parts[0]
     offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)
     np.cumsum(np.concatenate([np.zeros(0, np.int64), *(p.rows.lengths for p in parts)]), out=offsets[1:])
     data = np.concatenate([np.zeros(0, np.uint8), *(p.rows.flat for p in parts)])
-    return _Keys(np.concatenate([np.zeros(0, np.uint64), *(p.hashes for p in parts)]), RowBytes(data, offsets))
+    return LoadedKeys(np.concatenate([np.zeros(0, np.uint64), *(p.hashes for p in parts)]), RowBytes(data, offsets))

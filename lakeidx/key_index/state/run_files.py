@@ -100,6 +100,10 @@ class RunFiles:
     def __reduce__(self) -> tuple[Any, ...]:
         return RunFiles, (self._store, self._folder)
 
+    def again(self) -> RunFiles:
+        """Return another for the same files, that knows of nothing read or written."""
+        return RunFiles(self._store, self._folder)
+
     def path(self, name: str) -> str:
         """Return the path of a file."""
         return join(self._folder, name)

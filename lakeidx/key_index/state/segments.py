@@ -66,6 +66,11 @@ class Segment:
     keys: bytes
     columns: bytes
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parts."""
+        return len(self.head) + len(self.blocks) + len(self.keys) + len(self.columns)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentHead:

@@ -6,16 +6,18 @@ times, and read from as many places.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from lakeidx.key_index.state.entries import GONE, Entries, merge_runs
+from lakeidx.key_index.state.entries import GONE, Entries, Hashes, Int32s, Ints, merge_runs
 from lakeidx.key_index.state.run_files import RunFiles, SegmentRef
 from lakeidx.key_index.state.segments import Segment, count_places, encode_segment
 
 MAX_RUNS = 8
+_FILE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +33,26 @@ class Rewritten:
     kept: int
     segment: Segment | None
     counts: Mapping[tuple[int, int], int] | None
+
+
+class StoredShard(NamedTuple):
+    """What a shard became: its first `kept` segments stay, `ref` is behind them (None: nothing); `counts` as in `Rewritten`."""
+
+    shard: int
+    kept: int
+    ref: SegmentRef | None
+    counts: Mapping[tuple[int, int], int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredShards:
+    """Shards that a task wrote.
+
+    moved   how many keys came to each (partition number, bucket), less those that left
+    """
+
+    shards: Sequence[StoredShard]
+    moved: Mapping[tuple[int, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +124,51 @@ def merged_from(sizes: Sequence[int], new: int) -> int:
 def _without(run: Entries, places: np.ndarray) -> Entries:
     stale = np.isin(run.partition.astype(np.int64) << 32 | run.bucket.astype(np.int64), places)
     return replace(run, partition=np.where(stale, GONE, run.partition).astype(np.int32))
+
+
+def store_shards(files: RunFiles, results: Iterable[Rewritten]) -> Iterator[StoredShard]:
+    """Write new segments, several to a file."""
+    waiting: list[Rewritten] = []
+    size = 0
+    for result in results:
+        waiting.append(result)
+        size += 0 if result.segment is None else result.segment.nbytes
+        if size > _FILE_BYTES:
+            yield from _stored(files, waiting)
+            waiting, size = [], 0
+    yield from _stored(files, waiting)
+
+
+def _stored(files: RunFiles, results: Sequence[Rewritten]) -> Iterator[StoredShard]:
+    segments = [r.segment for r in results if r.segment is not None]
+    refs = iter(files.write(segments) if segments else [])
+    for r in results:
+        yield StoredShard(r.shard, r.kept, None if r.segment is None else next(refs), r.counts)
+
+
+def edges_of(ascending: Hashes, bits: int) -> Ints:
+    """Return int64[shards + 1]: where each shard begins among sorted hashes."""
+    starts = np.arange(1, 1 << bits, dtype=np.uint64) << np.uint64(64 - bits if bits else 0)
+    inner = np.searchsorted(ascending, starts)
+    return np.concatenate([[0], inner, [len(ascending)]]).astype(np.int64)
+
+
+def count_moves(counts: dict[tuple[int, int], int], was: tuple[Int32s, Int32s], now: tuple[Int32s, Int32s]) -> None:
+    """Count keys of each (partition number, bucket) out of where they were and into where they are.
+
+    was, now   int32[n] partition number, negative = nowhere; int32[n] bucket
+    """
+    before, after = _places(*was), _places(*now)
+    moved = before != after
+    for places, step in ((before[moved], -1), (after[moved], 1)):
+        distinct, times = np.unique(places[places >= 0], return_counts=True)
+        for place, n in zip(distinct.tolist(), times.tolist(), strict=True):
+            at = (place >> 32, place & 0xFFFFFFFF)
+            counts[at] = counts.get(at, 0) + step * n
+
+
+def _places(partition: Int32s, bucket: Int32s) -> Ints:
+    places: Ints = np.where(
+        partition < 0, -1, partition.astype(np.int64) << 32 | (bucket.astype(np.int64) & 0xFFFFFFFF)
+    )
+    return places

@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InternalError, NotFoundError
 from lakeidx.key_index.locations import (
     CommitInfo,
@@ -34,22 +33,14 @@ from lakeidx.key_index.locations import (
     no_locations,
 )
 from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
-from lakeidx.key_index.state.entries import (
-    GONE,
-    Entries,
-    Hashes,
-    newest_rows,
-    partition_salt,
-    state_hashes,
-    state_keys,
-    with_prefix,
-)
+from lakeidx.key_index.port import IndexContext, KeyIndexDefaults, TagTasks
 from lakeidx.key_index.state.home import StateHome
 from lakeidx.key_index.state.key_state import KeyState
 from lakeidx.key_index.state.load import Share
 from lakeidx.key_index.state.memory_store import MemoryStore
 from lakeidx.key_index.state.scope import StateScope
+from lakeidx.key_index.state.shard_runs import StoredShards
+from lakeidx.key_index.state.shared_update import StateUpdate, keys_of
 from lakeidx.storage.base import name_of
 
 _log = logging.getLogger(__name__)
@@ -81,6 +72,7 @@ class StateKeyIndex(KeyIndexDefaults):
     """
 
     has_external_state = True
+    prepares_commits = False
     catches_up = True
     follows_compactions = True
 
@@ -94,19 +86,21 @@ class StateKeyIndex(KeyIndexDefaults):
     ) -> None:
         self.is_global = is_global
         self.moves_keys = is_global
-        self.in_shares = not in_memory
+        self.in_shares = self.updates_in_shares = not in_memory
+        self.holds_keys = in_memory
         self.name = "inmemory" if in_memory else "state"
         self._share = share or Share()
         self._home = StateHome(StateScope(is_global, self._share), MemoryStore() if in_memory else None, clock)
         self._clock = clock
         self._state: KeyState | None = None
+        self._updated: KeyState | None = None
         self.last_action: _StateAction | None = None
 
     # -- KeyIndex --------------------------------------------------------------------------------------------------------
 
-    def prepare_tag(self, context: IndexContext) -> None:
-        """Bring the state to the view's snapshot, and put it where every `tag` finds it."""
-        self._bring_to_snapshot(context, IndexMetrics(), set())
+    def prepare_tag(self, context: IndexContext, tasks: TagTasks) -> None:
+        """Bring the state to the view's snapshot, and put it where every `tag` finds it; tasks build one that is not there."""
+        self._bring_to_snapshot(context, IndexMetrics(), set(), tasks)
 
     def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
         """Locate keys: those of the batch, or any part of them; any number of processes may do so side by side.
@@ -151,10 +145,31 @@ class StateKeyIndex(KeyIndexDefaults):
         self._state = None
         try:
             if commit.batch is not None and len(commit.batch):
-                self._apply(state, commit, context)
+                update = self._update(state, commit.partitions, context, 1)
+                entries, before = update.entries_of(commit)
+                state.write(entries, was=before, expire_before=update.expire_before)
         except (CorruptFileError, NotFoundError) as error:
             _log.warning("the key state was not updated to snapshot %d: %s", commit.snapshot_id, error)
             return
+        self._state = self._home.at_snapshot(state, context)
+
+    def begin_update(
+        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, tasks: int
+    ) -> StateUpdate | None:
+        """Return what tasks do to store a batch's locations; None when the next `tag` reads the new files."""
+        state = self._home.before(self._state, commit, context)
+        if state is None:
+            return None
+        self._state = None
+        self._updated = state
+        return self._update(state, partitions, context, tasks)
+
+    def finish_update(self, stored: Sequence[StoredShards], context: IndexContext) -> None:
+        """Take over what the tasks of `begin_update` wrote."""
+        state, self._updated = self._updated, None
+        if state is None:
+            raise InternalError("an update of the key state ends that has not begun")
+        state.adopt(stored, expire_before=self._expire_before(context))
         self._state = self._home.at_snapshot(state, context)
 
     def count_keys(self, context: IndexContext) -> dict[tuple[bytes, int], int]:
@@ -191,21 +206,12 @@ class StateKeyIndex(KeyIndexDefaults):
     def _located(self, state: KeyState, batch: KeyBatch, context: IndexContext) -> tuple[Int32s, Int32s]:
         numbers = np.array([state.known_number(p) for p in batch.partitions], np.int32)
         own = numbers[batch.partition] if len(batch) else np.zeros(0, np.int32)
-        hashes, keys = self._keys(batch, own)
+        hashes, keys = keys_of(batch, own, is_global=self.is_global)
         return state.lookup(hashes, keys, own, expire_before=self._expire_before(context))
 
-    def _keys(self, batch: KeyBatch, own: Int32s) -> tuple[Hashes, RowBytes]:
-        """Return the hash that the state keeps each key of a batch under, and the keys.
-
-        own   int32[n] partition number of each row
-        """
-        keys = state_keys(batch.codes)
-        if self.is_global:
-            return state_hashes(batch.hashes, keys), keys
-        salts = np.array([partition_salt(p) for p in batch.partitions], np.uint32)[batch.partition]
-        return state_hashes(batch.hashes, keys, salts), with_prefix(keys, own)
-
-    def _bring_to_snapshot(self, context: IndexContext, metrics: IndexMetrics, damaged: set[str]) -> KeyState:
+    def _bring_to_snapshot(
+        self, context: IndexContext, metrics: IndexMetrics, damaged: set[str], tasks: TagTasks | None = None
+    ) -> KeyState:
         """Return the state at the view's snapshot.
 
         damaged   names of files that no state may use
@@ -219,7 +225,7 @@ class StateKeyIndex(KeyIndexDefaults):
         if state is not None:
             self._state = state
             return self._done(state, "caught up", missing, started, metrics.rows_read)
-        self._state = state = self._home.rebuilt(context, metrics)
+        self._state = state = self._home.rebuilt(context, metrics, tasks)
         return self._done(state, "rebuilt", "there is none that belongs", started, metrics.rows_read)
 
     def _done(self, state: KeyState, kind: str, reason: str, started: float, keys: int) -> KeyState:
@@ -241,32 +247,23 @@ class StateKeyIndex(KeyIndexDefaults):
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
-    def _apply(self, state: KeyState, commit: CommitInfo, context: IndexContext) -> None:
-        """Write the batch's locations: of each key those of its last row.
-
-        Also of keys that stay where they are, over partitions: which of them the state has itself, and which only look like one
-        that it has, nobody knows (`lakeidx.key_index.state.lookup`).
-        """
-        batch, was = commit.batch, commit.was
-        assert batch is not None
-        assert commit.partition is not None
-        assert commit.bucket is not None
-        numbers = np.array([state.partition_number(p) for p in commit.partitions], np.int32)
-        partition, bucket = numbers[commit.partition], commit.bucket
-        hashes, keys = self._keys(batch, partition)
-        if self.is_global and commit.deleted is not None and context.deletes_hide:
-            partition = np.where(commit.deleted, GONE, partition).astype(np.int32)
-        now = np.full(len(batch), int(self._clock()), np.uint32)
-        entries = Entries(hashes, keys, partition, bucket.astype(np.int32), now)
-        before = None
-        if was is not None:
-            known = np.array([state.known_number(p) for p in was.partitions], np.int32)[was.partition]
-            before = np.where(was.bucket < 0, GONE, known).astype(np.int32), was.bucket
-            if not self.is_global and not context.options.index_state_ttl:
-                rows = newest_rows(hashes, keys)
-                rows = rows[(before[0] != partition)[rows] | (before[1] != bucket)[rows]]
-                entries, before = entries.take(rows), (before[0][rows], before[1][rows])
-        state.write(entries, was=before, expire_before=self._expire_before(context))
+    def _update(self, state: KeyState, partitions: Iterable[bytes], context: IndexContext, tasks: int) -> StateUpdate:
+        """Say what a batch does to a state; its partitions get numbers."""
+        for partition in partitions:
+            state.partition_number(partition)
+        return StateUpdate(
+            files=state.files,
+            partitions={p: i for i, p in enumerate(state.partitions)},
+            bits=state.bits,
+            shards=state.shards,
+            state_rows=state.rows,
+            is_global=self.is_global,
+            now=int(self._clock()),
+            expire_before=self._expire_before(context),
+            deletes_hide=context.deletes_hide,
+            changes_only=not self.is_global and not context.options.index_state_ttl,
+            tasks=min(tasks, 1 << state.bits),
+        )
 
     def _expire_before(self, context: IndexContext) -> int:
         ttl = context.options.index_state_ttl

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from lakeidx.batch.assignment import room as rooms
-from lakeidx.batch.assignment.room import check_buckets_fit, check_rows_fit
+from lakeidx.batch.assignment.room import check_buckets_fit, check_driver_holds, check_rows_fit
+from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import InvalidInputError
 from lakeidx.testing.reachable import files_on_disk
 from lakeidx.testing.small_tables import content, make_table, upsert
+from lakeidx.testing.small_tables import rows as rows_of
 
 GIB = 1 << 30
 
@@ -29,6 +31,28 @@ def test_rows_of_a_gibibyte(tmp_path: Path, options: dict[str, str], fits: int, 
     check_rows_fit(schema, fits, GIB)
     with pytest.raises(InvalidInputError, match=rf"{too_many} rows.*1\.0 GiB; load it as several batches"):
         check_rows_fit(schema, too_many, GIB)
+
+
+def test_what_only_the_driver_can_place_is_refused_above_its_budget(tmp_path: Path) -> None:
+    """The keys of the table count, too, for an index that has them in memory."""
+    table = make_table(tmp_path, options={"index.type": "inmemory", "index.driver-memory": "128 mb"})
+    schema = table.schema
+    check_driver_holds(schema, 800_000, 0)
+    check_driver_holds(schema, 100_000, 2_000_000)
+    for rows, held in ((900_000, 0), (100_000, 3_000_000)):
+        with pytest.raises(
+            InvalidInputError, match=rf"index\.type=inmemory.* {rows} rows.*'index\.driver-memory' allows 0\.1 GiB"
+        ):
+            check_driver_holds(schema, rows, held)
+    before = files_on_disk(table)
+    values = [(1, k, "a") for k in range(5)]
+    small = make_context(table.metadata, "b", driver_bytes=5 * 160 - 1)
+    with pytest.raises(InvalidInputError, match="the driver would hold 5 rows of the batch, "):
+        upsert_table(small, rows_of(values))
+    assert files_on_disk(table) == before
+    upsert_table(make_context(table.metadata, "b", driver_bytes=5 * 160), rows_of(values))
+    with pytest.raises(InvalidInputError, match="5 rows of the batch and the keys of 5 rows of the table"):
+        upsert_table(make_context(table.metadata, "b2", driver_bytes=5 * 160), rows_of(values))
 
 
 def test_an_index_of_keys_numbers_its_rows_in_32_bits(tmp_path: Path) -> None:

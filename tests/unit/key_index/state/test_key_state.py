@@ -95,7 +95,7 @@ def _find(
     others=st.lists(st.binary(max_size=11), max_size=20),
     own=st.sampled_from([-2, 0, 1, 2, 3]),
     expire_before=st.integers(0, 16),
-    expected=st.sampled_from([0, 3 << 21]),
+    expected=st.sampled_from([0, 3 * key_state.SHARD_ROWS]),
     kinds=st.sampled_from([1, 3, 1 << 20]),
 )
 def test_state_equals_a_dictionary(
@@ -199,8 +199,8 @@ def test_shards_grow_with_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_loading_writes_each_key_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs stay apart until the end; then every shard has one, and keys that came twice count once."""
-    monkeypatch.setattr(key_state, "_FILE_BYTES", 1)
-    state = _empty(MemoryStore(), 3 << 21)
+    monkeypatch.setattr(shard_runs, "_FILE_BYTES", 1)
+    state = _empty(MemoryStore(), 3 * key_state.SHARD_ROWS)
     state.start_load()
     for start in (0, 50, 100):
         keys = [b"%d" % k for k in range(start, start + 100)]

@@ -19,9 +19,12 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import CommitConflictError, InternalError
 from lakeidx.key_index.locations import CommitInfo, KeyLocations, LiveFile
+from lakeidx.key_index.port import TagTasks
+from lakeidx.key_index.state import key_state, load
 from lakeidx.key_index.state.load import Share
 from lakeidx.key_index.state.manifest import StateFolder
 from lakeidx.key_index.state.state_index import StateKeyIndex
+from lakeidx.tasks.runner import LocalRunner
 from tests.unit.key_index.bloom.test_bloom_index import MAKERS, build, histories
 from tests.unit.key_index.fake_table import FakeTable, partition_bytes
 
@@ -108,7 +111,7 @@ def test_answers_equal_the_records(
         key_index.close()
 
 
-def _commit(
+def commit_rows(
     table: FakeTable,
     key_index: StateKeyIndex,
     rows: list[Any],
@@ -154,9 +157,9 @@ def _commit(
 
 
 def test_own_commits_keep_the_state_warm(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    _commit(table, key_index, [("a", (1,)), ("a", (2,))], options)
+    commit_rows(table, key_index, [("a", (1,)), ("a", (2,))], options)
     for n in range(6):
-        _commit(table, key_index, [("a", (1,)), ("a", (10 + n,))], options, bucket=n)
+        commit_rows(table, key_index, [("a", (1,)), ("a", (10 + n,))], options, bucket=n)
         check(table, ROWS, key_index, options)
         assert _action(key_index) == "warm"
         assert key_index.last_action is not None
@@ -164,8 +167,8 @@ def test_own_commits_keep_the_state_warm(table: FakeTable, key_index: StateKeyIn
 
 
 def test_a_compaction_reads_nothing(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    _commit(table, key_index, [("a", (1,)), ("a", (2,))], options)
-    _commit(table, key_index, [("a", (1,))], options)
+    commit_rows(table, key_index, [("a", (1,)), ("a", (2,))], options)
+    commit_rows(table, key_index, [("a", (1,))], options)
     base = table.snapshot_id
     new, old = table.compact("a", 0)
     assert new is not None
@@ -179,14 +182,14 @@ def test_a_compaction_reads_nothing(table: FakeTable, key_index: StateKeyIndex, 
 
 
 def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    _commit(table, key_index, [("a", (1,))], options)
+    commit_rows(table, key_index, [("a", (1,))], options)
     table.write("a", 3, _keys(5))
     table.commit()
-    _commit(table, key_index, [("a", (2,))], options, tell=False)
+    commit_rows(table, key_index, [("a", (2,))], options, tell=False)
     check(table, ROWS, key_index, options)
     assert _action(key_index) == "caught up"
     # Told of a commit that was tagged on a snapshot the state is not at: it is not believed blindly.
-    late = _commit(table, key_index, [("a", (6,))], options, tell=False)
+    late = commit_rows(table, key_index, [("a", (6,))], options, tell=False)
     table.write("a", 4, _keys(7))
     table.commit()
     key_index.update_locations(late, table.context(options))
@@ -195,8 +198,8 @@ def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyInde
 
 
 def test_deleted_keys(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    _commit(table, key_index, [("a", (1,)), ("a", (2,))], options, bucket=5)
-    _commit(table, key_index, [("a", (1,))], options, deleted=[True])
+    commit_rows(table, key_index, [("a", (1,)), ("a", (2,))], options, bucket=5)
+    commit_rows(table, key_index, [("a", (1,))], options, deleted=[True])
     found = check(table, ROWS, key_index, options)
     assert _action(key_index) == "warm"
     position = ROWS.index(("a", (1,)))
@@ -204,8 +207,8 @@ def test_deleted_keys(table: FakeTable, key_index: StateKeyIndex, options: dict[
 
 
 def test_found_by_another_process(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
-    _commit(table, key_index, [("b", (6,))], options, bucket=2)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
+    commit_rows(table, key_index, [("b", (6,))], options, bucket=2)
     other = StateKeyIndex(is_global=key_index.is_global)
     check(table, ROWS, other, {})
     assert _action(other) == "warm"
@@ -226,7 +229,7 @@ def test_found_by_another_process(table: FakeTable, key_index: StateKeyIndex, op
 def test_another_process_settles_a_commit(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
     """Also the first one, and a second time."""
     for n in range(3):
-        commit = _commit(table, key_index, [("a", (k,)) for k in range(n, n + 5)], options, tell=False)
+        commit = commit_rows(table, key_index, [("a", (k,)) for k in range(n, n + 5)], options, tell=False)
         for _ in range(2):
             StateKeyIndex(is_global=key_index.is_global).update_locations(commit, table.context(options))
         key_index.close()
@@ -240,8 +243,10 @@ def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex, options: d
     table.write("b", 1, _keys(6, 7))
     table.commit()
     assert key_index.in_shares
-    key_index.prepare_tag(table.context(options))
+    key_index.prepare_tag(table.context(options), TagTasks(LocalRunner(2), lambda: table.context(options), "load"))
     assert _action(key_index) == "rebuilt"
+    assert key_index.last_action is not None
+    assert key_index.last_action.keys == 8
     for start in range(0, len(ROWS), 3):
         other = StateKeyIndex(is_global=key_index.is_global)
         check(table, ROWS[start : start + 3], other, options)
@@ -250,11 +255,38 @@ def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex, options: d
     assert counts == {(partition_bytes("a"), 0): 6, (partition_bytes("b"), 1): 2}
 
 
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
+def test_tasks_build_what_one_process_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_global: bool, parallelism: int
+) -> None:
+    """Also where keys are deleted, or came several times, and with less memory than all of them need."""
+    monkeypatch.setattr(key_state, "SHARD_ROWS", 8)
+    monkeypatch.setattr(load, "_COPIES", 1 << 20)
+    table, options = FakeTable(tmp_path / "t"), {"index.state.cache-mb": "8"}
+    for number in range(4):
+        for bucket in range(3):
+            for name in "a" if is_global else "ab":
+                keys = range(bucket * 20, bucket * 20 + 20)
+                table.write(name, bucket, [((k,), 3 if (k + number) % 5 == 0 else 0) for k in keys if k % 4 >= number])
+        table.commit()
+    asked = [(p, (k,)) for p in "ab" for k in range(70)]
+    one, other = StateKeyIndex(is_global=is_global), StateKeyIndex(is_global=is_global)
+    one.prepare_tag(table.context(options), TagTasks(LocalRunner(parallelism), lambda: table.context(options), "load"))
+    assert _action(one) == "rebuilt"
+    check(table, asked, one, options)
+    counts = one.count_keys(table.context(options))
+    shutil.rmtree(tmp_path / "_index")
+    check(table, asked, other, options)
+    assert _action(other) == "rebuilt"
+    assert counts == other.count_keys(table.context(options))
+
+
 def test_two_processes_bring_it_to_one_snapshot(
     table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
 ) -> None:
     """The one that comes second uses what the first one put, and leaves nothing behind."""
-    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
     table.write("a", 7, _keys(7))
     table.commit()
     key_index.close()
@@ -274,10 +306,10 @@ def test_two_processes_bring_it_to_one_snapshot(
 def test_a_batch_that_was_planned_before_the_state(
     table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
 ) -> None:
-    _commit(table, key_index, [("a", (1,))], options)
+    commit_rows(table, key_index, [("a", (1,))], options)
     early = table.snapshot_id
     for n in range(4):
-        _commit(table, key_index, [("a", (n,))], options)
+        commit_rows(table, key_index, [("a", (n,))], options)
     key_index.close()
     table.snapshot_id, now = early, table.snapshot_id
     with pytest.raises(CommitConflictError, match="plan it again"):
@@ -298,7 +330,7 @@ def _rebuilt(table: FakeTable, is_global: bool, options: dict[str, str]) -> None
 def test_a_state_that_does_not_belong_is_refused(
     table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], what: str
 ) -> None:
-    _commit(table, key_index, [("a", (k,)) for k in range(5)], options, bucket=1)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options, bucket=1)
     assert table.snapshot_id is not None
     if what == "another table":
         table.table_id = "table-2"
@@ -340,7 +372,7 @@ def _named(tmp_path: Path) -> set[str]:
 def test_a_damaged_state_is_left_aside(
     table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], damage: str, tmp_path: Path
 ) -> None:
-    _commit(table, key_index, [("a", (k,)) for k in range(5)], options)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
     key_index.close()
     folder = _folder(tmp_path)
     if damage == "everything gone":
@@ -366,20 +398,20 @@ def test_a_damaged_state_is_left_aside(
     check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), options)
     # Damage that a batch meets while it is written only means that the next one reads files again.
     for n in range(4):
-        _commit(table, made, [("a", (k,)) for k in range(n, n + 5)], options)
+        commit_rows(table, made, [("a", (k,)) for k in range(n, n + 5)], options)
         check(table, ROWS, made, options)
 
 
 def test_old_states_go(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path) -> None:
     """Manifests of the newest two snapshots stay, and the files that they name; also after a rollback."""
     for n in range(5):
-        _commit(table, key_index, [("a", (n,))], options)
+        commit_rows(table, key_index, [("a", (n,))], options)
     assert _ids(tmp_path) == [4, 5]
     assert _files(tmp_path) == _named(tmp_path)
     table.snapshot_id = 4
     table.drop([table.files[-1].meta.file_name])
     del table.tokens[5]
-    _commit(table, key_index, [("a", (8,))], options)
+    commit_rows(table, key_index, [("a", (8,))], options)
     assert _ids(tmp_path) == [4, 5]
     assert _files(tmp_path) == _named(tmp_path)
 
@@ -391,12 +423,12 @@ def _ids(tmp_path: Path) -> list[int]:
 def test_files_of_programs_that_died_go_after_a_day(
     table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
 ) -> None:
-    _commit(table, key_index, [("a", (1,))], options)
+    commit_rows(table, key_index, [("a", (1,))], options)
     for name, age in (("run-0.keys", 3600), ("run-1.keys", 90000)):
         (_folder(tmp_path) / name).write_bytes(b"x")
         then = time.time() - age
         os.utime(_folder(tmp_path) / name, (then, then))
-    _commit(table, key_index, [("a", (2,))], options)
+    commit_rows(table, key_index, [("a", (2,))], options)
     assert _files(tmp_path) == {*_named(tmp_path), "run-0.keys"}
 
 
@@ -424,9 +456,9 @@ def test_ttl(table: FakeTable, options: dict[str, str]) -> None:
     now = [1_000_000.0]
     key_index = StateKeyIndex(is_global=False, clock=lambda: now[0])
     options = {**options, "index.state.ttl": "1.5"}
-    _commit(table, key_index, [("a", (1,)), ("a", (2,))], options)
+    commit_rows(table, key_index, [("a", (1,)), ("a", (2,))], options)
     now[0] += 86400
-    _commit(table, key_index, [("a", (2,))], options)
+    commit_rows(table, key_index, [("a", (2,))], options)
     now[0] += 86400
     found = key_index.tag(table.batch([("a", (1,)), ("a", (2,))]), table.context(options))
     # Key 1 was written two days ago and is forgotten, key 2 was refreshed by its update.
