@@ -21,6 +21,8 @@ from lakeidx.format.schema.schema_file import TableSchema, decode_schema
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.table.manifest_files import ManifestFiles
+from lakeidx.table.no_table import no_table
+from lakeidx.table.times import iso_utc
 
 #: How often a reader looks again when the snapshot it was pointed to has just been expired.
 _VANISHED_STEPS = 300
@@ -243,7 +245,7 @@ class TableMetadata(ManifestFiles):
             else:
                 high = middle - 1
         if best is None:
-            raise NotFoundError(f"no snapshot at or before {timestamp_ms} (epoch ms)", path=self.paths.snapshot_dir)
+            raise NotFoundError(f"no snapshot at or before {iso_utc(timestamp_ms)}", path=self.paths.snapshot_dir)
         return best
 
     def changelog_ids(self) -> list[int]:
@@ -289,10 +291,7 @@ class TableMetadata(ManifestFiles):
         if not listed:
             if self._table_id is not None:
                 raise TableReplacedError("the table was dropped; it has no schema any more", path=self.paths.root)
-            raise NotFoundError(
-                "not a Paimon table: it has no schema/schema-0; create it with `lakeidx table create`",
-                path=self.paths.root,
-            )
+            raise no_table(self.store, self.paths)
         self._check_schemas(listed)
         return self.schema(max(listed))
 

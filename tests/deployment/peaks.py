@@ -1,6 +1,7 @@
 """Walks through a deployment and prints what each service had in memory at most: ``python -m tests.deployment.peaks``.
 
-With the processes below it, runs included, each at its own peak; so the sum is an upper bound. Limits in deploy/ are twice that.
+With the processes below it, runs included, each at its own peak; so the sum is an upper bound. Limits in deploy/ are at least
+twice that.
 """
 
 from __future__ import annotations
