@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import lakeidx
+from tests.once import made_once
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
@@ -23,15 +24,18 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one sdist and the wheel that was built from it."""
-    # A copy: setuptools writes lakeidx.egg-info beside the sources, which other tests import meanwhile.
-    tree, out = tmp_path_factory.mktemp("tree") / "lakeidx", tmp_path_factory.mktemp("dist")
-    shutil.copytree(
-        ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", ".work", ".*_cache", "*.egg-info", "dist")
-    )
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return out
+
+    def make(out: Path) -> None:
+        tree = tmp_path_factory.mktemp("tree") / "lakeidx"
+        # A copy: setuptools writes lakeidx.egg-info beside the sources, which other tests import meanwhile.
+        shutil.copytree(
+            ROOT, tree, ignore=shutil.ignore_patterns(".git", ".venv", ".work", ".*_cache", "*.egg-info", "dist")
+        )
+        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    return made_once(tmp_path_factory, "dist", make)
 
 
 def sources() -> set[str]:
@@ -74,19 +78,22 @@ def bare_environment() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The command `lakeidx` of a fresh environment that holds the wheel and what it depends on, no extra."""
-    home = tmp_path_factory.mktemp("environment") / "venv"
-    venv.create(home, with_pip=False)
-    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "--quiet", "--no-compile"]
-    environment = bare_environment()
-    # A machine without a package index cannot fill an empty environment; everything else that fails is a failure.
-    probe = subprocess.run([*pip, "--no-deps", "tenacity"], env=environment, capture_output=True, check=False)
-    if probe.returncode:
-        pytest.skip("no package index: an empty environment cannot be filled")
-    wheel = str(next(dist.glob("*.whl")))
-    command = [*pip, "-c", str(ROOT / "requirements.lock"), wheel]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return home / "bin/lakeidx"
+
+    def make(folder: Path) -> None:
+        home = folder / "venv"
+        venv.create(home, with_pip=False)
+        pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "--quiet", "--no-compile"]
+        environment = bare_environment()
+        # A machine without a package index cannot fill an empty environment; everything else that fails is a failure.
+        probe = subprocess.run([*pip, "--no-deps", "tenacity"], env=environment, capture_output=True, check=False)
+        if probe.returncode:
+            pytest.skip("no package index: an empty environment cannot be filled")
+        wheel = str(next(dist.glob("*.whl")))
+        command = [*pip, "-c", str(ROOT / "requirements.lock"), wheel]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    return made_once(tmp_path_factory, "environment", make) / "venv/bin/lakeidx"
 
 
 TABLE = (
