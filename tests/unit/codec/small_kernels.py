@@ -28,6 +28,8 @@ TABLES: dict[str, tuple[dict[str, str], list[str], dict[str, str]]] = {
     "numbers": ({"k": "BIGINT", "v": "DOUBLE"}, ["k"], {"bucket": "-1", "dynamic-bucket.target-row-num": "70"}),
     "texts": ({"s": "STRING", "n": "INT", "k": "BIGINT"}, ["s", "n"], {"bucket": "-1"}),
     "decimals": ({"k": "BIGINT", "d": "DECIMAL(10, 2)", "s": "STRING"}, ["k", "d"], {"bucket": "2"}),
+    # What merged keeps the order of all rows, for the changes.
+    "changes": ({"k": "BIGINT", "n": "INT"}, ["k"], {"bucket": "1", "changelog-producer": "full-compaction"}),
     "parts": (
         {"p": "STRING", "q": "INT", "k": "BIGINT", "t": "TIMESTAMP(9)", "u": "TIMESTAMP(3)"},
         ["p", "q", "k"],
