@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 CHROMIUM_FLAGS = (
@@ -42,6 +43,13 @@ class DagsterUI:
     url: str
     work: Path
     pictures: Path
+    pid: int
+
+    def listens_on(self) -> set[str]:
+        """Addresses on which its processes take connections."""
+        first = psutil.Process(self.pid)
+        open_sockets = [c for p in (first, *first.children(recursive=True)) for c in p.net_connections("tcp")]
+        return {c.laddr.ip for c in open_sockets if c.status == psutil.CONN_LISTEN}
 
     def ask(self, query: str) -> Any:
         """Answer of the GraphQL interface."""
@@ -91,7 +99,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
         )
     try:
         wait_for(f"http://127.0.0.1:{port}/server_info", process, work / "ui.log")
-        yield DagsterUI(f"http://127.0.0.1:{port}", work, pictures)
+        yield DagsterUI(f"http://127.0.0.1:{port}", work, pictures, process.pid)
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(120)

@@ -39,6 +39,9 @@ def test_the_asset_graph_shows_the_table_and_every_stage(ui: DagsterUI, page: An
     table = page.locator("foreignObject", has_text=re.compile("^(nycflights/)?flights"))
     table.first.wait_for()
     picture(ui, page, "asset-graph", settle_ms=3000)
+    # What serves it is this machine's only: whoever reaches it can start runs.
+    assert ui.listens_on() <= {"127.0.0.1", "::1"}
+    assert "127.0.0.1" in ui.listens_on()
 
 
 def test_observing_the_landing_folder_makes_files_partitions(ui: DagsterUI, page: Any) -> None:
