@@ -84,7 +84,7 @@ class StateHome:
                 _log.warning("the key state of snapshot %d is left aside: %s", snapshot_id, error)
                 continue
             return self.at_snapshot(state, context), missing
-        if later and not damaged:
+        if later:
             raise CommitConflictError(
                 f"the key state is at snapshot {later}, the batch was planned before it: plan it again"
             )

@@ -104,7 +104,7 @@ class StateFolder:
         self._store.delete_many([path])
 
     def publish(self, manifest: StateManifest, *, keep: int, token_of: Callable[[int], str | None]) -> bool:
-        """Put a manifest, and delete what is older than the newest `keep`, or of snapshots that were rolled back.
+        """Put a manifest, and delete others that are older than the newest `keep`, or of snapshots that were rolled back.
 
         token_of   token of a snapshot of the table; None when it is not there
         returns    False when another program has put the manifest of this snapshot; then that one counts
@@ -113,10 +113,10 @@ class StateFolder:
         assert manifest.token is not None
         path = self.path(manifest.snapshot_id, manifest.token)
         made = self._store.put_if_absent(path, encode_manifest(manifest))
-        self._prune(manifest.snapshot_id, keep, token_of)
+        self._prune(path, manifest.snapshot_id, keep, token_of)
         return made
 
-    def _prune(self, snapshot_id: int, keep: int, token_of: Callable[[int], str | None]) -> None:
+    def _prune(self, own: str, snapshot_id: int, keep: int, token_of: Callable[[int], str | None]) -> None:
         listed = self._store.list(self._folder)
         kept: list[FileInfo] = []
         gone: list[FileInfo] = []
@@ -125,7 +125,9 @@ class StateFolder:
             if named is None:
                 continue
             later = int(named["id"]) > snapshot_id and self._rolled_back(file, int(named["id"]), token_of)
-            (gone if later or len(kept) >= keep else kept).append(file)
+            # A program that was held up reads its own, however many newer ones there are.
+            spared = file.path == own or (not later and len(kept) < keep)
+            (kept if spared else gone).append(file)
         if old := [f.path for f in listed if _OLD_NAME.fullmatch(f.name)]:
             _log.info("%d checkpoints of the key state of an older release are deleted", len(old))
             gone_old = [f.path for f in self._store.list(join(self._folder, "files"))]

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakeidx.errors import CorruptFileError, InternalError, NotFoundError
+from lakeidx.errors import CommitConflictError, CorruptFileError, InternalError, NotFoundError
 from lakeidx.key_index.locations import (
     CommitInfo,
     Int32s,
@@ -60,6 +60,12 @@ class _StateAction:
     reason: str
     keys: int
     seconds: float
+
+
+def _superseded(state: KeyState) -> CommitConflictError:
+    return CommitConflictError(
+        f"the key state of snapshot {state.snapshot_id} was removed while it was read, for newer ones: plan the batch again"
+    )
 
 
 class StateKeyIndex(KeyIndexDefaults):
@@ -193,8 +199,10 @@ class StateKeyIndex(KeyIndexDefaults):
             try:
                 where, bucket = self._located(state, batch, context)
             except (CorruptFileError, NotFoundError) as error:
-                # Nothing that was just written may be wrong.
+                # Nothing that was just written may be wrong; it goes when other programs have put newer states.
                 if self.last_action is None or self.last_action.kind == "rebuilt":
+                    if isinstance(error, NotFoundError):
+                        raise _superseded(state) from error
                     raise
                 _log.warning("the key state of snapshot %s is left aside: %s", state.snapshot_id, error)
                 damaged.add(name_of(error.path or ""))

@@ -47,12 +47,15 @@ _TABLES: tuple[Mapping[str, str], ...] = (
     {"bucket": "2", "deletion-vectors.enabled": "true"},
     {"bucket": "-1", "index.type": "bloom"},
     {"bucket": "-1", "index.type": "simple"},
+    {"bucket": "-1", "index.type": "state", "dynamic-bucket.target-row-num": "3"},
     {"bucket": "2", "changelog-producer": "input"},
     {"bucket": "2", "changelog-producer": "lookup"},
 )
 #: How likely the program that made a call makes the next one, too.
 _STEADY = (0.5, 0.9, 0.97, 0.99)
 _KEYS = [(p, k) for p in (1, 2) for k in range(4)]
+#: The same where a key is in one partition at a time.
+_GLOBAL_KEYS = [(p, k + 4 * p) for p, k in _KEYS]
 #: Calls of the store that a batch makes at most; a death beyond does not come.
 _CALLS = 90
 #: Share of programs that die.
@@ -198,6 +201,7 @@ class Interleaved:
         made = make_table(folder, options=options)
         self._root, self._hides = made.uri, "deletion-vectors.enabled" in options
         self._schema = made.schema
+        self._keys = _GLOBAL_KEYS if options.get("index.type") == "state" else _KEYS
         self.marks: dict[str, list[tuple[int, int]]] = {}
         self._open_batches: set[str] = set()
         self._tags = self._columns = 0
@@ -285,7 +289,7 @@ class Interleaved:
 
     def _new_batch(self) -> str:
         name = f"b{len(self.marks)}"
-        self.marks[name] = self._rng.sample(_KEYS, self._rng.randint(1, 4))
+        self.marks[name] = self._rng.sample(self._keys, self._rng.randint(1, 4))
         self._open_batches.add(name)
         return name
 
