@@ -20,6 +20,7 @@ from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport
 from lakeidx.batch.stages import commit, rerun
 from lakeidx.errors import CommitConflictError, NotFoundError
 from lakeidx.key_index.state.home import StateHome
+from lakeidx.key_index.state.manifest import StateFolder
 from lakeidx.maintenance import alter, compaction
 from lakeidx.table.commit import chain, commit_changes, earlier_commit, publish
 from lakeidx.table.expiration import expire, rollback, strays, tags
@@ -47,6 +48,11 @@ def _next_one_tells(metadata: TableMetadata, snapshot: Any, data: Any, index: An
         return not chain._follows(metadata, metadata.snapshot(snapshot.id + 1), snapshot, data, index)
     except NotFoundError:
         return False
+
+
+def _own_state_goes_like_others(patch: pytest.MonkeyPatch) -> None:
+    prune = StateFolder._prune
+    patch.setattr(StateFolder, "_prune", lambda self, own, *rest: prune(self, "", *rest))
 
 
 def _two_snapshots_are_a_history(patch: pytest.MonkeyPatch) -> None:
@@ -181,6 +187,8 @@ REPAIRS = [
            "test_files_that_another_cleaner_removed_were_committed"),
     Repair("a key state ahead of the table is of the same history", _set(StateHome, "_is_ahead", _any_later_state_is_ahead),
            "test_a_key_state_of_a_rolled_back_snapshot_stopped_every_batch"),
+    Repair("a key state is kept by whoever puts it", _own_state_goes_like_others,
+           "test_a_batch_that_was_held_up_lost_its_key_state"),
     Repair("a late commit leaves a new table alone", _a_new_table_is_the_old_one,
            "test_a_late_commit_broke_the_table_that_took_the_place_of_its_own"),
     Repair("a rollback looks for tags at its end", _set(rollback, "_drop_late_tags", lambda *_: []), LATE_TAG),
