@@ -63,12 +63,3 @@ def take_spans(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -
     data, offsets = np.empty(int(sizes.sum()), np.uint8), np.empty(len(sizes) + 1, np.int64)
     _copy_spans(addresses, sizes, data.ctypes.data, offsets)
     return RowBytes(data, offsets)
-
-
-def joined(parts: list[RowBytes]) -> RowBytes:
-    """Concatenate several `plain` columns; a single column is not copied."""
-    if len(parts) == 1:
-        return parts[0]
-    offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)
-    np.cumsum(np.concatenate([np.zeros(0, np.int64), *(p.lengths for p in parts)]), out=offsets[1:])
-    return RowBytes(np.concatenate([np.zeros(0, np.uint8), *(p.flat for p in parts)]), offsets)

@@ -151,27 +151,17 @@ def _ingest_all(
     returns   the tasks in the order of their rows, and what came of each
     """
     referred = in_parallel(by_reference, tasks, threads=_FOOTER_THREADS)
-    rest = [t for t, found in zip(tasks, referred, strict=True) if found is None]
-    if rest and rest[0].table is not None:
-        # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.
-        return list(tasks), _in_order(tasks, referred, runner.map(ingest_files, [rest], label=label)[0])
-    if not rest:
-        return list(tasks), _in_order(tasks, referred, [])
-    large = {t.source: t.file for t in rest}
-    shares = share_files(rest[0].store, large, rest[0].options, runner, label=label)
+    rest = {t.source: t.file for t, found in zip(tasks, referred, strict=True) if found is None}
+    # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.
+    one_task = tasks[0].table is not None
+    shares = {} if one_task else share_files(tasks[0].store, rest, tasks[0].options, runner, label=label)
     cut_up = [replace(t, share=share) for t in tasks for share in shares.get(t.source, [None])]
-    todo = [t for t in cut_up if referred[t.source] is None]
-    done = [found for share in runner.map(ingest_files, [[t] for t in todo], label=label) for found in share]
-    check_unchanged(rest[0].store, (large[n] for n in shares))
-    return cut_up, _in_order(cut_up, referred, done)
-
-
-def _in_order(
-    tasks: Sequence[IngestTask], referred: Sequence[IngestedFile | None], read: Sequence[IngestedFile]
-) -> list[IngestedFile]:
-    """Return what came of each task: by reference, by the number of its file, or read."""
-    left = iter(read)
-    return [referred[t.source] or next(left) for t in tasks]
+    todo = [t for t in cut_up if t.source in rest]
+    work = [todo] if one_task else [[t] for t in todo]
+    mapped = runner.map(ingest_files, work, label=label) if todo else []
+    check_unchanged(tasks[0].store, (rest[n] for n in shares))
+    read = iter([file for files in mapped for file in files])
+    return cut_up, [referred[t.source] or next(read) for t in cut_up]
 
 
 def stage_table(

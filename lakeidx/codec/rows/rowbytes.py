@@ -88,6 +88,15 @@ class RowBytes:
         return cls(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
     @classmethod
+    def concat(cls, parts: Sequence[RowBytes]) -> RowBytes:
+        """Lay columns end to end; a single one is not copied."""
+        if len(parts) == 1:
+            return parts[0]
+        offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)
+        np.cumsum(np.concatenate([np.zeros(0, np.int64), *(p.lengths for p in parts)]), out=offsets[1:])
+        return cls(np.concatenate([np.zeros(0, np.uint8), *(p.flat for p in parts)]), offsets)
+
+    @classmethod
     def from_list(cls, rows: Sequence[bytes]) -> RowBytes:
         """Pack Python bytes."""
         offsets = np.zeros(len(rows) + 1, np.int64)
@@ -104,10 +113,7 @@ class RowBytes:
             if column.num_chunks == 0:
                 return cls.empty()
             if column.num_chunks > 1:
-                parts = [cls.from_arrow(chunk) for chunk in column.chunks]
-                offsets = np.zeros(len(column) + 1, np.int64)
-                np.cumsum(np.concatenate([p.lengths for p in parts]), out=offsets[1:])
-                return cls(np.concatenate([p.flat for p in parts]), offsets)
+                return cls.concat([cls.from_arrow(chunk) for chunk in column.chunks])
             column = column.chunk(0)
         t = column.type
         if pa.types.is_binary_view(t) or pa.types.is_string_view(t):

@@ -83,13 +83,7 @@ def concat_keys(parts: Sequence[NormalizedKeys]) -> NormalizedKeys:
         return parts[0]
     words = np.concatenate([p.words for p in parts])
     rows = [p.rows for p in parts if p.rows is not None]
-    return NormalizedKeys(words, _concat_rows(rows) if rows else None)
-
-
-def _concat_rows(parts: Sequence[RowBytes]) -> RowBytes:
-    offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)
-    np.cumsum(np.concatenate([p.lengths for p in parts]), out=offsets[1:])
-    return RowBytes(np.concatenate([p.flat for p in parts]), offsets)
+    return NormalizedKeys(words, RowBytes.concat(rows) if rows else None)
 
 
 def take_keys(keys: NormalizedKeys, rows: Int64s) -> NormalizedKeys:

@@ -132,13 +132,9 @@ def join_entries(parts: Sequence[Entries]) -> Entries:
     """Concatenate entries."""
     if len(parts) == 1:
         return parts[0]
-    offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)
-    lengths = [p.keys.lengths for p in parts]
-    np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]), out=offsets[1:])
-    data = np.concatenate([np.zeros(0, np.uint8), *(p.keys.flat for p in parts)])
     return Entries(
         np.concatenate([np.zeros(0, np.uint64), *(p.hashes for p in parts)]),
-        RowBytes(data, offsets),
+        RowBytes.concat([p.keys for p in parts]),
         np.concatenate([np.zeros(0, np.int32), *(p.partition for p in parts)]),
         np.concatenate([np.zeros(0, np.int32), *(p.bucket for p in parts)]),
         np.concatenate([np.zeros(0, np.uint32), *(p.written for p in parts)]),

@@ -294,7 +294,5 @@ def _waves(units: Sequence[LoadUnit], width: int) -> Iterator[list[LoadUnit]]:
 def _join(parts: Sequence[LoadedKeys]) -> LoadedKeys:
     if len(parts) == 1:
         return parts[0]
-    offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)
-    np.cumsum(np.concatenate([np.zeros(0, np.int64), *(p.rows.lengths for p in parts)]), out=offsets[1:])
-    data = np.concatenate([np.zeros(0, np.uint8), *(p.rows.flat for p in parts)])
-    return LoadedKeys(np.concatenate([np.zeros(0, np.uint64), *(p.hashes for p in parts)]), RowBytes(data, offsets))
+    hashes = np.concatenate([np.zeros(0, np.uint64), *(p.hashes for p in parts)])
+    return LoadedKeys(hashes, RowBytes.concat([p.rows for p in parts]))

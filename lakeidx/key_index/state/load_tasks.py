@@ -16,7 +16,7 @@ from lakeidx.key_index.state.entries import Entries, with_prefix
 from lakeidx.key_index.state.key_state import KeyState
 from lakeidx.key_index.state.load import EntryBuffer, LoadUnit, StateLoader
 from lakeidx.key_index.state.run_files import RunFiles
-from lakeidx.key_index.state.shard_runs import StoredShard, StoredShards
+from lakeidx.key_index.state.shard_runs import StoredShard, StoredShards, owners_of
 from lakeidx.tasks.routed_rows import Block, RoutedRows, is_marker, marker_rows
 
 _HASH, _KEY, _PARTITION, _BUCKET = (f"lakeidx.{name}" for name in ("hash", "key", "partition", "bucket"))
@@ -56,8 +56,7 @@ class _LoadTasks:
             _PARTITION: partition,
             _BUCKET: np.full(n, loaded.bucket, np.int32),
         }
-        shard = (loaded.alive.hashes >> np.uint64(64 - self.bits)) if self.bits else np.zeros(n, np.uint64)
-        yield RoutedRows(number, pa.table(columns), (shard.astype(np.int64) * self.count >> self.bits).astype(np.int32))
+        yield RoutedRows(number, pa.table(columns), owners_of(loaded.alive.hashes, self.bits, self.count))
 
     def combine(self, _task: int, blocks: Iterator[Block]) -> StoredShards:
         """Reduce: write the shards of one task, within the loader's budget."""

@@ -153,6 +153,12 @@ def edges_of(ascending: Hashes, bits: int) -> Ints:
     return np.concatenate([[0], inner, [len(ascending)]]).astype(np.int64)
 
 
+def owners_of(hashes: Hashes, bits: int, tasks: int) -> Int32s:
+    """Return which task owns the shard of each hash, int32[n]: every task has a stretch of the shards."""
+    shard = (hashes >> np.uint64(64 - bits)) if bits else np.zeros(len(hashes), np.uint64)
+    return (shard.astype(np.int64) * tasks >> bits).astype(np.int32)
+
+
 def count_moves(counts: dict[tuple[int, int], int], was: tuple[Int32s, Int32s], now: tuple[Int32s, Int32s]) -> None:
     """Count keys of each (partition number, bucket) out of where they were and into where they are.
 

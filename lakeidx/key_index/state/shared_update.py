@@ -33,6 +33,7 @@ from lakeidx.key_index.state.shard_runs import (
     StoredShards,
     count_moves,
     edges_of,
+    owners_of,
     store_shards,
 )
 
@@ -108,7 +109,6 @@ class StateUpdate:
         """Return entries as rows for the tasks, and the task of each, int32[n]."""
         entries, before = self.entries_of(commit)
         assert before is not None
-        shard = (entries.hashes >> np.uint64(64 - self.bits)) if self.bits else np.zeros(len(entries), np.uint64)
         columns = {
             _HASH: entries.hashes,
             _KEY: entries.keys.to_arrow(),
@@ -117,7 +117,7 @@ class StateUpdate:
             _WAS_PARTITION: before[0],
             _WAS_BUCKET: before[1],
         }
-        return pa.table(columns), (shard.astype(np.int64) * self.tasks >> self.bits).astype(np.int32)
+        return pa.table(columns), owners_of(entries.hashes, self.bits, self.tasks)
 
     def store(self, rows: Iterable[pa.Table]) -> StoredShards:
         """Write the shards of one task with the rows that came to it, in the order of the batch.

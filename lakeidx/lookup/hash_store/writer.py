@@ -25,7 +25,7 @@ from lakeidx.lookup.bloom import BloomShape
 from lakeidx.lookup.common import EntryWriter
 from lakeidx.lookup.hash_store import build_kernels as kernels
 from lakeidx.lookup.keys.order import KeyOrder
-from lakeidx.lookup.packed import addresses_of, joined
+from lakeidx.lookup.packed import addresses_of
 from lakeidx.lookup.scratch_file import ScratchFile, os_errors
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType
 
@@ -75,7 +75,7 @@ class HashLookupStoreWriter(EntryWriter):
         if self._done:
             raise InvalidInputError("the writer is finished", path=str(self._path))
         self._write_gathered()
-        keys, values = joined(self._keys), joined(self._values)
+        keys, values = RowBytes.concat(self._keys), RowBytes.concat(self._values)
         self.abort()
         sections, shape, image = self._image(keys, values)
         context = self._write_data(image, sections, shape)

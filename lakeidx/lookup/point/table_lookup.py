@@ -29,7 +29,7 @@ from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.build import lookup_keys
 from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.listing import StoredLookup, lookup_file_beside, read_listing
-from lakeidx.lookup.packed import joined, plain
+from lakeidx.lookup.packed import plain
 from lakeidx.lookup.point.answers import (
     LookupResult,
     first_found,
@@ -372,7 +372,7 @@ class TableLookup:
             for f in schema.fields:
                 empty = empty.append_column(f.name, pa.array([], to_arrow(f.type)))
             return Versions(np.zeros(0, np.int64), empty)
-        values = ValueRows(joined(hits.rows), np.concatenate(hits.sequences), np.concatenate(hits.kinds), None)
+        values = ValueRows(RowBytes.concat(hits.rows), np.concatenate(hits.sequences), np.concatenate(hits.kinds), None)
         return Versions(np.concatenate(hits.asked), kv_rows(values, then, schema))
 
 

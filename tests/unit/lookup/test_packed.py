@@ -2,18 +2,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.lookup.packed import joined, plain, take_spans
+from lakeidx.lookup.packed import plain, take_spans
 
 
 def test_rows_that_are_fine_are_not_copied() -> None:
     rows = RowBytes.from_list([b"ab", b"", b"c"])
     assert plain(rows) is rows
-    assert joined([rows]) is rows
 
 
 def test_strided_rows_are_copied() -> None:
@@ -35,12 +32,6 @@ def test_what_is_no_column() -> None:
         plain(RowBytes(np.zeros(3, np.uint8), np.array([0, 3], np.int32)))
     with pytest.raises(InvalidInputError, match="int64 offsets"):
         plain(RowBytes(np.zeros(3, np.uint8), np.zeros(0, np.int64)))
-
-
-@settings(deadline=None)
-@given(st.lists(st.lists(st.binary(max_size=5), max_size=4), max_size=4))
-def test_joined(parts: list[list[bytes]]) -> None:
-    assert joined([RowBytes.from_list(part) for part in parts]).to_list() == [row for part in parts for row in part]
 
 
 def test_take_spans() -> None:

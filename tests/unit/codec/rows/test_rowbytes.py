@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.rows.rowbytes import RowBytes
@@ -70,3 +70,15 @@ def test_indexing_and_equality() -> None:
     assert packed != STRINGS
     shifted = RowBytes(np.frombuffer(b"xxab", np.uint8), np.array([2, 3, 4]))
     assert shifted == RowBytes.from_list([b"a", b"b"])
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.binary(max_size=5), max_size=4), max_size=4))
+def test_concat(parts: list[list[bytes]]) -> None:
+    whole = [row for part in parts for row in part]
+    assert RowBytes.concat([RowBytes.from_list(part) for part in parts]).to_list() == whole
+
+
+def test_a_single_column_is_not_copied() -> None:
+    rows = RowBytes.from_list([b"ab", b"", b"c"])
+    assert RowBytes.concat([rows]) is rows
