@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -132,7 +132,8 @@ class SparkCluster:
             if process is None or process.poll() is not None:
                 before = len(re.findall("Registering worker", self.log("master")))
                 self.start_worker(number)
-                self._wait("master", re.compile("Registering worker"), before + 1)
+                # Another worker may be killed meanwhile: that one is started next time.
+                self._wait("master", re.compile("Registering worker"), before + 1, needs=("master", f"worker-{number}"))
 
     @contextmanager
     def mending(self) -> Iterator[None]:
@@ -179,14 +180,15 @@ class SparkCluster:
                 start_new_session=True,
             )
 
-    def _wait(self, name: str, said: re.Pattern[str], times: int) -> None:
+    def _wait(self, name: str, said: re.Pattern[str], times: int, needs: Collection[str] | None = None) -> None:
+        """Wait until a process has said something so many times; fail when one that is needed for it has ended (None: any)."""
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:
-            ended = [n for n, p in self.processes.items() if p.poll() is not None]
-            if ended:
-                raise RuntimeError(f"{ended[0]} ended; its log ends with\n{self.log(ended[0])[-3000:]}")
             if len(said.findall(self.log(name))) >= times:
                 return
+            ended = [n for n, p in self.processes.items() if p.poll() is not None and (needs is None or n in needs)]
+            if ended:
+                raise RuntimeError(f"{ended[0]} ended; its log ends with\n{self.log(ended[0])[-3000:]}")
             time.sleep(0.2)
         raise RuntimeError(f"{name} did not say {said.pattern!r}; its log ends with\n{self.log(name)[-3000:]}")
 
