@@ -24,7 +24,9 @@ class FileInfo:
 
     path      full path; name: its last part
     size      bytes; 0 for directories
-    mtime_ms  last modification, epoch milliseconds; 0 where the store does not say (directories of object stores)
+    mtime_ms  last modification, epoch milliseconds; 0 where the store does not say (directories of object stores). Two contents of
+              one name may have one time: disks have ticks of some ms, object stores of a second
+    etag      the store's mark of the content, which no other content of that name has; None on disks
     """
 
     path: str
@@ -32,6 +34,7 @@ class FileInfo:
     size: int
     mtime_ms: int
     is_dir: bool
+    etag: str | None = None
 
 
 class OutputFile(Protocol):

@@ -42,8 +42,8 @@ class TableMetadata(ManifestFiles):
         super().__init__(store, paths)
         self._table_id = table_id
         self._schemas: dict[int, TableSchema] = {}
-        # By schema id: size and time of the file as listed when it was read, or seen to be the same.
-        self._schema_marks: dict[int, tuple[int, int]] = {}
+        # By schema id: the file as listed when it was read, or seen to be the same.
+        self._schema_files: dict[int, FileInfo] = {}
         self._head: Snapshot | None = None
         self._looked = False
         self._chain: dict[int, Snapshot] = {}
@@ -357,7 +357,7 @@ class TableMetadata(ManifestFiles):
         self._head = None
         self._chain.clear()
         self._schemas.clear()
-        self._schema_marks.clear()
+        self._schema_files.clear()
         if self._table_id is not None:
             self.latest_schema()
 
@@ -369,9 +369,10 @@ class TableMetadata(ManifestFiles):
     def _check_schemas(self, listed: dict[int, FileInfo]) -> None:
         """Drop cached schemas whose files were replaced; TableReplacedError when the first one is another table's."""
         first = min(listed)
-        marks = {i: (f.size, f.mtime_ms) for i, f in listed.items()}
-        self._schemas = {i: s for i, s in self._schemas.items() if self._schema_marks.get(i, ()) == marks.get(i)}
-        if self._schema_marks.get(first) != marks[first]:
+        before = self._schema_files
+        self._schemas = {i: s for i, s in self._schemas.items() if i in before and before[i] == listed.get(i)}
+        # Within a tick of a disk's clock another table may have come, its first schema as long as the one before.
+        if before.get(first) != listed[first] or listed[first].etag is None:
             path = self.paths.schema(first)
             data = self.store.get(path)
             found = hashlib.sha256(data).hexdigest()
@@ -381,9 +382,9 @@ class TableMetadata(ManifestFiles):
                 raise TableReplacedError(
                     "the table was dropped and created again since it was opened; open it again", path=self.paths.root
                 )
-            if first == max(listed):
+            if first == max(listed) and first not in self._schemas:
                 self._schemas[first] = decode_schema(data, path)
-        self._schema_marks = marks
+        self._schema_files = listed
 
     def _hint(self, path: str) -> int | None:
         try:

@@ -58,6 +58,17 @@ class StoreContract:
             assert (info.name, info.size, info.is_dir, info.path) == ("f", len(data), False, join(base, "f"))
             assert abs(info.mtime_ms - time.time() * 1000) < 120_000
 
+    def test_what_a_store_says_of_the_content_changes_with_it(self, store: ObjectStore, base: str) -> None:
+        marks = []
+        for data in (b"one", b"two"):
+            store.put(join(base, "f"), data)
+            info = store.info(join(base, "f"))
+            assert info is not None
+            assert [f.etag for f in store.list(base)] == [info.etag]
+            marks.append(info.etag)
+        # A store that says nothing has its files read.
+        assert marks == [None, None] or len(set(marks)) == 2
+
     def test_a_missing_file_is_not_found(self, store: ObjectStore, base: str) -> None:
         missing = join(base, "dir", "missing")
         for ask in (store.get, store.size, lambda p: store.get_range(p, 0, 1), lambda p: store.open_input(p)):

@@ -23,8 +23,8 @@ def test_the_batch_of_the_new_table_counts_once(tmp_path: Path) -> None:
     stale = make_context(make_table(tmp_path).metadata, "b1", runner=LocalRunner(1))
     stale.metadata.latest_schema()
     shutil.rmtree(stale.paths.root)
-    # A handle sees another schema file by its size and time; a file system's clock has ticks of some milliseconds.
-    time.sleep(0.02)
+    # Each has the time it was created in its schema, in milliseconds.
+    time.sleep(0.002)
     table = make_table(tmp_path)
     batch = rows([(1, 1, "new")])
     upsert_table(make_context(table.metadata, "b1", runner=LocalRunner(1)), batch)

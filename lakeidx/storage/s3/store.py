@@ -291,4 +291,4 @@ def _list_page(request: Mapping[str, Any], fs: S3FileSystem, _: str) -> Mapping[
 def _file_info(base: str, relative: str, entry: Mapping[str, Any]) -> FileInfo:
     modified = entry.get("LastModified")
     mtime_ms = int(modified.timestamp() * 1000) if isinstance(modified, datetime) else 0
-    return FileInfo(f"{base}/{relative}", name_of(relative), int(entry["Size"]), mtime_ms, False)
+    return FileInfo(f"{base}/{relative}", name_of(relative), int(entry["Size"]), mtime_ms, False, entry.get("ETag"))
