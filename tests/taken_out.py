@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +148,13 @@ def _a_new_table_is_the_old_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TableMetadata, "latest_schema", latest)
 
 
+def _files_of_one_time_are_alike(patch: pytest.MonkeyPatch) -> None:
+    list_schemas = TableMetadata._list_schemas
+    patch.setattr(
+        TableMetadata, "_list_schemas", lambda self: {i: replace(f, etag="") for i, f in list_schemas(self).items()}
+    )
+
+
 EXPIRED = "test_a_batch_put_on_an_expired_id_counted_as_committed"
 MISLED = "test_a_snapshot_on_an_expired_id_misled_others_that_run_the_batch"
 HISTORY = "test_a_snapshot_on_an_expired_id_counted_as_history"
@@ -155,6 +162,9 @@ TWICE = "test_a_batch_planned_again_by_two_processes_was_committed_twice"
 ROLLBACK = "test_a_rollback_during_an_expiry_emptied_the_table"
 LATE_TAG = "test_a_tag_made_during_a_rollback_stayed_without_its_files"
 UNKNOWN_END = "test_a_compaction_overtaken_by_an_expiry_did_not_know_its_end"
+
+UNREADABLE = "test_a_snapshot_on_an_expired_id_was_listed_and_could_not_be_read"
+SAME_TIME = "test_a_table_created_at_the_time_of_the_one_before_was_taken_for_it"
 
 REPAIRS = [
     Repair("a commit looks whether the history goes on from its snapshot",
@@ -192,6 +202,9 @@ REPAIRS = [
     Repair("a late commit leaves a new table alone", _a_new_table_is_the_old_one,
            "test_a_late_commit_broke_the_table_that_took_the_place_of_its_own"),
     Repair("a rollback looks for tags at its end", _set(rollback, "_drop_late_tags", lambda *_: []), LATE_TAG),
+    Repair("a snapshot whose files have expired goes, though the history has its changes",
+           _set(publish, "discard_unreadable", lambda *_: False), UNREADABLE),
+    Repair("a table is told by what its first schema file holds", _files_of_one_time_are_alike, SAME_TIME),
     Repair("a tag compares the snapshot it names", _ids_are_enough_for_tags, LATE_TAG),
     Repair("a compaction that adds no file is planned again",
            _set(compaction, "may_plan_again", lambda error, changes: isinstance(error, CommitConflictError)), UNKNOWN_END),

@@ -10,12 +10,16 @@ which one it follows. What is known:
   ids, several at once perhaps, so that one seems to follow another.
 - The manifests at the base of N + 1 say what N held. Files of a batch have names of their own, so if the files that our N
   added are not among them, N + 1 was committed on another N.
+- Two processes may run one batch. When one had committed it as N, or before, and the other puts it on the expired id, N + 1 holds
+  its files all the same. Then the batch is in the history, and our N is as good as the one that expired, unless that expiry
+  removed files that both refer to.
 
 source   lakeidx's own; org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2, does not look
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,10 +28,16 @@ from lakeidx.errors import CommitUnknownError, NotFoundError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.storage.base import ObjectStore
 from lakeidx.table.entries import live_files, of_partitions
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.entry_kernels import found_in
+from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import data_file_path
+from lakeidx.tasks.in_parallel import in_parallel
+
+log = logging.getLogger(__name__)
 
 _TRIES = 10
 
@@ -86,6 +96,57 @@ def went_on_without(
         path=metadata.paths.snapshot(snapshot.id),
         snapshot_id=snapshot.id,
     )
+
+
+def discard_unreadable(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Delete a snapshot that others went on from, by what `went_on_without` says, if files that it refers to are gone.
+
+    That is so when another process that runs the same batch had committed it, and an expiry removed what both took over from the
+    snapshot before, or what the next one replaced.
+    returns   True when it was deleted
+    cost      one request for each file that the snapshot refers to and the next one does not
+    """
+    try:
+        gone = _gone_files(metadata, snapshot, metadata.snapshot(snapshot.id + 1))
+    except NotFoundError:
+        # The next one expired meanwhile, with this one, or was rolled back, which leaves this one.
+        return False
+    if not gone:
+        return False
+    log.warning(
+        "snapshot %d was written after that id had been expired, or its expiry did not end: %s is gone; deleting it, its changes "
+        "are in the table",
+        snapshot.id,
+        gone[0],
+    )
+    metadata.store.delete(metadata.paths.snapshot(snapshot.id))
+    metadata.forget_snapshot(snapshot.id)
+    return True
+
+
+def _gone_files(metadata: TableMetadata, snapshot: Snapshot, following: Snapshot) -> list[str]:
+    """List what is gone of the files that a snapshot refers to; what the one after it refers to as well is there while that is."""
+    paths = metadata.paths
+    kept = {m.file_name for m in metadata.data_manifests(following)}
+    own = [paths.manifest(m.file_name) for m in metadata.data_manifests(snapshot) if m.file_name not in kept]
+    if snapshot.index_manifest is not None and snapshot.index_manifest != following.index_manifest:
+        own.append(paths.manifest(snapshot.index_manifest))
+    if snapshot.statistics is not None and snapshot.statistics != following.statistics:
+        own.append(paths.statistics(snapshot.statistics))
+    gone = absent(metadata.store, own)
+    if gone:
+        return gone
+    delta = metadata.manifest_list(following.delta_manifest_list, following.delta_manifest_list_size)
+    replaced = [data_file_path(metadata, e) for e in metadata.manifests(delta) if e.kind is FileKind.DELETE]
+    schema = metadata.schema(snapshot.schema_id)
+    there = {e.file_name for e in metadata.index_manifest(following.index_manifest)}
+    index = [e for e in metadata.index_manifest(snapshot.index_manifest) if e.file_name not in there]
+    return absent(metadata.store, [*replaced, *(index_file_path(metadata, schema, e) for e in index)])
+
+
+def absent(store: ObjectStore, paths: Sequence[str]) -> list[str]:
+    """Return those of some paths where no file is; one request each, side by side."""
+    return [p for p, there in zip(paths, in_parallel(store.exists, paths), strict=True) if not there]
 
 
 def _check_gap(metadata: TableMetadata, snapshot: Snapshot) -> None:

@@ -208,7 +208,6 @@ class _Attempt:
         self._check(latest, data)
         snapshot = self._write_metadata(latest, data, index)
         if publish(self.metadata, Made(snapshot, latest, data, index, self.request.changes)):
-            self.metadata.store.put(self.metadata.paths.latest, str(snapshot.id).encode())
             return snapshot.id
         self.writer.forget()
         return None

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import CommitKind, Snapshot
-from lakeidx.table.commit.chain import went_on_without
+from lakeidx.table.commit.chain import absent, discard_unreadable, went_on_without
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, names_that_are_read
 from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path, load_view
-from lakeidx.tasks.in_parallel import in_parallel
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +64,7 @@ def _is_stray(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot, req
     if without is None:
         without = not was_in_history(metadata, changes, snapshot, request.files_since_ms)
     if not without:
+        discard_unreadable(metadata, snapshot)
         return False
     log.warning("snapshot %d was written after that id had been expired; deleting it", snapshot.id)
     metadata.store.delete(metadata.paths.snapshot(snapshot.id))
@@ -172,4 +172,4 @@ def missing_files(metadata: TableMetadata, changes: TableChanges) -> list[str]:
     data = (*changes.new_files(), *changes.append_changelog, *changes.compact_changelog)
     index = (e for e in (*changes.append_index, *changes.compact_index) if e.kind is FileKind.ADD)
     paths = [data_file_path(metadata, e) for e in data] + [index_file_path(metadata, schema, e) for e in index]
-    return [p for p, there in zip(paths, in_parallel(metadata.store.exists, paths), strict=True) if not there]
+    return absent(metadata.store, paths)

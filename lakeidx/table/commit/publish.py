@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError, TableReplacedError, UnavailableError
+from lakeidx.format.consumer import encode_hint
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.snapshot import Snapshot, encode_snapshot
-from lakeidx.table.commit.chain import is_same, went_on_without
+from lakeidx.table.commit.chain import discard_unreadable, is_same, went_on_without
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.commit.earlier_commit import missing_files, was_in_history
 from lakeidx.table.metadata import TableMetadata
@@ -37,7 +38,7 @@ class Made:
 
 
 def publish(metadata: TableMetadata, made: Made) -> bool:
-    """Put a snapshot; False when another writer was faster: then it is made again on the newest one.
+    """Put a snapshot, and name it in the hint; False when another writer was faster: then it is made again on the newest one.
 
     errors   CommitConflictError, CommitUnknownError
     """
@@ -82,9 +83,13 @@ def _read_back(metadata: TableMetadata, snapshot: Snapshot, error: Exception | N
 
 
 def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
-    """Return False when the snapshot does not continue the history it was made for; it is removed again then."""
+    """Return False when the snapshot does not continue the history it was made for; it is removed again then.
+
+    True as well when the history has the changes by another process that runs the same batch.
+    """
     snapshot, latest = made.snapshot, made.latest
     if latest is not None and is_same(metadata, latest):
+        _put_hint(metadata, snapshot)
         return True
     try:
         metadata.latest_schema()
@@ -98,6 +103,8 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
     if without:
         why = "after that id had been expired"
     elif latest is None or not _was_rolled_back(metadata, latest):
+        if not discard_unreadable(metadata, snapshot):
+            _put_hint(metadata, snapshot)
         return True
     else:
         why = "on a snapshot that was rolled back while the commit ran"
@@ -112,6 +119,10 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
     metadata.store.delete(metadata.paths.snapshot(snapshot.id))
     _check_own_files(metadata, made.changes)
     return False
+
+
+def _put_hint(metadata: TableMetadata, snapshot: Snapshot) -> None:
+    metadata.store.put(metadata.paths.latest, encode_hint(snapshot.id))
 
 
 def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:
