@@ -25,9 +25,19 @@ def missing_from(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray
     cost     sorting `hashes`, then n binary searches in ascending order
     """
     wanted = sorted_set(hashes)
-    if not len(known):
-        return wanted
-    at = np.searchsorted(known, wanted)
-    at[at == len(known)] = len(known) - 1
-    found: NDArray[np.int32] = wanted[known[at] != wanted]
+    return wanted[~_held(wanted, known)] if len(known) else wanted
+
+
+def shared_with(wanted: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the hashes that both have, ascending, int32[m].
+
+    wanted   int32[n], ascending
+    known    int32[k], ascending
+    cost     n binary searches in ascending order
+    """
+    return wanted[_held(wanted, known)] if len(known) else wanted[:0]
+
+
+def _held(wanted: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = known.take(np.searchsorted(known, wanted), mode="clip") == wanted
     return found

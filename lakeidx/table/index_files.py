@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lakeidx.bucket_assignment.hash_set import sorted_set
+from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.deletion_vector import Positions, decode_vector, encode_deletion_vectors, vector_range
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
@@ -21,6 +23,7 @@ from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.storage.decoded_files import Decoded
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX, decode_partition_dict
 
@@ -69,6 +72,38 @@ def read_hash_index(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
     errors   as `read_hash_bytes`
     """
     return decode_hash_index(read_hash_bytes(metadata, schema, entry))
+
+
+def known_hashes(
+    metadata: TableMetadata, schema: TableSchema, entry: IndexEntry, *, keep: bool = False
+) -> NDArray[np.int32]:
+    """Return the hashes of a HASH index file ascending, int32[n], read-only: those this process has of it, or those in the file.
+
+    A file's name is never used again, so they hold also when it is gone since.
+    keep     hold on to what is read
+    errors   as `read_hash_bytes`
+    """
+    path = index_file_path(metadata, schema, entry)
+    found = metadata.hash_files.find(path)
+    if found is not None and found.size == 4 * entry.row_count:
+        kept: NDArray[np.int32] = found.value
+        return kept
+    hashes = frozen(sorted_set(read_hash_index(metadata, schema, entry)))
+    if keep:
+        metadata.hash_files.keep(path, Decoded(hashes, 4 * entry.row_count, hashes.nbytes))
+    return hashes
+
+
+def follow_hashes(
+    metadata: TableMetadata, schema: TableSchema, old: IndexEntry, new: IndexEntry, hashes: NDArray[np.int32]
+) -> None:
+    """Hold on to what a new HASH index file has when this process holds that of the file it replaces.
+
+    hashes   int32[n], ascending
+    """
+    if index_file_path(metadata, schema, old) in metadata.hash_files:
+        kept = Decoded(frozen(hashes), new.file_size, hashes.nbytes)
+        metadata.hash_files.keep(index_file_path(metadata, schema, new), kept)
 
 
 def write_hash_index(

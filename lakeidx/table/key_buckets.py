@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment.hash_filter import HashFilter
 from lakeidx.bucket_assignment.hash_map import HashMap
+from lakeidx.bucket_assignment.hash_set import shared_with, sorted_set
 from lakeidx.codec.bucket import fixed_buckets
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.errors import CorruptFileError
@@ -26,7 +27,7 @@ from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.table.index_files import read_hash_bytes, read_hash_index
+from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_bytes, read_hash_index
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX
 from lakeidx.tasks.in_parallel import in_parallel
@@ -39,6 +40,8 @@ _IN_FLIGHT_BYTES = 64 << 20
 
 #: With so many hashes of the index for each that is requested, a filter is worth its pass.
 _MANY = 2
+#: With so many, the index is worth keeping for the next question, which searches it.
+_FEW = 16
 
 
 def key_hashes(schema: TableSchema, keys: pa.Table) -> NDArray[np.int32]:
@@ -100,7 +103,8 @@ def find_hits(
 ) -> list[IndexHits]:
     """Stream HASH index files and keep what they have of some hashes, in the order of the entries.
 
-    columns        int32[n] each: the hashes; when they are many against the index, it is kept whole
+    columns        int32[n] each: the hashes; when they are many against the index, it is kept whole; when they are few, the
+                   process holds on to the index, if all of these files fit its bound
     skip_damaged   a damaged file is logged, and its hits are None; else it is an error
     threads        files read at a time
     memory         the filter, and 64 MiB of files or two of them
@@ -109,20 +113,30 @@ def find_hits(
     if not entries:
         return []
     asked, held = sum(len(c) for c in columns), sum(e.row_count for e in entries)
-    wanted = HashFilter(columns) if asked * _MANY < held else None
+    keeps = asked * _FEW <= held and 4 * held <= metadata.hash_files.max_bytes
+    wanted = sorted_set(np.concatenate(columns)) if keeps else None
+    passes = HashFilter(columns) if not keeps and asked * _MANY < held else None
+
+    def hashes_of(entry: IndexEntry) -> NDArray[np.int32]:
+        if wanted is not None:
+            return shared_with(wanted, known_hashes(metadata, schema, entry, keep=True))
+        data = read_hash_bytes(metadata, schema, entry)
+        return decode_hash_index(data) if passes is None else passes.passing(data)
 
     def read(entry: IndexEntry) -> IndexHits:
         try:
-            data = read_hash_bytes(metadata, schema, entry)
-            return IndexHits(entry, decode_hash_index(data) if wanted is None else wanted.passing(data))
+            return IndexHits(entry, hashes_of(entry))
         except CorruptFileError as error:
             if not skip_damaged:
                 raise
             _log.warning("reading bucket %d without its hash index: %s", entry.bucket, error)
             return IndexHits(entry, None)
 
+    # Threads are for waiting: what is there already needs none.
+    there = keeps and all(index_file_path(metadata, schema, e) in metadata.hash_files for e in entries)
     largest = 4 * max(e.row_count for e in entries)
-    return in_parallel(read, entries, threads=min(threads, max(2, _IN_FLIGHT_BYTES // max(1, largest))))
+    threads = 1 if there else min(threads, max(2, _IN_FLIGHT_BYTES // max(1, largest)))
+    return in_parallel(read, entries, threads=threads)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,14 +1,14 @@
 """Reads manifests, their lists and index manifests, side by side, and keeps what was decoded, bounded by its bytes.
 
-They are written once under a name that is never used again, so what was read stays true.
+They are written once under a name that is never used again, so what was read stays true. So are HASH index files, which are kept
+apart (`lakeidx.table.index_files`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list
@@ -16,6 +16,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.decoded_files import Decoded, DecodedFiles
 from lakeidx.table.entries import Entries, KeepPartitions, joined
 from lakeidx.table.entry_decoder import decode_entries
 from lakeidx.table.external_paths import check_external_paths
@@ -27,6 +28,8 @@ T = TypeVar("T")
 
 #: Bytes of manifests, as they are held, that are kept.
 _MANIFEST_CACHE_BYTES = 64 << 20
+#: Bytes of HASH index files that a process keeps: 16 M hashes.
+_HASH_CACHE_BYTES = 64 << 20
 #: An index manifest up to so many bytes is decoded whole and kept, whatever part of it is asked for.
 _PRUNED_INDEX_BYTES = 64 << 10
 #: Bytes of manifests that are read at a time and not decoded yet.
@@ -36,16 +39,16 @@ _IN_FLIGHT_BYTES = 32 << 20
 class ManifestFiles:
     """The manifests of one table directory.
 
-    store   where the table lies
-    paths   names of its files
+    store        where the table lies
+    paths        names of its files
+    hash_files   HASH index files that this process has read, as ascending int32[n]
     """
 
     def __init__(self, store: ObjectStore, paths: TablePaths) -> None:
         self.store = store
         self.paths = paths
-        self._cache: OrderedDict[str, tuple[int, Any, int]] = OrderedDict()
-        self._cached_bytes = 0
-        self._lock = threading.Lock()
+        self.hash_files = DecodedFiles(_HASH_CACHE_BYTES)
+        self._cache = DecodedFiles(_MANIFEST_CACHE_BYTES)
         # Requests wait side by side; decoding takes processors and memory, one of each at a time.
         self._decoding = threading.Semaphore(available_cores())
 
@@ -131,23 +134,15 @@ class ManifestFiles:
     def _cached(
         self, path: str, decode: Callable[[bytes, str], T], data: bytes | None = None, *, size: int | None = None
     ) -> T:
-        with self._lock:
-            hit = self._cache.get(path)
-            if hit is not None:
-                self._cache.move_to_end(path)
-                check_size(hit[2], size, path)
-                found: T = hit[1]
-                return found
+        hit = self._cache.find(path)
+        if hit is not None:
+            check_size(hit.size, size, path)
+            found: T = hit.value
+            return found
         if data is None:
             data = self.store.get(path)
         check_size(len(data), size, path)
         value = decode(data, path)
-        with self._lock:
-            if path not in self._cache:
-                held = value.nbytes if isinstance(value, Entries) else len(data)
-                self._cache[path] = (held, value, len(data))
-                self._cached_bytes += held
-            while self._cached_bytes > _MANIFEST_CACHE_BYTES and len(self._cache) > 1:
-                _, (freed, *_) = self._cache.popitem(last=False)
-                self._cached_bytes -= freed
+        held = value.nbytes if isinstance(value, Entries) else len(data)
+        self._cache.keep(path, Decoded(value, len(data), held))
         return value

@@ -46,7 +46,7 @@ from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.key_index.registry import data_file_footer
 from lakeidx.table.commit.changes import TableChanges, encode_changes, merge_changes
-from lakeidx.table.index_files import read_hash_index, write_hash_index
+from lakeidx.table.index_files import follow_hashes, known_hashes, write_hash_index
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict
 from lakeidx.tasks.routed_rows import Block, RoutedRows
@@ -218,11 +218,14 @@ def _write_index(
     if not len(hashes):
         return ()
     present = _present_index(target, partition)
-    old = None if present is None else read_hash_index(metadata, schema, present)
+    old = None if present is None else known_hashes(metadata, schema, present)
     merged = plan_index_update(old, hashes)
     if merged is None:
         return ()
-    return (write_hash_index(metadata, schema, partition, target.bucket, merged, names),)
+    entry = write_hash_index(metadata, schema, partition, target.bucket, merged, names)
+    if present is not None:
+        follow_hashes(metadata, schema, present, entry, merged)
+    return (entry,)
 
 
 def _present_index(target: Target, partition: bytes) -> IndexEntry | None:

@@ -12,10 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from lakeidx.bucket_assignment.hash_set import missing_from
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.table.commit.conflicts import LIMIT
-from lakeidx.table.index_files import read_hash_index
+from lakeidx.table.index_files import known_hashes
 from lakeidx.table.key_buckets import find_hits
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX
@@ -67,11 +68,11 @@ class AddedHashes:
         if partition not in self._found:
 
             def read(entry: IndexEntry) -> NDArray[np.int32]:
-                hashes = read_hash_index(self._metadata, self._schema, entry)
+                hashes = known_hashes(self._metadata, self._schema, entry)
                 old = now.get(entry.bucket)
                 if old is None:
                     return hashes
-                return np.setdiff1d(hashes, read_hash_index(self._metadata, self._schema, old))
+                return missing_from(hashes, known_hashes(self._metadata, self._schema, old))
 
             files = [e for e in self._files if e.partition == partition]
             found = in_parallel(read, files)

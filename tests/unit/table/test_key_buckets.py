@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.paths import NewFileNames
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.index_files import index_file_path, read_hash_index, write_hash_index
+from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_index, write_hash_index
 from lakeidx.table.key_buckets import (
     buckets_by_function,
     find_buckets,
@@ -111,3 +113,57 @@ def test_the_bucket_function_takes_the_number_of_buckets_of_then(tmp_path: Path)
     # abs(hash % n), % truncated as in Java.
     hashes = key_hashes(table.schema, keys).tolist()
     assert now.tolist() == [abs(h) % 4 for h in hashes]
+
+
+def test_a_process_holds_on_to_an_index_that_few_keys_are_sought_in(tmp_path: Path) -> None:
+    table = make_table(tmp_path, spec=SPEC)
+    metadata, schema = table.metadata, table.schema
+    stored = [np.arange(b, 3000, 3, dtype=np.int32) * 7 - 9000 for b in range(3)]
+    # Java's files are not ascending.
+    files = [stored[0], stored[1][::-1].copy(), stored[2]]
+    entries = [write_hash_index(metadata, schema, EMPTY_ROW, b, h, NewFileNames()) for b, h in enumerate(files)]
+    many, few = np.arange(-9000, 9000, 9, dtype=np.int32), np.array([-9000, -8993, 12, 13, -9000, 11993], np.int32)
+
+    def found(columns: list[NDArray[np.int32]]) -> list[list[int]]:
+        hits = find_hits(metadata, schema, entries, columns)
+        return [np.intersect1d(h.known, np.concatenate(columns)).tolist() for h in hits]
+
+    def sought(columns: list[NDArray[np.int32]]) -> list[list[int]]:
+        asked = {h for c in columns for h in c.tolist()}
+        return [[h for h in s.tolist() if h in asked] for s in stored]
+
+    assert found([many]) == sought([many])
+    assert metadata.hash_files.nbytes == 0
+    assert found([few[:2], few[2:]]) == sought([few])
+    assert metadata.hash_files.nbytes == 4 * 3000
+    for entry in entries:
+        Path(index_file_path(metadata, schema, entry)).unlink()
+    assert found([few]) == sought([few])
+    # Another process has none of it, and one that is told of another file of that name takes it for another.
+    with pytest.raises(NotFoundError):
+        find_hits(TableHandle.open(table.uri).metadata, schema, entries, [few])
+    with pytest.raises(NotFoundError):
+        find_hits(metadata, schema, [replace(e, row_count=e.row_count + 1) for e in entries], [few])
+
+
+def test_an_index_above_the_bound_is_streamed_each_time(tmp_path: Path) -> None:
+    table = make_table(tmp_path, spec=SPEC)
+    table.metadata.hash_files.max_bytes = 4 * 299
+    hashes = np.arange(300, dtype=np.int32)
+    entry = write_hash_index(table.metadata, table.schema, EMPTY_ROW, 0, hashes, NewFileNames())
+    (hits,) = find_hits(table.metadata, table.schema, [entry], [np.array([5, 999], np.int32)])
+    assert 5 in hits.known.tolist()
+    assert table.metadata.hash_files.nbytes == 0
+
+
+def test_what_a_batch_adds_is_known_to_the_next_one(tmp_path: Path) -> None:
+    table = make_table(tmp_path, options={"dynamic-bucket.target-row-num": "1000"})
+    upsert(table, [(1, k, "old") for k in range(100)])
+    upsert(table, [(1, 5, "new"), (1, 100, "new")])
+    assert table.metadata.hash_files.nbytes == 4 * (100 + 101)
+    snapshot = table.snapshot
+    assert snapshot is not None
+    (entry,) = table.metadata.index_manifest(snapshot.index_manifest)
+    kept = known_hashes(table.metadata, table.schema, entry)
+    assert kept.tolist() == sorted(read_hash_index(table.metadata, table.schema, entry).tolist())
+    assert set(kept.tolist()) == set(key_hashes(table.schema, rows([(1, k, None) for k in range(101)])).tolist())
