@@ -97,15 +97,15 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         pipeline: PipelineConfig,
         batch: BatchContext,
         files: Sequence[str] = (),
-    ) -> None:
-        """Run a stage of a batch as a job, when this configuration says so; nothing otherwise.
+    ) -> dict[str, Any] | None:
+        """Run a stage of a batch as a job and return its report, as `submitted` does.
 
         files   landing files, for ingest
         """
         arguments = ["--batch-id", batch.files.batch_id]
         if batch.overwrite is not None:
             arguments += ["--overwrite", batch.overwrite]
-        self.submitted(context, stage, arguments, pipeline, files=list(files))
+        return self.submitted(context, stage, arguments, pipeline, files=list(files))
 
     def submitted(
         self,

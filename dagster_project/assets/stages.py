@@ -3,8 +3,8 @@
 ================== ======================================= ==========================================================
 asset              runs                                    when it is run again
 ================== ======================================= ==========================================================
-ingest             `ingest_landing` on files not committed  gives its report; files that are new make another batch
-bucket_assignment  `run_bucket_assignment`                        gives its report
+ingest             `ingest_landing` on files not committed gives its report; files that are new make another batch
+bucket_assignment  `run_bucket_assignment`                 gives its report
 index_write        `write_attempt`                         gives its report
 commit             `commit_batch`                          finds its snapshot and changes nothing
 the table          by the step of commit                   is materialized again with the newest snapshot
@@ -236,7 +236,8 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
             files = batch.context.files
             first = files.latest_attempt()
             spark.submit_stage(context, "index_write", pipeline, batch.context)
-            attempt = write_attempt(batch.context, first)
+            # A job may have planned the batch again, too.
+            attempt = write_attempt(batch.context, files.latest_attempt())
             if attempt != first:
                 _observe_attempt(context, pipeline, batch.context, attempt, stages=("bucket_assignment",))
             report = files.require(IndexWriteReport, attempt=attempt)
@@ -263,12 +264,13 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
             if batch.reports_gone:
                 metadata = dict(gone(batch).metadata or {})
             else:
-                spark.submit_stage(context, "commit", pipeline, batch.context)
+                of_job = spark.submit_stage(context, "commit", pipeline, batch.context)
                 report = commit_batch(batch.context)
                 compact_after_commit(batch.context.metadata, batch.context.runner)
-                if report.replans and not report.already:
+                if report.attempt > 1:
+                    # Also when it was committed before: a step that died after its commit has not said it.
                     _observe_attempt(context, pipeline, batch.context, report.attempt)
-                metadata = committed(batch.context, already=report.already)
+                metadata = committed(batch.context, already=report.already if of_job is None else of_job["already"])
             results: tuple[dg.MaterializeResult[Any], ...] = (
                 dg.MaterializeResult(asset_key=published.key, metadata=metadata),
                 table_result(pipeline, batch.context),
@@ -285,9 +287,9 @@ def _observe_attempt(
     attempt: int,
     stages: Sequence[str] = ("bucket_assignment", "index_write"),
 ) -> None:
-    """Observe on the assets of earlier stages what the committed attempt did: the batch was planned again after they had run."""
+    """Observe on the assets of earlier stages what the newest attempt did: the batch was planned again after they had run."""
     files = batch.files
-    context.log.info(f"batch {files.batch_id} was planned again: attempt {attempt} was committed")
+    context.log.info(f"batch {files.batch_id} was planned again, as attempt {attempt}")
     metadata = {
         "bucket_assignment": lambda: assign_metadata(files.require(BucketAssignmentReport, attempt=attempt)),
         "index_write": lambda: write_metadata(
@@ -295,9 +297,10 @@ def _observe_attempt(
         ),
     }
     for stage in stages:
-        metrics = {**metadata[stage](), "lakeidx/attempt": attempt}
         for key in context.partition_keys:
-            context.log_event(dg.AssetObservation(asset_key(pipeline, stage), partition=key, metadata=metrics))
+            context.log_event(
+                dg.AssetObservation(asset_key(pipeline, stage), partition=key, metadata=metadata[stage]())
+            )
 
 
 def committed(batch: BatchContext, *, already: bool = False) -> dict[str, Any]:

@@ -71,6 +71,7 @@ def assign_metadata(report: BucketAssignmentReport) -> dict[str, Any]:
     return {
         "dagster/row_count": report.rows,
         "lakeidx/batch_id": report.batch_id,
+        "lakeidx/attempt": report.attempt,
         "lakeidx/inserts": report.inserts,
         "lakeidx/updates": report.updates,
         "lakeidx/deletes": report.deletes,
@@ -88,6 +89,7 @@ def write_metadata(report: IndexWriteReport, ingest: IngestReport) -> dict[str, 
     return {
         "dagster/row_count": report.rows_written,
         "lakeidx/batch_id": report.batch_id,
+        "lakeidx/attempt": report.attempt,
         "lakeidx/data_files": report.data_files,
         "lakeidx/data_bytes": report.data_bytes,
         "lakeidx/index_files": report.index_files,
@@ -108,6 +110,7 @@ def commit_metadata(
     out: dict[str, Any] = {
         "dagster/partition_row_count": ingest.rows_staged,
         "lakeidx/batch_id": report.batch_id,
+        "lakeidx/attempt": report.attempt,
         "lakeidx/already_committed": report.already,
         "lakeidx/replans": report.replans,
         "lakeidx/rows_in": ingest.rows_in,
