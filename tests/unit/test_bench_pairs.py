@@ -1,0 +1,46 @@
+"""Pairs of a benchmark in two trees: what is compared with what, and when it counts as worse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench import pairs
+
+
+def test_processor_time_counts_before_time_by_the_clock_and_rates_become_times() -> None:
+    found = pairs.times(
+        [
+            {"case": "a", "rows": 1000, "seconds": 2.0, "cpu_seconds": 1.0, "million_per_s": 5.0, "machine": "x"},
+            {"case": "b", "rows": 1000, "million_per_s": 4.0, "bytes": 7},
+            {"case": "b", "rows": 1000, "million_per_s": 2.0, "bytes": 7},
+            {"case": "c", "ms": None},
+        ]
+    )
+    assert found == {
+        ("a", "rows 1,000", "seconds"): 1.0,
+        ("b", "rows 1,000", "million_per_s"): 0.25,
+        ("b", "rows 1,000", "#2", "million_per_s"): 0.5,
+    }
+
+
+def test_the_least_of_rounds_is_compared_and_what_is_worse_gets_more_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = Path("before"), Path("after")
+    taken: list[Path] = []
+    left = {before: [3.0, 2.0, 2.5], after: [4.0, 3.0, 2.0]}
+
+    def run_once(tree: Path, name: str, arguments: object) -> dict[pairs.Key, float]:
+        taken.append(tree)
+        return {("x",): left[tree].pop(0), (f"only {tree}",): 1.0}
+
+    monkeypatch.setattr(pairs, "run_once", run_once)
+    found, single = pairs.compare("n", before, after, [], rounds=1, most=5, limit=1.05)
+    assert taken == [before, after, after, before, before, after]
+    assert [(p.before, p.after, p.ratio) for p in found] == [(2.0, 2.0, 1.0)]
+    assert single == {("only before",), ("only after",)}
+
+
+def test_a_benchmark_without_figures_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="printed no figures"):
+        pairs.run_once(tmp_path, "none", [])
