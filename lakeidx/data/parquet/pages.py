@@ -91,17 +91,32 @@ def decode_page_table(data: bytes, chunk: ChunkPlace, rows: int) -> PageTable | 
     rows    rows of the row group
     """
     found = np.empty((max(1, len(data) // _LEAST_PLACE), 3), np.int64)
-    count = _walk_offset_index(frozen(np.frombuffer(data, np.uint8)), found)
-    if count < 1:
+    count = int(_walk_offset_index(frozen(np.frombuffer(data, np.uint8)), found))
+    offsets, firsts = np.empty(max(0, count) + 1, np.int64), np.empty(max(0, count) + 1, np.int64)
+    if not _one_after_another(found, count, chunk.start, chunk.start + chunk.size, rows, offsets, firsts):
         return None
-    offsets, sizes, firsts = found[:count].T
-    end = offsets[-1] + sizes[-1]
-    table = PageTable(np.append(offsets, end), np.append(firsts, rows))
-    if firsts[0] != 0 or (np.diff(table.rows) <= 0).any() or (sizes <= 0).any():
-        return None
-    if (offsets[:-1] + sizes[:-1] != offsets[1:]).any() or offsets[0] < chunk.start or end != chunk.start + chunk.size:
-        return None
-    return table
+    return PageTable(offsets, firsts)
+
+
+@kernel
+def _one_after_another(found: Any, count: Any, start: Any, end: Any, rows: Any, offsets: Any, firsts: Any) -> Any:
+    """Copy offsets and first rows, what follows the last page included; False when the pages are not all of the chunk in its order.
+
+    found        int64[n, 3] as of `_walk_offset_index`, of which `count` count
+    start, end   of the chunk in the file; its first page follows the dictionary
+    """
+    if count < 1 or found[0, 0] < start or found[0, 2] != 0:
+        return False
+    for i in range(count):
+        offset, size, first = found[i, 0], found[i, 1], found[i, 2]
+        last = i + 1 == count
+        if size <= 0 or offset + size != (end if last else found[i + 1, 0]):
+            return False
+        if (rows if last else found[i + 1, 2]) <= first:
+            return False
+        offsets[i], firsts[i] = offset, first
+    offsets[count], firsts[count] = end, rows
+    return True
 
 
 @kernel

@@ -10,17 +10,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet.chunks import open_footer
 from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage, find_undecodable
 from lakeidx.data.parquet.footer import flat_elements
+from lakeidx.data.parquet.int96 import check_int96
 from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, pages_hold_their_rows, read_masked
+from lakeidx.data.parquet.picked import Chunk, can_pick, pick
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.data.positions import RowFilter
 from lakeidx.data.stats import merge_chunk_stats
-from lakeidx.errors import CorruptFileError, InternalError, UnsupportedError
+from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import STRING_ROOTS, Field
@@ -28,12 +29,9 @@ from lakeidx.types import STRING_ROOTS, Field
 _PAGE_ROWS = 20_000  # of a page, as both Arrow and parquet-mr write them by default
 # Local files up to this size are read in the caller's thread: to fetch ahead, Arrow wakes others, which takes longer.
 _SMALL_BYTES = 1 << 17
-# One row in so many is few.
+# One row in so many is few; with so few, values are taken out of their pages one by one.
 _FEW = 1000
-# INT96 as milliseconds. timestamp[ns] ends at +-2**63 ns. Java writes an instant before 1970 with negative nanoseconds of
-# the day, which Arrow takes for unsigned: such a value comes out 2**64 ns too great, and below 2**64 ns it is taken for one.
-_LEAST_MILLIS = -9_223_372_036_855
-_MOST_MILLIS = 18_446_744_073_710
+_FEW_TO_PICK = 100
 
 
 @dataclass(slots=True)
@@ -114,7 +112,10 @@ class ParquetSource:
             self.schema: pa.Schema = self._file.schema_arrow
             # A column's name may hold dots, so the path does not tell which column a leaf is in: the order does.
             owners = [f.name for f in self.schema for _ in leaf_paths(f.name, f.type)]
-            self._leaves = [_Leaf(c.path, o, c.physical_type) for c, o in zip(leaves, owners, strict=True)]
+            self._leaves = [
+                _Leaf(c.path, o, c.physical_type, c.max_definition_level, c.max_repetition_level > 0)
+                for c, o in zip(leaves, owners, strict=True)
+            ]
             self._group_rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
             self.rows = int(metadata.num_rows)
         if sum(self._group_rows) != self.rows or any(n < 0 for n in self._group_rows):
@@ -185,9 +186,11 @@ class ParquetSource:
         mask, taken = np.concatenate(masks), 0
         found = pa.concat_tables(kept) if tested else _bare(int(mask.sum()))
         few = len(found) * _FEW < len(mask)
+        if len(found) * _FEW_TO_PICK < len(mask):
+            found, rest = self._with_picked_values(g, found, rest, mask, counters)
         picked = self._picked(g, rest, mask, counters) if few and rest else None
         if picked is not None or not rest:
-            columns = [(found if picked is None or n in test.names else picked).column(n) for n in names]
+            columns = [(found if picked is None or n in found.column_names else picked).column(n) for n in names]
             # A table without columns keeps its number of rows only when it is made by leaving columns out.
             whole = pa.Table.from_arrays(columns, names=list(names)) if names else found
             for start in range(0, found.num_rows, batch_rows):
@@ -206,6 +209,41 @@ class ParquetSource:
                 yield at, pa.Table.from_arrays(columns, names=list(names))
             if at - first + table.num_rows > last:
                 return
+
+    def _with_picked_values(
+        self, g: int, found: pa.Table, names: Sequence[str], mask: npt.NDArray[np.bool_], counters: ReadCounters
+    ) -> tuple[pa.Table, list[str]]:
+        """Add to the masked rows those columns whose values can be taken out of their pages one by one; and name the others."""
+        rows = np.flatnonzero(mask)
+        rest = []
+        for name in names:
+            with self._damage(g, [name]):
+                chunk = self.chunk(g, name)
+                picked = None if chunk is None else pick(self._stream, chunk, rows)
+            if picked is None:
+                rest.append(name)
+                continue
+            values, size = picked
+            found = found.append_column(name, values)
+            counters.bytes_read += size
+            counters.bytes_spared += self._group_bytes(g, [name]) - size
+        return found, rest
+
+    def chunk(self, g: int, name: str) -> Chunk | None:
+        """Find the pages of a column's chunk; None where its values cannot be picked."""
+        # Every run of pages is a request of its own, which pays on a disk only.
+        if not isinstance(self._stream, pa.OSFile):
+            return None
+        at, leaf = next(((i, leaf) for i, leaf in enumerate(self._leaves) if leaf.column == name), (0, None))
+        element = self._schema_elements().get(name)
+        if leaf is None or element is None or leaf.path != name or leaf.repeated or leaf.levels > 1:
+            return None
+        place = self._chunks.place(g, at, element, name)
+        value_type = self.schema.field(name).type
+        if place is None or not can_pick(place, value_type):
+            return None
+        table = decode_page_table(self._stream.read_at(place.index_size, place.index_at), place, self._group_rows[g])
+        return None if table is None else Chunk(g, place, table, leaf.levels == 1, value_type)
 
     def _picked(
         self, g: int, names: Sequence[str], mask: npt.NDArray[np.bool_], counters: ReadCounters
@@ -332,25 +370,9 @@ class ParquetSource:
         return sum(self._chunks.compressed_bytes(g, i) for i, leaf in enumerate(self._leaves) if leaf.column in wanted)
 
     def _check_int96(self, g: int, names: Sequence[str]) -> None:
-        """Refuse INT96 values outside 1677 to 2262, which Arrow would silently wrap around in ``timestamp[ns]``.
-
-        Years 2262 to 2554 cannot be distinguished from 1677 to 1970 in what Arrow gives; all beyond is found.
-        """
         wanted = [n for n in names if n in self._int96]
-        if not wanted:
-            return
-        coarse = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit="ms", page_checksum_verification=True)
-        table = coarse.read_row_group(g, columns=wanted, use_threads=False)
-        for name in wanted:
-            for leaf in _timestamp_leaves(table.column(name).combine_chunks()):
-                bounds = pc.min_max(leaf.cast(pa.int64())).as_py()
-                low, high = bounds["min"], bounds["max"]
-                if low is not None and not _LEAST_MILLIS <= low <= high < _MOST_MILLIS:
-                    raise UnsupportedError(
-                        f"column {name!r} holds a TIMESTAMP beyond the years 1677 to 2262, which lakeidx cannot hold at"
-                        " a precision above 6; leave the column out to read the others",
-                        path=self.path,
-                    )
+        if wanted:
+            check_int96(self._stream, g, wanted, self.path)
 
 
 def _bare(rows: int) -> pa.Table:
@@ -359,21 +381,10 @@ def _bare(rows: int) -> pa.Table:
 
 
 class _Leaf(NamedTuple):
-    """A leaf column of the file: its dotted path and the top-level column it is in."""
+    """A leaf column of the file: its dotted path, the top-level column it is in, and which levels its values have."""
 
     path: str
     column: str
     physical_type: str
-
-
-def _timestamp_leaves(array: pa.Array) -> Iterator[pa.Array]:
-    if pa.types.is_timestamp(array.type):
-        yield array
-    elif pa.types.is_struct(array.type):
-        for child in array.flatten():
-            yield from _timestamp_leaves(child)
-    elif pa.types.is_map(array.type):
-        yield from _timestamp_leaves(array.keys)
-        yield from _timestamp_leaves(array.items)
-    elif pa.types.is_list(array.type):
-        yield from _timestamp_leaves(array.values)
+    levels: int
+    repeated: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 
 from lakeidx.errors import NotFoundError
@@ -33,23 +34,26 @@ class LookupReaders:
         self._blocks = blocks or BlockCache(options.lookup_cache_max_memory_size)
         self._readers: OrderedDict[str, LookupStoreReader] = OrderedDict()
         self._factories: dict[tuple[StoreType, int], LookupStoreFactory] = {}
+        # Threads that look keys up in several buckets share the readers.
+        self._lock = threading.Lock()
 
     def open(self, stored: StoredLookup) -> LookupStoreReader | None:
         """Open a lookup file; None when there is no room for a local copy.
 
         errors   NotFoundError when the store does not have it; CorruptFileError
         """
-        reader = self._readers.get(stored.path)
-        if reader is not None:
-            self._readers.move_to_end(stored.path)
+        with self._lock:
+            reader = self._readers.get(stored.path)
+            if reader is not None:
+                self._readers.move_to_end(stored.path)
+                return reader
+            reader = self._opened(stored)
+            if reader is None:
+                return None
+            self._readers[stored.path] = reader
+            while len(self._readers) > OPEN_READERS:
+                self._readers.popitem(last=False)[1].close()
             return reader
-        reader = self._opened(stored)
-        if reader is None:
-            return None
-        self._readers[stored.path] = reader
-        while len(self._readers) > OPEN_READERS:
-            self._readers.popitem(last=False)[1].close()
-        return reader
 
     def is_at_hand(self, stored: StoredLookup) -> bool:
         """Return True when opening a lookup file copies nothing."""

@@ -39,6 +39,7 @@ from lakeidx.lookup.point.answers import (
     without_nulls,
 )
 from lakeidx.lookup.point.data_file_lookup import DataFileLookup
+from lakeidx.lookup.point.hits import Answers, Hits, gives_rows, joined_hits
 from lakeidx.lookup.point.metrics import LookupMetrics
 from lakeidx.lookup.point.readers import OPEN_READERS, LookupReaders
 from lakeidx.lookup.point.routes import PartitionFiles, Route, find_routes, partition_files, split_partitions
@@ -50,6 +51,7 @@ from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path, decode_partition_dict, load_view
 from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.limits import available_cores
 from lakeidx.types import to_arrow
 
 _log = logging.getLogger(__name__)
@@ -73,21 +75,6 @@ class _State:
     missing: set[str] = field(default_factory=set)
     partitions: dict[bytes, PartitionFiles] = field(default_factory=dict)
     whole: bool = False
-
-
-def _gives_rows(stored: StoredLookup, deleted: npt.NDArray[np.int64] | None) -> bool:
-    """Return False when a file's values hold no rows, or it is not known which of them a deletion vector has deleted."""
-    return stored.processor.has_rows and (deleted is None or stored.processor is Processor.POSITION_AND_VALUE)
-
-
-@dataclass
-class _Hits:
-    """Rows that lookup files gave, not decoded yet: of one schema and one kind of value."""
-
-    asked: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    rows: list[RowBytes] = field(default_factory=list)
-    sequences: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    kinds: list[npt.NDArray[np.int8]] = field(default_factory=list)
 
 
 class TableLookup:
@@ -147,12 +134,10 @@ class TableLookup:
             # Sequence numbers are those of a bucket: where a key may be in several, each answers for itself.
             apart = schema.bucket_mode is BucketMode.KEY_DYNAMIC
             results = []
-            for group in [[r] for r in routes] if apart and routes else [routes]:
-                hits: dict[tuple[int, Processor], _Hits] = {}
-                found: list[Versions] = []
-                for route in group:
-                    self._ask(state, route, few, encoded, hits, found)
-                found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in hits.items()]
+            answers = self._ask_all(state, routes, few, encoded)
+            for group in [[a] for a in answers] if apart and routes else [answers]:
+                found = [v for a in group for v in a.found]
+                found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in joined_hits(group).items()]
                 if found or not apart:
                     results.append(in_key_order(found, schema, asked.num_rows, complete))
             self.metrics.keys += keys.num_rows
@@ -235,15 +220,22 @@ class TableLookup:
 
     # -- one bucket --------------------------------------------------------------------------------------------
 
-    def _ask(
-        self,
-        state: _State,
-        route: Route,
-        keys: pa.Table,
-        encoded: RowBytes,
-        hits: dict[tuple[int, Processor], _Hits],
-        found: list[Versions],
-    ) -> None:
+    def _ask_all(self, state: _State, routes: Sequence[Route], keys: pa.Table, encoded: RowBytes) -> list[Answers]:
+        """Look up keys in every bucket; side by side where pages of data files have to be decoded."""
+
+        def ask(route: Route) -> Answers:
+            answers = Answers()
+            self._ask(state, route, keys, encoded, answers)
+            return answers
+
+        stored = [self._stored(state, entry) for route in routes for entry in route.files]
+        from_files = any(s is None or not s.processor.has_rows for s in stored)
+        found = in_parallel(ask, routes, threads=available_cores() if from_files else 1)
+        self.metrics.lookup_files += sum(a.lookup_files for a in found)
+        self.metrics.data_files += sum(a.data_files for a in found)
+        return found
+
+    def _ask(self, state: _State, route: Route, keys: pa.Table, encoded: RowBytes, answers: Answers) -> None:
         """Look up keys in the files of one bucket, those with the largest sequence numbers first."""
         newest_only = newest_wins(state.schema)
         newest = np.full(len(route.rows), _NOTHING, np.int64)
@@ -257,16 +249,17 @@ class TableLookup:
             rows = route.rows[open_rows]
             deleted = self._deleted(state, route, entry) if entry.file.file_name in vectors else None
             reader = self._reader(state, entry)
-            self.metrics.lookup_files += reader is not None
+            answers.lookup_files += reader is not None
             stored = self._stored(state, entry)
-            if reader is not None and stored is not None and _gives_rows(stored, deleted):
-                mine = hits.setdefault((stored.schema_id, stored.processor), _Hits())
+            if reader is not None and stored is not None and gives_rows(stored, deleted):
+                mine = answers.hits.setdefault((stored.schema_id, stored.processor), Hits())
                 at, sequences = self._from_lookup_file(reader, stored, encoded, rows, deleted, mine)
             else:
-                version = self._from_data_file(state, route, entry, keys, encoded, rows, deleted, reader)
+                version, was_read = self._from_data_file(state, route, entry, keys, encoded, rows, deleted, reader)
+                answers.data_files += was_read
                 if version is None:
                     continue
-                found.append(version)
+                answers.found.append(version)
                 at, sequences = version.asked, version.kv.column(SEQUENCE_NUMBER).to_numpy()
             if (newest_only or (by_level and entry.file.level > 0)) and len(at):
                 # `at` keeps the order of `rows` but for files read in several batches.
@@ -282,7 +275,7 @@ class TableLookup:
         encoded: RowBytes,
         rows: npt.NDArray[np.int64],
         deleted: npt.NDArray[np.int64] | None,
-        hits: _Hits,
+        hits: Hits,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         answer = reader.lookup_many(take_row_bytes(encoded, rows))
         where = np.flatnonzero(answer.found)
@@ -309,8 +302,8 @@ class TableLookup:
         rows: npt.NDArray[np.int64],
         deleted: npt.NDArray[np.int64] | None,
         reader: LookupStoreReader | None,
-    ) -> Versions | None:
-        """Read rows from the data file; a lookup file without values narrows the keys, and perhaps the positions."""
+    ) -> tuple[Versions | None, bool]:
+        """Read rows from the data file: them, and whether it was needed. A lookup file without values narrows the keys."""
         positions = None
         if reader is not None:
             stored = state.listed[entry.partition, entry.bucket][entry.file.file_name]
@@ -321,11 +314,10 @@ class TableLookup:
                 values = take_row_bytes(answer.values, there)
                 positions = decode_positions(values, entry.file.row_count, self._places.full(stored.path))
             if not len(rows):
-                return None
+                return None, False
         file = DataFileLookup(self._metadata, state.schema, route.partition, entry, deleted)
         version = file.rows_at(positions, encoded, rows) if positions is not None else file.rows_of(keys, encoded, rows)
-        self.metrics.data_files += file.was_read
-        return version
+        return version, file.was_read
 
     # -- files -------------------------------------------------------------------------------------------------
 
@@ -357,14 +349,17 @@ class TableLookup:
         """Return int64[k]: deleted positions of a data file, ascending."""
         place = state.partitions[route.partition].vectors[entry.file.file_name]
         key = (place.file_name, place.range.offset)
-        if key not in self._vectors:
-            deleted = read_deletion_vector(self._metadata, state.schema, route.partition, route.bucket, place)
+        found = self._vectors.get(key)
+        if found is None:
+            found = sorted_positions(
+                read_deletion_vector(self._metadata, state.schema, route.partition, route.bucket, place)
+            )
             if len(self._vectors) >= OPEN_READERS:
                 self._vectors.clear()
-            self._vectors[key] = sorted_positions(deleted)
-        return self._vectors[key]
+            self._vectors[key] = found
+        return found
 
-    def _decoded(self, schema: TableSchema, schema_id: int, hits: _Hits) -> Versions:
+    def _decoded(self, schema: TableSchema, schema_id: int, hits: Hits) -> Versions:
         """Decode rows of lookup files in the newest schema."""
         then = self._metadata.schema(schema_id)
         if not hits.asked:
