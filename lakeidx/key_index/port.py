@@ -128,19 +128,17 @@ class TagTasks:
 
 
 class ShareUpdate(Protocol):
-    """How tasks store a batch's locations; pickles, and holds nothing that grows with rows."""
-
-    @property
-    def tasks(self) -> int:
-        """How many tasks store."""
-        ...
+    """How tasks store a batch's locations; pickles, and holds nothing that grows with rows or with what the index keeps."""
 
     def route(self, commit: CommitInfo) -> tuple[pa.Table, Int32s]:
         """Return what is to be stored of some rows of the batch, and the task of each row of that, int32[n]."""
         ...
 
-    def store(self, rows: Iterable[pa.Table]) -> Any:
-        """Store what has come to one task, in the order of the batch; the answer does not grow with rows."""
+    def store(self, share: Any, rows: Iterable[pa.Table]) -> Any:
+        """Store what has come to one task, in the order of the batch; the answer does not grow with rows.
+
+        share   what that task owns, as `KeyIndex.begin_update` said
+        """
         ...
 
 
@@ -263,12 +261,13 @@ class KeyIndex(Protocol):
 
     def begin_update(
         self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, tasks: int
-    ) -> ShareUpdate | None:
+    ) -> tuple[ShareUpdate, Sequence[Any]] | None:
         """Begin to store a batch's locations in tasks.
 
         commit       without keys
         partitions   where its rows went
-        returns      what the tasks do; None when nothing is to be done
+        tasks        how many there may be
+        returns      what the tasks do, and for each what it owns; None when nothing is to be done
         """
         ...
 
@@ -334,7 +333,7 @@ class KeyIndexDefaults:
 
     def begin_update(
         self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, tasks: int
-    ) -> ShareUpdate | None:
+    ) -> tuple[ShareUpdate, Sequence[Any]] | None:
         """Refuse: tasks store nothing."""
         raise InternalError("this index type is not updated in shares")
 

@@ -16,7 +16,7 @@ import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,8 +58,8 @@ _CLOSURE_BYTES = 128 << 10
 #: Tasks of a map per slot of the cluster; more items than that share tasks, heaviest first as they come.
 _MAP_TASKS_PER_SLOT = 64
 
-# Keys of a block's Arrow schema: which targets its rows go to, and whether a target is alone in its group.
-_TARGETS, _LENGTHS, _ALONE = b"lakeidx.targets", b"lakeidx.lengths", b"lakeidx.alone"
+# Keys of a block's Arrow schema: which targets its rows go to, and how many go to each.
+_TARGETS, _LENGTHS = b"lakeidx.targets", b"lakeidx.lengths"
 
 
 class SparkRunner:
@@ -115,17 +115,19 @@ class SparkRunner:
     ) -> DataFrame:
         """Build the query of a shuffle, one row per target: its plan holds one exchange of binary blocks.
 
-        What the targets are goes with the blocks when it is much, and items that are many have an exchange before.
+        What the targets of a group are goes before its blocks, so that a target without rows is combined, too: the first item
+        sends it, or rows of the driver when it is much. Items that are many have an exchange before.
         """
         groups = group_targets(weights, task_count(sum(weights), self._parallelism))
+        of_groups = list(_group_rows([_pickled(target) for target in targets], groups))
+        carries = len(items) > 0 and sum(rows.nbytes for rows in of_groups) <= _CLOSURE_BYTES
         rows, carried = self._items(items)
-        blocks = rows.mapInArrow(_settling(_split_function(split, carried, groups)), _BLOCK_SCHEMA)
-        of_targets = [_pickled(target) for target in targets]
-        carries = _fits_function(of_targets)
+        sends = _split_function(split, carried, groups, of_groups if carries else [])
+        blocks = rows.mapInArrow(_settling(sends), _BLOCK_SCHEMA)
         if not carries:
-            blocks = blocks.union(self._target_rows(of_targets, groups))
+            blocks = blocks.union(self.session.createDataFrame(pa.Table.from_batches(of_groups)))
         moved = _to_tasks(blocks, groups.tasks).sortWithinPartitions("group", "ord", "piece")
-        return moved.mapInArrow(_settling(_combine_function(combine, of_targets if carries else None)), _RESULT_SCHEMA)
+        return moved.mapInArrow(_settling(_combine_function(combine)), _RESULT_SCHEMA)
 
     def _items(self, items: Sequence[Any]) -> tuple[DataFrame, list[bytes] | None]:
         """Make one row per item; return also the pickled items that the function has to carry, None when the rows do."""
@@ -133,17 +135,6 @@ class SparkRunner:
         if _fits_function(payloads):
             return self.session.range(0, len(items), 1, numPartitions=len(items)), payloads
         return self._item_rows(payloads), None
-
-    def _target_rows(self, payloads: Sequence[bytes], groups: TargetGroups) -> DataFrame:
-        """Make one row per group: what its targets are."""
-        of_group: list[dict[int, bytes]] = [{} for _ in groups.task_of]
-        for target, group in enumerate(groups.group_of.tolist()):
-            of_group[group][target] = payloads[target]
-        numbers = list(range(len(of_group)))
-        orders, pieces = [_TARGET_ITEMS] * len(numbers), [0] * len(numbers)
-        columns = [groups.task_of.tolist(), numbers, orders, pieces, [pickle.dumps(found) for found in of_group]]
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, _BLOCK_COLUMNS, strict=True)]
-        return self.session.createDataFrame(pa.table(arrays, schema=_BLOCK_COLUMNS))
 
     def _item_rows(self, payloads: Sequence[bytes]) -> DataFrame:
         """Make one row per item, spread over tasks in turn."""
@@ -266,11 +257,21 @@ def _map_function(
 
 
 def _split_function(
-    split: Callable[[T], Iterable[RoutedRows]], payloads: list[bytes] | None, groups: TargetGroups
+    split: Callable[[T], Iterable[RoutedRows]],
+    payloads: list[bytes] | None,
+    groups: TargetGroups,
+    of_groups: Sequence[pa.RecordBatch],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Split items.
+
+    of_groups   what the first item sends as well
+    """
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number, item in _numbered(batch, payloads):
+                if number == 0:
+                    yield from of_groups
                 try:
                     for routed in split(item):
                         for block in cut_rows(routed, groups):
@@ -297,7 +298,6 @@ def _encode(block: GroupBlock, groups: TargetGroups) -> Iterator[pa.RecordBatch]
                 **(rows.schema.metadata or {}),
                 _TARGETS: block.targets.astype("<i4").tobytes(),
                 _LENGTHS: lengths.astype("<i8").tobytes(),
-                _ALONE: b"1" if alone else b"0",
             }
         )
         sink = pa.BufferOutputStream()
@@ -306,14 +306,21 @@ def _encode(block: GroupBlock, groups: TargetGroups) -> Iterator[pa.RecordBatch]
         yield _row(int(groups.task_of[block.group]), block.group, block.order, piece, sink.getvalue())
 
 
-def _decode(group: int, order: int, payload: pa.Buffer) -> tuple[GroupBlock, bool]:
-    """Decode the block, and whether its target is alone in its group."""
+def _decode(group: int, order: int, payload: pa.Buffer) -> GroupBlock:
     rows = pa.ipc.open_stream(payload).read_all()
     metadata = dict(rows.schema.metadata)
     targets = np.frombuffer(metadata.pop(_TARGETS), "<i4")
     lengths = np.frombuffer(metadata.pop(_LENGTHS), "<i8")
-    alone = metadata.pop(_ALONE) == b"1"
-    return GroupBlock(group, order, rows.replace_schema_metadata(metadata or None), targets, lengths), alone
+    return GroupBlock(group, order, rows.replace_schema_metadata(metadata or None), targets, lengths)
+
+
+def _group_rows(payloads: Sequence[bytes], groups: TargetGroups) -> Iterator[pa.RecordBatch]:
+    """Yield one row per group: what its targets are."""
+    of_group: list[dict[int, bytes]] = [{} for _ in groups.task_of]
+    for target, group in enumerate(groups.group_of.tolist()):
+        of_group[group][target] = payloads[target]
+    for group, (task, found) in enumerate(zip(groups.task_of.tolist(), of_group, strict=True)):
+        yield _row(task, group, _TARGET_ITEMS, 0, pickle.dumps(found))
 
 
 def _row(task: int, group: int, order: int, piece: int, payload: pa.Buffer | bytes) -> pa.RecordBatch:
@@ -325,13 +332,8 @@ def _row(task: int, group: int, order: int, piece: int, payload: pa.Buffer | byt
 
 
 def _combine_function(
-    combine: Callable[[U, Iterator[Block]], R], of_targets: list[bytes] | None
+    combine: Callable[[U, Iterator[Block]], R],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Combine the blocks of targets.
-
-    of_targets   what each target is, pickled; None when the first row of a group says it
-    """
-
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         failed = False
         for group, received in groupby(_received(batches), key=lambda row: row[0]):
@@ -344,10 +346,8 @@ def _combine_function(
                 for _ in received:
                     pass
             else:
-                known: Any = of_targets
-                if known is None:
-                    known = pickle.loads(next(received)[2])  # noqa: S301 - pickled by this job, sent by Spark
-                for target, blocks in _by_target(received):
+                known = pickle.loads(next(received)[2])  # noqa: S301 - pickled by this job, sent by Spark
+                for target, blocks in _by_target(received, list(known)):
                     try:
                         yield _result(target, True, combine(pickle.loads(known[target]), blocks))  # noqa: S301 - as above
                     except LakeIdxError as error:
@@ -365,14 +365,14 @@ def _received(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.
             yield group, order, payloads[i].as_buffer()
 
 
-def _by_target(received: Iterator[tuple[int, int, pa.Buffer]]) -> Iterator[tuple[int, Iterator[Block]]]:
-    """Yield the blocks of one group, target by target; those of a target that is alone are read one after another."""
+def _by_target(
+    received: Iterator[tuple[int, int, pa.Buffer]], targets: Sequence[int]
+) -> Iterator[tuple[int, Iterator[Block]]]:
+    """Yield the blocks of one group, target by target; those of a target that is alone are read one after another.
+
+    targets   of the group, ascending
+    """
     decoded = (_decode(*row) for row in received)
-    begun = next(decoded, None)
-    if begun is None:
-        return iter(())
-    first, alone = begun
-    blocks = chain([first], (block for block, _ in decoded))
-    if not alone:
-        return by_target(blocks)
-    return iter([(int(first.targets[0]), (b for block in blocks for b in block.blocks()))])
+    if len(targets) == 1:
+        return iter([(targets[0], (b for block in decoded for b in block.blocks()))])
+    return by_target(decoded, targets)

@@ -20,7 +20,6 @@ from lakeidx.data.rows import gather_rows
 
 #: Rows of one group of targets: what a reduce task holds of targets that are not alone in their group.
 _GROUP_WEIGHT = 500_000
-_MARKER = "lakeidx.marker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +48,6 @@ class Block:
     target: int
     order: int
     rows: pa.Table
-
-
-def marker_rows(order: int, targets: int) -> RoutedRows:
-    """Return a row for every target that means nothing: one that no other row goes to is combined, too."""
-    return RoutedRows(order, pa.table({_MARKER: np.zeros(targets, np.int8)}), np.arange(targets, dtype=np.int32))
-
-
-def is_marker(block: Block) -> bool:
-    """Return True for what `marker_rows` sent."""
-    return _MARKER in block.rows.column_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +165,16 @@ def cut_rows(routed: RoutedRows, groups: TargetGroups) -> Iterator[GroupBlock]:
         yield GroupBlock(int(of_group[first]), routed.order, cut, found[first:last], lengths[first:last])
 
 
-def by_target(blocks: Iterable[GroupBlock]) -> Iterator[tuple[int, Iterator[Block]]]:
-    """Return all blocks of one group, target by target; within a target as they came."""
-    received: dict[int, list[Block]] = {}
+def by_target(blocks: Iterable[GroupBlock], targets: Iterable[int]) -> Iterator[tuple[int, Iterator[Block]]]:
+    """Return all blocks of one group, target by target; within a target as they came.
+
+    targets   of the group; one that no rows went to has no blocks
+    """
+    received: dict[int, list[Block]] = {target: [] for target in targets}
     for group_block in blocks:
         for block in group_block.blocks():
-            received.setdefault(block.target, []).append(block)
-    for target in sorted(received):
+            received[block.target].append(block)
+    for target in list(received):
         yield target, iter(received.pop(target))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-from lakeidx.tasks.routed_rows import Block, RoutedRows, by_target, cut_rows, group_targets
+from lakeidx.tasks.routed_rows import Block, RoutedRows, cut_rows, group_targets
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,7 +46,7 @@ class Runner(Protocol):
         """Send rows to targets and combine them there.
 
         split     gives the rows of one item, with the target of each
-        combine   called once per target with what it is and its blocks in ascending order
+        combine   called once per target with what it is and its blocks in ascending order; a target without rows has none
         targets   what each target is; a task gets its own
         weights   one number per target: how much work it is (rows); targets are packed into tasks by it
         returns   results in target order
@@ -102,8 +102,9 @@ class LocalRunner:
         for cuts in self.map(
             lambda item: [cut for routed in split(item) for cut in cut_rows(routed, groups)], items, label=label
         ):
-            for target, blocks in by_target(cuts):
-                received[target].extend(blocks)
+            for cut in cuts:
+                for block in cut.blocks():
+                    received[block.target].append(block)
 
         def finish(target: int) -> R:
             blocks, received[target] = received[target], []

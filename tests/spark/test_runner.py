@@ -78,6 +78,28 @@ def test_what_many_items_and_targets_are_goes_with_the_rows(spark: SparkSession)
     assert [size for size, _ in found] == [len(padding)] * 5
 
 
+@pytest.mark.parametrize("items", [[], [0], [0, 1, 2]])
+@pytest.mark.parametrize("padding", [1, 100_000])
+def test_targets_without_rows_are_combined_as_in_one_process(
+    spark: SparkSession, items: Sequence[int], padding: int
+) -> None:
+    """Also where nothing at all is sent, and whether what the targets are goes with the first item or with rows of its own."""
+
+    def split(item: int) -> Iterator[RoutedRows]:
+        if item != 1:
+            yield RoutedRows(item, pa.table({"v": [item, item]}), np.array([5, 2], np.int32))
+
+    def combine(target: tuple[int, bytes], blocks: Iterator[Block]) -> Any:
+        return target[0], len(target[1]), [(b.order, b.target, b.rows.column("v").to_pylist()) for b in blocks]
+
+    targets, weights = [(n, bytes(padding)) for n in range(7)], [1, 0, 1, 600_000, 600_000, 600_000, 1]
+    local = LocalRunner(1).shuffle(split, items, combine, targets=targets, weights=weights, label="t")
+    assert SparkRunner(spark).shuffle(split, items, combine, targets=targets, weights=weights, label="t") == local
+    found = [(number, [order for order, _, _ in blocks]) for number, _, blocks in local]
+    sent = [item for item in items if item != 1]
+    assert found == [(n, sent if n in (2, 5) else []) for n in range(7)]
+
+
 def test_large_blocks_come_in_pieces_and_in_order(spark: SparkSession) -> None:
     n = 9_000_000
 

@@ -28,7 +28,7 @@ from lakeidx.key_index.joined import hashes_of, matched_keys
 from lakeidx.key_index.locations import KeyBatch, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.storage.base import ObjectStore
-from lakeidx.tasks.routed_rows import Block, RoutedRows, is_marker, marker_rows
+from lakeidx.tasks.routed_rows import Block, RoutedRows
 
 _METRICS = b"lakeidx.metrics"
 
@@ -87,8 +87,6 @@ class _Checks:
     def split(self, item: PartItem) -> Iterator[RoutedRows]:
         """Map: send the keys of a part to the files that may have them."""
         number, part, source = item
-        if number == 0:
-            yield marker_rows(np.iinfo(np.int32).max, self.files)
         work = self.work
         found = read_part_keys(work.metadata, source, part, work.schema, number, keep=True)
         if not len(found.keys) or found.columns is None:
@@ -115,7 +113,7 @@ class _Checks:
         work = self.work
         names = list(work.schema.identity_columns)
         types = tuple(work.schema.field(n).type for n in names)
-        metrics, keys = IndexMetrics(files=1), [b.rows for b in blocks if not is_marker(b)]
+        metrics, keys = IndexMetrics(files=1), [b.rows for b in blocks]
         empty = pa.schema([work.schema.arrow_schema.field(n) for n in names]).empty_table()
         columns = pa.concat_tables(keys or [empty]).combine_chunks()
         batch = KeyBatch(

@@ -46,7 +46,7 @@ from lakeidx.key_index.joined import file_of, hashes_of, locate_joined, read_fil
 from lakeidx.key_index.locations import KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext, KeyIndex, TagTasks
-from lakeidx.tasks.routed_rows import Block, RoutedRows, is_marker, marker_rows
+from lakeidx.tasks.routed_rows import Block, RoutedRows
 
 _METRICS = "lakeidx.metrics"
 
@@ -75,9 +75,6 @@ class _PlacingTasks:
             yield from self._split_file(item[0], item[1])
             return
         number, part, source = item
-        if number == 0:
-            # Every task is to answer, also one that owns no key.
-            yield marker_rows(np.iinfo(np.int32).max, self.work.plan.num_channels)
         found = read_part_keys(self.work.metadata, source, part, self.work.schema, number, keep=self.by_keys)
         if len(found.keys):
             owners = self._owners(found.keys)
@@ -136,7 +133,7 @@ def _locator(key_index: KeyIndex, of_files: Iterator[Block]) -> Callable[[KeyBat
             for block in of_files:
                 if _METRICS in block.rows.column_names:
                     metrics.add(IndexMetrics(**json.loads(block.rows.column(_METRICS)[0].as_py())))
-                elif not is_marker(block):
+                else:
                     yield block.rows
 
         located = locate_joined(batch, keys(), context, is_global=key_index.is_global)

@@ -20,7 +20,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, number_partitions
 from lakeidx.key_index.port import IndexContext, KeyIndex, ShareUpdate
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.tasks.routed_rows import Block, RoutedRows, is_marker, marker_rows
+from lakeidx.tasks.routed_rows import Block, RoutedRows
 
 #: Rows of a batch that a task holds.
 _TASK_ROWS = 1_000_000
@@ -106,16 +106,13 @@ class _Tasks:
 
     def split(self, item: ToldPart) -> Iterator[RoutedRows]:
         """Map: read one part."""
-        if item.number == 0:
-            # Every task is to answer, also one that nothing is for.
-            yield marker_rows(np.iinfo(np.int32).max, self.update.tasks)
         rows, tasks = self.update.route(self.keys.read([item], self.info))
         if len(tasks):
             yield RoutedRows(item.number, rows, tasks)
 
-    def store(self, task: int, blocks: Iterator[Block]) -> object:
+    def store(self, share: object, blocks: Iterator[Block]) -> object:
         """Reduce: store what one task owns."""
-        return self.update.store(b.rows for b in blocks if not is_marker(b))
+        return self.update.store(share, (b.rows for b in blocks))
 
 
 def store_in_tasks(
@@ -133,16 +130,17 @@ def store_in_tasks(
     """
     rows = sum(p.part.rows for p in parts)
     count = max(context.runner.parallelism, rows // _TASK_ROWS)
-    update = key_index.begin_update(info, keys.partitions, index_context, count) if parts else None
-    if update is None:
+    begun = key_index.begin_update(info, keys.partitions, index_context, count) if parts else None
+    if begun is None:
         return
+    update, shares = begun
     tasks = _Tasks(keys, replace(info, added=()), update)
     stored = context.runner.shuffle(
         tasks.split,
         parts,
         tasks.store,
-        targets=range(update.tasks),
-        weights=[max(1, rows // update.tasks)] * update.tasks,
+        targets=shares,
+        weights=[max(1, rows // len(shares))] * len(shares),
         label=context.label("key_state"),
     )
     key_index.finish_update(stored, index_context)

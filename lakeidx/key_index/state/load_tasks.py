@@ -17,7 +17,7 @@ from lakeidx.key_index.state.key_state import KeyState
 from lakeidx.key_index.state.load import EntryBuffer, LoadUnit, StateLoader
 from lakeidx.key_index.state.run_files import RunFiles
 from lakeidx.key_index.state.shard_runs import StoredShard, StoredShards, owners_of
-from lakeidx.tasks.routed_rows import Block, RoutedRows, is_marker, marker_rows
+from lakeidx.tasks.routed_rows import Block, RoutedRows
 
 _HASH, _KEY, _PARTITION, _BUCKET = (f"lakeidx.{name}" for name in ("hash", "key", "partition", "bucket"))
 
@@ -41,9 +41,6 @@ class _LoadTasks:
     def split(self, item: tuple[int, LoadUnit]) -> Iterator[RoutedRows]:
         """Map: read the keys of a file, or of a bucket."""
         number, unit = item
-        if number == 0:
-            # Every task is to answer, also one that nothing is for.
-            yield marker_rows(np.iinfo(np.int32).max, self.count)
         loaded = self.loader.read(unit, self.tasks.context())
         n = len(loaded.alive)
         if not n:
@@ -65,8 +62,6 @@ class _LoadTasks:
         state.start_load()
         buffer = EntryBuffer(self.loader, state)
         for block in blocks:
-            if is_marker(block):
-                continue
             rows = block.rows.combine_chunks()
             hashes, partition, bucket = (rows.column(c).to_numpy() for c in (_HASH, _PARTITION, _BUCKET))
             written = np.full(len(hashes), self.loader.now, np.uint32)

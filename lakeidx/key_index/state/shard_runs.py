@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +54,13 @@ class StoredShards:
 
     shards: Sequence[StoredShard]
     moved: Mapping[tuple[int, int], int]
+
+
+class ShardStretch(NamedTuple):
+    """Shards that a task owns: from number `first` on, the segments of each, older ones first."""
+
+    first: int
+    runs: tuple[tuple[SegmentRef, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +165,12 @@ def owners_of(hashes: Hashes, bits: int, tasks: int) -> Int32s:
     """Return which task owns the shard of each hash, int32[n]: every task has a stretch of the shards."""
     shard = (hashes >> np.uint64(64 - bits)) if bits else np.zeros(len(hashes), np.uint64)
     return (shard.astype(np.int64) * tasks >> bits).astype(np.int32)
+
+
+def stretches_of(shards: Sequence[tuple[SegmentRef, ...]], tasks: int) -> list[ShardStretch]:
+    """Return what each task owns, by the rule of `owners_of`; `shards`: segments of each."""
+    edges = [-(-task * len(shards) // tasks) for task in range(tasks + 1)]
+    return [ShardStretch(a, tuple(shards[a:b])) for a, b in pairwise(edges)]
 
 
 def count_moves(counts: dict[tuple[int, int], int], was: tuple[Int32s, Int32s], now: tuple[Int32s, Int32s]) -> None:

@@ -26,9 +26,10 @@ from lakeidx.key_index.state.entries import (
     state_keys,
     with_prefix,
 )
-from lakeidx.key_index.state.run_files import RunFiles, SegmentRef
+from lakeidx.key_index.state.run_files import RunFiles
 from lakeidx.key_index.state.shard_runs import (
     Rewritten,
+    ShardStretch,
     ShardWriter,
     StoredShards,
     count_moves,
@@ -56,10 +57,10 @@ def keys_of(batch: KeyBatch, own: Int32s, *, is_global: bool) -> tuple[Hashes, R
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateUpdate:
-    """What a batch does to a state; pickles, and holds nothing that grows with rows.
+    """What a batch does to a state; pickles, and holds nothing that grows with rows or shards.
 
     partitions      number of each partition; those of the batch are among them
-    shards          segments of each shard, older ones first
+    bits            log2 of the number of shards
     now             epoch seconds, when entries count as written
     deletes_hide    see `IndexContext`
     changes_only    leave out keys that stay where they are
@@ -69,7 +70,6 @@ class StateUpdate:
     files: RunFiles
     partitions: Mapping[bytes, int]
     bits: int
-    shards: tuple[tuple[SegmentRef, ...], ...]
     state_rows: int
     is_global: bool
     now: int
@@ -119,9 +119,10 @@ class StateUpdate:
         }
         return pa.table(columns), owners_of(entries.hashes, self.bits, self.tasks)
 
-    def store(self, rows: Iterable[pa.Table]) -> StoredShards:
+    def store(self, share: ShardStretch, rows: Iterable[pa.Table]) -> StoredShards:
         """Write the shards of one task with the rows that came to it, in the order of the batch.
 
+        share    its shards
         errors   NotFoundError, CorruptFileError from segments that are read
         """
         tables = list(rows)
@@ -142,6 +143,8 @@ class StateUpdate:
 
         def rewritten() -> Iterator[Rewritten]:
             for shard in np.flatnonzero(np.diff(edges)).tolist():
-                yield writer.append(shard, self.shards[shard], new.slice(int(edges[shard]), int(edges[shard + 1])))
+                yield writer.append(
+                    shard, share.runs[shard - share.first], new.slice(int(edges[shard]), int(edges[shard + 1]))
+                )
 
         return StoredShards(list(store_shards(self.files, rewritten())), moved)

@@ -39,7 +39,7 @@ from lakeidx.key_index.state.key_state import KeyState
 from lakeidx.key_index.state.load import Share
 from lakeidx.key_index.state.memory_store import MemoryStore
 from lakeidx.key_index.state.scope import StateScope
-from lakeidx.key_index.state.shard_runs import StoredShards
+from lakeidx.key_index.state.shard_runs import ShardStretch, StoredShards, stretches_of
 from lakeidx.key_index.state.shared_update import StateUpdate, keys_of
 from lakeidx.storage.base import name_of
 
@@ -161,14 +161,18 @@ class StateKeyIndex(KeyIndexDefaults):
 
     def begin_update(
         self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, tasks: int
-    ) -> StateUpdate | None:
-        """Return what tasks do to store a batch's locations; None when the next `tag` reads the new files."""
+    ) -> tuple[StateUpdate, list[ShardStretch]] | None:
+        """Return what tasks do to store a batch's locations, and the shards of each.
+
+        returns   None when the next `tag` reads the new files
+        """
         state = self._home.before(self._state, commit, context)
         if state is None:
             return None
         self._state = None
         self._updated = state
-        return self._update(state, partitions, context, tasks)
+        update = self._update(state, partitions, context, tasks)
+        return update, stretches_of(state.shards, update.tasks)
 
     def finish_update(self, stored: Sequence[StoredShards], context: IndexContext) -> None:
         """Take over what the tasks of `begin_update` wrote."""
@@ -263,7 +267,6 @@ class StateKeyIndex(KeyIndexDefaults):
             files=state.files,
             partitions={p: i for i, p in enumerate(state.partitions)},
             bits=state.bits,
-            shards=state.shards,
             state_rows=state.rows,
             is_global=self.is_global,
             now=int(self._clock()),

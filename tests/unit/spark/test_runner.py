@@ -125,6 +125,10 @@ def test_few_small_items_and_many_large_ones_give_the_same(
         ("t4", target_bytes, [(4, [4])]),
     ]
     assert max(session.sent) < 200_000
+    nothing: list[Any] = [(f"t{n}", target_bytes, []) for n in range(5)]
+    assert spark.shuffle(split, [], combine, targets=targets, weights=weights, label="t") == nothing
+    only = spark.shuffle(split, items[1:2], combine, targets=targets, weights=weights, label="t")
+    assert [blocks for _, _, blocks in only] == [[], [(1, [1])], [], [(1, [item_bytes])], []]
     assert spark.map(len, [bytes(item_bytes) for _ in range(5)], label="t") == [item_bytes] * 5
 
 
