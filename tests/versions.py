@@ -58,7 +58,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--python", default=sys.executable, help="another interpreter")
     parser.add_argument("--work", type=Path, help="folder of the environment, which is kept; else a temporary one")
     parser.add_argument("tests", nargs="*", help="arguments of pytest, behind --; the light tests unless given")
-    arguments = parser.parse_args(argv)
+    # Options may stand before and behind the arguments of pytest.
+    arguments = parser.parse_intermixed_args(argv)
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.work or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

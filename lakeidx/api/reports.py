@@ -21,6 +21,17 @@ def _file_list(files: Sequence[DeletedFile]) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class DeletePlan(Result):
+    """What a delete would do.
+
+    rows   keys it would delete
+    """
+
+    rows: int
+    dry_run: bool = True
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class ExpireResult(Result):
     """What an expiry did, or with dry_run would do.
 

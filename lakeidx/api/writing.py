@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Literal, overload
 
 import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.api.looking import LookingMixin
+from lakeidx.api.reports import DeletePlan
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing
@@ -143,19 +145,38 @@ class WritingMixin(LookingMixin):
         ingest_landing(context, files, options, strict=strict, max_rejected=limit)
         return self._finished(finish_batch(context, tell), context)
 
+    @overload
     def delete(
         self,
         keys: Rows | None = None,
         *,
         where: str | Predicate | None = None,
         batch_id: str | None = None,
+        dry_run: Literal[False] = False,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
-    ) -> BatchResult | None:
+    ) -> BatchResult | None: ...
+
+    @overload
+    def delete(
+        self, keys: Rows | None = None, *, where: str | Predicate | None = None, dry_run: Literal[True]
+    ) -> DeletePlan: ...
+
+    def delete(
+        self,
+        keys: Rows | None = None,
+        *,
+        where: str | Predicate | None = None,
+        batch_id: str | None = None,
+        dry_run: bool = False,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult | DeletePlan | None:
         """Delete rows by key, or all rows a condition holds for, as one batch.
 
         keys      the primary key's columns; keys that are not there are skipped
         where     as for `scan`
+        dry_run   only count the rows
         returns   None when no row was found: then nothing is written
         errors    InvalidInputError without exactly one of the two, or a table without primary key; UnsupportedError for a
                   merge engine whose readers skip deletes
@@ -164,6 +185,8 @@ class WritingMixin(LookingMixin):
         if (keys is None) == (where is None):
             raise InvalidInputError("delete takes keys, or a condition (where)")
         _check_deletable(self.schema)
+        if dry_run:
+            return DeletePlan(rows=self._count_of(keys, where))
         rows = self._rows_of(as_table(keys)) if keys is not None else self._rows_where(where)
         if rows.num_rows == 0:
             log.info("%s: no row to delete", self.uri)
@@ -192,6 +215,13 @@ class WritingMixin(LookingMixin):
     def _rows_of(self, keys: pa.Table) -> pa.Table:
         answer = self.lookup(keys)
         return answer.filter(answer.column("_FOUND")).select(list(_columns_of_deletes(self.schema)))
+
+    def _count_of(self, keys: Rows | None, where: str | Predicate | None) -> int:
+        if keys is not None:
+            # A key may be given twice.
+            found = self._rows_of(as_table(keys)).select(list(self.schema.primary_keys))
+            return int(found.group_by(found.column_names).aggregate([]).num_rows)
+        return sum(t.num_rows for t in self.scan(where=where, columns=self.schema.primary_keys).batches())
 
     def _rows_where(self, where: str | Predicate | None) -> pa.Table:
         return self.scan(where=where, columns=_columns_of_deletes(self.schema)).to_arrow()

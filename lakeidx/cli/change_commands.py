@@ -61,6 +61,7 @@ def changes(
     mode: Mode = IncrementalMode.AUTO,
     where: Where = None,
     columns: Columns = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="at most this many rows")] = None,
     row_format: Format = None,
     output: Output = None,
     as_json: JsonOption = False,
@@ -68,7 +69,7 @@ def changes(
     """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D."""
     opened = open_table(table)
     after, upto = find_range(opened.metadata, states)
-    found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns))
+    found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns), limit=limit)
     kind = chosen_format(row_format, output, RowFormat, RowFormat.JSONL, as_json=as_json)
     if for_people(row_format, output, as_json=as_json):
         print_first_rows(found.batches(), found.arrow_schema)

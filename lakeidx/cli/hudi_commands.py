@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from lakeidx.cli.context import JsonOption, report_errors
+from lakeidx.cli.inputs import key_file
 from lakeidx.cli.key_input import read_record_keys
-from lakeidx.cli.output import RowFormat, chosen_format, print_json, write_rows
+from lakeidx.cli.output import RowFormat, chosen_format, for_people, print_json, write_rows
 from lakeidx.key_index.hudi_table.table import tag_hudi_table
 from lakeidx.key_index.hudi_table.timeline import open_hudi_table
 from lakeidx.key_index.metrics import IndexMetrics
@@ -21,7 +22,7 @@ from lakeidx.storage import open_store
 @report_errors
 def tag(
     path: Annotated[str, typer.Argument(metavar="PATH", help="the Hudi table's directory (it contains .hoodie)")],
-    keys: Annotated[str, typer.Option("--keys", help=f"keys to look for: {ENDINGS}")],
+    keys: Annotated[str, typer.Option("--keys", help=f"keys to look for: {ENDINGS}; - for JSON lines on stdin")],
     column: Annotated[
         str | None,
         typer.Option("--column", help="column with whole record keys; default key, or the table's record key fields"),
@@ -32,7 +33,10 @@ def tag(
     bad_filter: Annotated[
         str, typer.Option("--bad-filter", help="a filter that cannot be read: read-keys of that file, or fail")
     ] = "read-keys",
-    row_format: Annotated[RowFormat | None, typer.Option("--format", help="how to print; default jsonl")] = None,
+    row_format: Annotated[
+        RowFormat | None,
+        typer.Option("--format", help="default by the name of -o, else a table on a terminal, else jsonl"),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
     metrics: Annotated[bool, typer.Option("--metrics", help="print the counters only, as JSON")] = False,
     as_json: JsonOption = False,
@@ -44,13 +48,15 @@ def tag(
     """
     store = open_store(path)
     options = IndexOptions({"index.bad-filter": bad_filter})
-    wanted = read_record_keys(keys, open_hudi_table(store, path).record_key_fields, column)
+    with key_file(keys) as file:
+        wanted = read_record_keys(file, open_hudi_table(store, path).record_key_fields, column)
     found = tag_hudi_table(store, path, wanted, partitions=partition or None, options=options)
     if metrics:
         print_json({**found.metrics.as_dict(), "repeated": found.repeated})
         return
     rows = found.to_table(wanted)
-    kind = chosen_format(row_format, None, RowFormat, RowFormat.JSONL, as_json=as_json)
+    usual = RowFormat.TABLE if for_people(row_format, output, as_json=as_json) else RowFormat.JSONL
+    kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
     write_rows([rows], rows.schema, kind, output)
     typer.echo(summary(found.metrics), err=True)
 

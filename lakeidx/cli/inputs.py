@@ -11,8 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.read import FORMATS
 
 _STDIN = "-"
+#: How compressed texts begin, and their ending.
+_CODECS = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
+_COLUMNAR = ("parquet", "arrow")
 
 
 def absolute(path: str) -> str:
@@ -33,9 +37,25 @@ def stdin_as_file(files: Sequence[str], file_format: str | None) -> Iterator[lis
     if list(files).count(_STDIN) > 1:
         raise InvalidInputError("- can be given once: standard input is read once")
     if file_format is None:
-        raise InvalidInputError("- needs --format: parquet, csv or jsonl")
+        raise InvalidInputError(f"- needs --format: {', '.join(FORMATS)}")
     with tempfile.TemporaryDirectory(prefix="lakeidx-stdin-") as folder:
         path = Path(folder) / f"stdin.{file_format}"
         with path.open("wb") as sink:
             shutil.copyfileobj(sys.stdin.buffer, sink)
+        if file_format not in _COLUMNAR:
+            path = path.rename(path.with_name(path.name + _codec_ending(path)))
         yield [str(path) if f == _STDIN else f for f in files]
+
+
+@contextmanager
+def key_file(path: str) -> Iterator[str]:
+    """Return the file with keys as an absolute path; ``-`` is JSON lines on standard input."""
+    with stdin_as_file([path], "jsonl") as given:
+        yield absolute(given[0])
+
+
+def _codec_ending(path: Path) -> str:
+    """Return the ending of a compressed text by its first bytes, "" of a plain one."""
+    with path.open("rb") as source:
+        first = source.read(4)
+    return next((ending for magic, ending in _CODECS.items() if first.startswith(magic)), "")

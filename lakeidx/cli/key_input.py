@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,7 @@ from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.landing.arrow_ipc import arrow_ipc_names
 from lakeidx.landing.cast_rows import cast_piece
-from lakeidx.landing.read import LandingOptions, landing_format, open_parquet, read_landing
+from lakeidx.landing.read import LandingOptions, is_landing_file, landing_format, open_parquet, read_landing
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
@@ -32,15 +32,19 @@ def read_key_rows(path: str, fields: Sequence[Field]) -> pa.Table:
     returns  n rows, columns in the order of `fields`
     errors   InvalidInputError naming the line for a value that cannot be a key; NotFoundError, CorruptFileError
     """
+    return pa.concat_tables([to_arrow_schema(fields).empty_table(), *key_pieces(path, fields)])
+
+
+def key_pieces(path: str, fields: Sequence[Field]) -> Iterator[pa.Table]:
+    """Read the given columns of a file in pieces, as `read_key_rows`; a file whose ending says nothing holds JSON lines."""
     schema = to_arrow_schema(fields)
-    parts = [schema.empty_table()]
-    for piece in read_landing(open_store(path), path, fields, _ANY):
+    options = _ANY if is_landing_file(path) else LandingOptions("jsonl", ignore_extra=True)
+    for piece in read_landing(open_store(path), path, fields, options):
         kept, rejected = cast_piece(piece, fields, path)
         if rejected.num_rows:
             first = rejected.slice(0, 1).to_pylist()[0]
             raise InvalidInputError(f"line {first['line']}: {first['reason']}", path=path)
-        parts.append(kept.select(schema.names).cast(schema))
-    return pa.concat_tables(parts)
+        yield kept.select(schema.names).cast(schema)
 
 
 def read_record_keys(path: str, key_fields: Sequence[str], column: str | None) -> pa.StringArray:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
 import typer
 
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
+from lakeidx.cli.inputs import key_file
+from lakeidx.cli.key_input import key_pieces
 from lakeidx.cli.output import RowFormat, for_programs, json_lines, text_columns, write_rows
-from lakeidx.errors import InvalidInputError
-from lakeidx.landing.cast_rows import cast_piece
-from lakeidx.landing.read import LandingOptions, read_landing
+from lakeidx.landing.read import ENDINGS
 from lakeidx.lookup.point.answers import LookupResult
 from lakeidx.lookup.point.table_lookup import TableLookup
-from lakeidx.storage import open_store
 
 _SHOWN_KEYS = 10
 
@@ -23,21 +21,21 @@ _SHOWN_KEYS = 10
 @report_errors
 def lookup(
     table: TableArgument,
-    keys: Annotated[Path, typer.Option("--keys", help="JSON lines with the primary key's columns")],
+    keys: Annotated[
+        str,
+        typer.Option(
+            "--keys", help=f"file with the primary key's columns: {ENDINGS}, else JSON lines; - for these on stdin"
+        ),
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Print one line per key, in their order: its row as JSON, or null."""
     opened = open_table(table)
     fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
     answers = TableLookup(opened.metadata)
-    path = str(keys.absolute())
-    for piece in read_landing(open_store(path), path, fields, LandingOptions("jsonl", ignore_extra=True)):
-        kept, rejected = cast_piece(piece, fields, path)
-        if rejected.num_rows:
-            first = rejected.slice(0, 1).to_pylist()[0]
-            raise InvalidInputError(f"line {first['line']}: {first['reason']}", path=path)
-        asked = kept.select([f.name for f in fields])
-        _print(asked, answers.lookup(asked), as_json=as_json)
+    with key_file(keys) as path:
+        for asked in key_pieces(path, fields):
+            _print(asked, answers.lookup(asked), as_json=as_json)
 
 
 def _print(asked: pa.Table, answer: LookupResult, *, as_json: bool) -> None:

@@ -106,6 +106,13 @@ def verify(
     sample_rows: Annotated[
         int, typer.Option("--sample-rows", min=1, help="keys looked up in lookup stores, values tried on file indexes")
     ] = 1000,
+    lookup_store: Annotated[
+        bool | None,
+        typer.Option(
+            "--lookup-store/--no-lookup-store",
+            help="compare answers of the lookup store, too; default: when there is one",
+        ),
+    ] = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(
@@ -126,6 +133,7 @@ def verify(
             max_skew=max_skew,
             max_stale_share=max_stale_share,
             sample_rows=sample_rows,
+            lookup_store=lookup_store,
             runner=chosen_runner(spark, master, remote) if spark else None,
             checkpoint=checkpoint,
             progress=lambda done, total: on_stage(f"verification: {done} of {total} groups of partitions"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 
 from lakeidx.api.system_table import SystemTable
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
+from lakeidx.cli.inputs import key_file
+from lakeidx.cli.key_input import read_key_rows
 from lakeidx.cli.output import (
     SHOWN_ROWS,
     ListFormat,
@@ -26,8 +27,7 @@ from lakeidx.cli.output import (
 )
 from lakeidx.errors import InvalidInputError
 from lakeidx.inspect.files import inspect_file
-from lakeidx.landing.cast_rows import cast_piece
-from lakeidx.landing.read import LandingOptions, read_landing
+from lakeidx.landing.read import ENDINGS
 from lakeidx.storage import open_store
 from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.table.scan.incremental import IncrementalMode
@@ -115,7 +115,12 @@ def _show_explanation(found: TableScan | ChangeScan, list_format: ListFormat) ->
 @report_errors
 def keys(
     table: TableArgument,
-    rows: Annotated[str, typer.Option("--rows", help="JSON lines with at least partition and key columns")],
+    rows: Annotated[
+        str,
+        typer.Option(
+            "--rows", help=f"file with at least partition and key columns: {ENDINGS}; - for JSON lines on stdin"
+        ),
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Print per row: partitionHash, keyHash, keyBytes (hex) and the bucket its key is in (null when it is in none)."""
@@ -123,17 +128,9 @@ def keys(
     schema = opened.schema
     wanted = {*schema.partition_keys, *schema.trimmed_primary_keys}
     fields = [f for f in schema.fields if f.name in wanted]
-    store = open_store(rows)
-    tables = []
-    for piece in read_landing(store, rows, fields, LandingOptions("jsonl", ignore_extra=True)):
-        kept, rejected = cast_piece(piece, fields, rows)
-        if rejected.num_rows:
-            first = rejected.slice(0, 1).to_pylist()[0]
-            raise InvalidInputError(f"line {first['line']}: {first['reason']}", path=rows)
-        tables.append(kept)
-    if tables:
-        found = opened.keys(pa.concat_tables(tables))
-        write_rows([found], found.schema, RowFormat.JSONL if for_programs(as_json) else RowFormat.TABLE, None)
+    with key_file(rows) as path:
+        found = opened.keys(read_key_rows(path, fields))
+    write_rows([found], found.schema, RowFormat.JSONL if for_programs(as_json) else RowFormat.TABLE, None)
 
 
 @report_errors

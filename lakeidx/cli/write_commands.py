@@ -25,7 +25,7 @@ from lakeidx.cli.context import (
     report_errors,
     stages,
 )
-from lakeidx.cli.inputs import absolute, stdin_as_file
+from lakeidx.cli.inputs import absolute, key_file, stdin_as_file
 from lakeidx.cli.key_input import read_key_rows
 from lakeidx.cli.output import for_programs
 from lakeidx.data.row_kinds import SHORT_NAMES
@@ -139,7 +139,7 @@ def delete(
         typer.Option("--keys", help=f"file with the keys to delete: {ENDINGS}; - for JSON lines on stdin"),
     ] = None,
     batch_id: BatchId = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only count the rows (with --where)")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only count the rows")] = False,
     spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -151,23 +151,22 @@ def delete(
     if (where is None) == (keys is None):
         raise InvalidInputError("give --where or --keys")
     opened = open_table(table)
-    if dry_run:
-        if where is None:
-            raise InvalidInputError("--dry-run needs --where")
-        count = sum(t.num_rows for t in opened.scan(where=where, columns=opened.schema.primary_keys or None).batches())
-        typer.echo(json.dumps({"rows": count, "dry_run": True}))
-        return
     rows = None
     if keys is not None:
         fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
-        with stdin_as_file([keys], "jsonl") as given:
-            rows = read_key_rows(absolute(given[0]), fields)
+        with key_file(keys) as path:
+            rows = read_key_rows(path, fields)
+    if dry_run:
+        plan = opened.delete(rows, where=where, dry_run=True)
+        typer.echo(json.dumps(plan.as_dict()) if for_programs(as_json) else f"{plan.rows} rows would be deleted")
+        return
     with stages(no_progress) as on_stage:
         runner = chosen_runner(spark, master, remote, threads)
         result = opened.delete(rows, where=where, batch_id=batch_id, runner=runner, on_stage=on_stage)
     if result is None:
         typer.echo("no row to delete", err=True)
-        typer.echo(json.dumps({"rows": 0, "snapshots": []}))
+        if for_programs(as_json):
+            typer.echo(json.dumps({"rows": 0, "snapshots": []}))
         return
     _print_batch(result, as_json)
 

@@ -123,7 +123,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.bucket_assignment.whole_columns": ("property/test_whole_columns.py",),
     "lakeidx.cli.context": ("unit/cli/test_commands.py", "unit/cli/test_lazy_commands.py",),
     "lakeidx.cli.index_commands": ("unit/api/test_faces.py", "unit/cli/test_index_resize.py",),
-    "lakeidx.cli.inputs": ("unit/api/test_faces.py", "unit/api/test_table.py",),
     "lakeidx.cli.key_input": ("unit/cli/test_hudi_commands.py", "unit/cli/test_advise_command.py",),
     "lakeidx.cli.lazy": ("unit/cli/test_commands.py", "unit/cli/test_lazy_commands.py",),
     "lakeidx.cli.lookup_command": ("unit/api/test_faces.py", "unit/lookup/point/test_table_lookup.py",),

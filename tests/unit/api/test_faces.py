@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import typer
@@ -55,12 +56,70 @@ ONLY_PYTHON = {
 }  # fmt: skip
 
 
-def commands(group: Any, prefix: str = "") -> Iterator[str]:
+#: Options of the command line alone: how results are printed, and guards against a slip of the hand.
+ONLY_SHELL = {"as_json", "row_format", "list_format", "diff_format", "advice_format", "output", "yes"}
+#: Options that are another parameter, or one of its parts: (command or *, option) -> parameter.
+PARAMETERS = {
+    ("*", "partition"): "partitions", ("*", "no_progress"): "progress on_stage on_module", ("*", "row_format"): "",
+    **{("*", option): "runner" for option in ("spark", "master", "remote", "threads")},
+    **{("upsert", o): "options" for o in ("file_format", "delimiter", "ignore_extra", "missing", "order", "op_column",
+                                          "op_value", "merge_schema", "check_before")},
+    **{("advise", o): "needs" for o in ("moves", "other_writers", "stateless", "hbase")},
+    **{("advise", o): "machine" for o in ("cores", "latency_ms")}, ("advise", "keys"): "batches", ("advise", "what"): "self",
+    ("orphans", "yes"): "remove", ("orphans", "dry_run"): "remove", ("inspect", "file"): "path",
+    ("changes", "states"): "after upto", ("tail", "follow"): "every", ("diff", "keys"): "columns",
+    ("table create", "schema"): "spec", ("table create", "if_not_exists"): "exist_ok", ("table create", "table"): "uri",
+    ("table alter", "not_null"): "nullable", ("table alter", "no_default"): "defaults", ("table alter", "set_"): "set",
+    ("table alter", "plan"): "dry_run", ("table list", "warehouse"): "self", ("table drop", "table"): "name",
+    ("hudi tag", "bad_filter"): "options",
+}  # fmt: skip
+#: Options that another function does, or a property of what comes back.
+ELSEWHERE = {
+    ("advise", "key"): "lakeidx.maintenance.advise.advise_files",
+    ("advise", "partition_by"): "lakeidx.maintenance.advise.advise_files",
+    ("tail", "into"): "lakeidx.Table.upsert_changes",
+    ("scan", "explain"): "lakeidx.table.scan.table_scan.TableScan.explain",
+    ("diff", "limit"): "lakeidx.table.scan.changes.ChangeScan.to_reader",
+    ("diff", "stat"): "lakeidx.cli.difference.collect.collect",
+    ("hudi tag", "column"): "lakeidx.cli.key_input.read_record_keys",
+    ("hudi tag", "metrics"): "lakeidx.key_index.hudi_table.table.HudiTagResult",
+}
+#: Parameters without an option: what a process cannot be handed by its arguments.
+ONLY_PARAMETERS = {
+    "Table.scan": {"timestamp_ms", "layers"},  # another spelling; rules to leave out, for measurements
+    "Table.follow": {"stop"},  # a signal on the command line
+    "Table.create": {"storage_options"},  # AWS_* variables
+    "lakeidx.inspect.files.inspect_file": {"store", "limit"},
+    "lakeidx.key_index.hudi_table.table.tag_hudi_table": {"store"},
+    "lakeidx.maintenance.warm_up.warm_up": {"packages", "processes"},
+}
+
+
+def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, f"{prefix}{name} ")
         else:
-            yield prefix + name
+            yield prefix + name, command
+
+
+def named(place: str) -> Any:
+    """What a dotted name means."""
+    parts = place.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found: Any = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            found = getattr(found, part)
+        return found
+    raise AssertionError(place)
+
+
+def behind(place: str) -> Callable[..., Any]:
+    """The method or function behind a command."""
+    return named(place if place.startswith("lakeidx.") else f"lakeidx.{place}")  # type: ignore[no-any-return]
 
 
 def verbs(cls: type) -> set[str]:
@@ -72,10 +131,25 @@ def verbs(cls: type) -> set[str]:
 
 
 def test_every_command_has_a_method_and_every_method_a_command() -> None:
-    assert set(commands(typer.main.get_command(app))) == set(COMMANDS)
+    assert {name for name, _ in commands(typer.main.get_command(app))} == set(COMMANDS)
     methods = verbs(lakeidx.Table) | verbs(lakeidx.Warehouse)
-    named = {m for m in COMMANDS.values() if not m.startswith("lakeidx.")}
-    assert named | ONLY_PYTHON == methods
+    assert {m for m in COMMANDS.values() if not m.startswith("lakeidx.")} | ONLY_PYTHON == methods
+
+
+def test_every_option_has_a_parameter_and_every_parameter_an_option() -> None:
+    for name, command in commands(typer.main.get_command(app)):
+        place = COMMANDS[name]
+        parameters = set(inspect.signature(behind(place)).parameters)
+        reached: set[str] = ONLY_PARAMETERS.get(place, set()) | {"self"}
+        for option in command.params:
+            if (name, option.name) in ELSEWHERE:
+                assert named(ELSEWHERE[name, option.name]), option.name
+                continue
+            means = PARAMETERS.get((name, option.name), PARAMETERS.get(("*", option.name), option.name)).split()
+            means = ["self"] if option.name == "table" and "self" in parameters and means == ["table"] else means
+            reached |= set(means)
+            assert option.name in ONLY_SHELL or parameters & set(means), f"lakeidx {name}: {place} lacks {option.name}"
+        assert parameters <= reached, f"{place}: no option of lakeidx {name} for {sorted(parameters - reached)}"
 
 
 def test_errors_and_types_come_from_the_package() -> None:

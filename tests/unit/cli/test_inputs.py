@@ -1,0 +1,107 @@
+"""Files that commands are given: relative paths, compressed texts on standard input, keys from a pipe."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import zstandard
+from typer.testing import CliRunner, Result
+
+import lakeidx
+from lakeidx.cli.inputs import absolute, key_file, stdin_as_file
+from lakeidx.cli.main import app
+
+SPEC = {
+    "fields": [{"name": "id", "type": "BIGINT"}, {"name": "name", "type": "STRING"}],
+    "primaryKeys": ["id"],
+    "options": {"bucket": "-1"},
+}
+CSV = b"id,name\n1,Ada\n2,Bob\n"
+
+
+def call(*arguments: object, code: int = 0, stdin: bytes = b"") -> Result:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
+    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
+    return result
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lakeidx.Table:
+    made = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", SPEC)
+    made.upsert([{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}])
+    return made
+
+
+def test_local_paths_become_absolute_and_uris_stay() -> None:
+    assert absolute("a/b.csv") == os.path.join(os.getcwd(), "a/b.csv")
+    assert absolute("s3://b/a.csv") == "s3://b/a.csv"
+    assert absolute("file:/a.csv") == "file:/a.csv"
+
+
+@pytest.mark.parametrize("packed", [CSV, gzip.compress(CSV), zstandard.compress(CSV)], ids=["plain", "gzip", "zstd"])
+def test_texts_on_stdin_may_be_compressed(table: lakeidx.Table, packed: bytes) -> None:
+    done = json.loads(call("upsert", table.uri, "-", "--format", "csv", stdin=packed).stdout)
+    assert (done["rows"], done["updates"], done["rejected"]) == (2, 2, 0)
+
+
+def test_stdin_needs_a_format_and_names_them_all(table: lakeidx.Table) -> None:
+    words = call("upsert", table.uri, "-", code=2).stderr
+    assert "- needs --format: parquet, arrow, csv, jsonl" in words
+    twice = call("upsert", table.uri, "-", "-", "--format", "csv", code=2).stderr
+    assert "- can be given once" in twice
+
+
+def test_the_file_of_stdin_goes_with_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b'{"id": 1}\n')
+    with (tmp_path / "in").open() as source:
+        monkeypatch.setattr("sys.stdin", source)
+        with key_file("-") as path:
+            assert Path(path).read_bytes() == b'{"id": 1}\n'
+    assert not Path(path).exists()
+    with stdin_as_file(["a", "b"], None) as files:
+        assert files == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (("lookup", "--keys"), ['{"id": 2, "name": "Bob"}', "null"]),
+        (("keys", "--rows"), None),
+    ],
+)
+def test_keys_come_from_a_pipe_and_from_files_of_every_format(
+    table: lakeidx.Table, tmp_path: Path, arguments: tuple[str, str], lines: list[str] | None
+) -> None:
+    command, option = arguments
+    text = b'{"id": 2}\n{"id": 9}\n'
+    (tmp_path / "k.csv.gz").write_bytes(gzip.compress(b"id\n2\n9\n"))
+    (tmp_path / "keys.txt").write_bytes(text)
+    with pa.ipc.new_stream(str(tmp_path / "k.arrow"), pa.schema({"id": pa.int64()})) as writer:
+        writer.write_table(pa.table({"id": [2, 9]}))
+    given = [call(command, table.uri, option, f"{tmp_path}/{n}").stdout for n in ("k.csv.gz", "keys.txt", "k.arrow")]
+    given.append(call(command, table.uri, option, "-", stdin=text).stdout)
+    assert len(set(given)) == 1
+    if lines is not None:
+        assert given[0].splitlines() == lines
+    else:
+        assert [json.loads(line)["bucket"] for line in given[0].splitlines()] == [0, None]
+
+
+def test_a_delete_is_counted_without_being_done(table: lakeidx.Table) -> None:
+    counted = call("delete", table.uri, "--keys", "-", "--dry-run", stdin=b'{"id": 2}\n{"id": 2}\n{"id": 9}\n')
+    assert json.loads(counted.stdout) == {"rows": 1, "dry_run": True}
+    assert table.delete(where="id < 2", dry_run=True).rows == 1
+    assert table.scan().to_arrow().num_rows == 2
+
+
+def test_tables_are_found_by_relative_paths(
+    table: lakeidx.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "more.csv").write_bytes(CSV)
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(call("upsert", "wh/d.db/t", "more.csv").stdout)["updates"] == 2
