@@ -143,11 +143,15 @@ class Entries(Sequence[ManifestEntry]):
 
     def of_partitions(self, keep: KeepPartitions) -> Entries:
         """Take the entries of some partitions."""
+        chunks = self.table.column("partition").chunks
+        ends = np.cumsum([len(chunk.dictionary) for chunk in chunks])
+        kept = np.asarray(keep(pa.concat_arrays([c.dictionary for c in chunks]))) if chunks else np.empty(0, np.bool_)
+        if kept.all():
+            return self if self.left_out == (0, 0) else self.leaving_out((0, 0))
         rows = [
-            np.asarray(keep(chunk.dictionary))[np.asarray(chunk.indices)]
-            for chunk in self.table.column("partition").chunks
+            known[np.asarray(chunk.indices)] for chunk, known in zip(chunks, np.split(kept, ends[:-1]), strict=True)
         ]
-        found = self.select(np.concatenate([np.empty(0, np.bool_), *rows]))
+        found = self.select(np.concatenate(rows))
         (files, size), (kept_files, kept_size) = self._totals(), found._totals()
         return found.leaving_out((files - kept_files, size - kept_size))
 

@@ -42,13 +42,19 @@ class ManifestFiles:
     store        where the table lies
     paths        names of its files
     hash_files   HASH index files that this process has read, as ascending int32[n]
+    last_live    names of the manifest lists and the partitions that were asked for last, and the files that are live by them
     """
+
+    last_live: tuple[tuple[object, ...], Entries] | None
 
     def __init__(self, store: ObjectStore, paths: TablePaths) -> None:
         self.store = store
         self.paths = paths
         self.hash_files = DecodedFiles(_HASH_CACHE_BYTES)
+        self.last_live = None
         self._cache = DecodedFiles(_MANIFEST_CACHE_BYTES)
+        # The manifests that were joined last, and their entries: the next state of a table mostly has them and a few more.
+        self._joined: tuple[tuple[str, ...], Entries] | None = None
         # Requests wait side by side; decoding takes processors and memory, one of each at a time.
         self._decoding = threading.Semaphore(available_cores())
 
@@ -87,10 +93,23 @@ class ManifestFiles:
         if not fits:
             return joined(in_parallel(read, metas, threads=threads))
         # Threads are for waiting: what is there already needs none.
-        new = [m for m in metas if self.paths.manifest(m.file_name) not in self._cache]
+        names = tuple(m.file_name for m in metas)
+        before = self._joined
+        known = 0 if before is None or before[0] != names[: len(before[0])] else len(before[0])
+        new = [m for m in metas[known:] if self.paths.manifest(m.file_name) not in self._cache]
         in_parallel(lambda m: self.manifest(m.file_name, m.file_size), new, threads=threads)
-        found = joined([read(m) for m in metas])
+        first = [before[1]] if known and before is not None else []
+        found = joined([*first, *(read(m) for m in metas[known:])])
+        self._joined = (names, found)
         return found if keep is None else found.of_partitions(keep)
+
+    def keep_manifest(self, name: str, entries: Entries, size: int) -> None:
+        """Hold on to a manifest that this process has written, of `size` bytes."""
+        self._cache.keep(self.paths.manifest(name), Decoded(entries, size, entries.nbytes))
+
+    def keep_manifest_list(self, name: str, metas: list[ManifestFileMeta], size: int) -> None:
+        """Hold on to a manifest list that this process has written, of `size` bytes."""
+        self._cache.keep(self.paths.manifest(name), Decoded(metas, size, size))
 
     def _decode_manifest(
         self, data: bytes, path: str, *, keep: KeepPartitions | None = None, hold: bool = True

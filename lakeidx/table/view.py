@@ -30,6 +30,9 @@ from lakeidx.types import DataType
 HASH_INDEX = "HASH"
 DELETION_VECTORS = "DELETION_VECTORS"
 
+#: As many live entries at most are held until others are asked for.
+_KEPT_ENTRIES = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotView:
@@ -142,12 +145,22 @@ def load_view(
     if snapshot is None:
         return SnapshotView(None, metadata.latest_schema(), no_entries(), ())
     schema = metadata.schema(snapshot.schema_id)
+    # A batch is checked on the state that it was planned on, when nobody was faster.
+    asked = (snapshot.base_manifest_list, snapshot.delta_manifest_list, None if partitions is None else {*partitions})
+    last = metadata.last_live
+    live = last[1] if last is not None and last[0] == asked else _live(metadata, snapshot, schema, partitions)
+    metadata.last_live = (asked, live) if len(live) <= _KEPT_ENTRIES else None
+    index = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)
+    return SnapshotView(snapshot, schema, live, tuple(index))
+
+
+def _live(
+    metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema, partitions: Collection[bytes] | None
+) -> Entries:
     metas = metadata.data_manifests(snapshot)
     keep: KeepPartitions | None = None
     if partitions is not None:
         decoded = [_decode_partition(p, schema) for p in partitions]
         metas = [m for m in metas if _manifest_may_hold(m, decoded, schema.partition_types)]
         keep = of_partitions(partitions)
-    live = live_files(metadata.manifests(metas, keep=keep), where=metadata.paths.manifest(snapshot.base_manifest_list))
-    index = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)
-    return SnapshotView(snapshot, schema, live, tuple(index))
+    return live_files(metadata.manifests(metas, keep=keep), where=metadata.paths.manifest(snapshot.base_manifest_list))

@@ -191,9 +191,9 @@ def _all_rejected_is_fine(patch: pytest.MonkeyPatch) -> None:
 def _bucket_numbers_are_planned_again(patch: pytest.MonkeyPatch) -> None:
     check = commit_changes._Attempt._check
 
-    def conflict(self: Any, latest: Any, data: Any) -> None:
+    def conflict(self: Any, *planned: Any) -> None:
         try:
-            check(self, latest, data)
+            check(self, *planned)
         except InvalidInputError as error:
             raise CommitConflictError(error.message, path=error.path) from error
 

@@ -26,6 +26,7 @@ from lakeidx.table.commit.manifest_merge import cancel_pairs, merge_manifests
 from lakeidx.table.commit.manifest_write import ManifestWriter
 from lakeidx.table.entries import Entries, joined, live_files, of_partitions
 from lakeidx.table.entry_decoder import decode_entries, entries_of
+from lakeidx.table.manifest_files import ManifestFiles
 from lakeidx.table.view import fold_entries
 from lakeidx.types import parse_type
 
@@ -193,10 +194,12 @@ def test_manifests_roll_and_copy_what_later_releases_wrote(
     parts = [decode_entries(encode_manifest(mine)), decode_entries(later(encode_manifest(theirs)))]
     expected = [*mine, *decode_manifest(later(encode_manifest(theirs)))]
     store = MemoryPuts()
-    writer = ManifestWriter(store, TablePaths("/t"), SCHEMA, NewFileNames())  # type: ignore[arg-type]
-    metas = writer.manifests(joined(parts))
+    files = ManifestFiles(store, TablePaths("/t"))  # type: ignore[arg-type]
+    metas = ManifestWriter(files, SCHEMA, NewFileNames()).manifests(joined(parts))
     written = [decode_manifest(store.files[f"/t/manifest/{m.file_name}"]) for m in metas]
     assert [e for part in written for e in part] == expected
+    # What a process holds of the manifests it writes is what another one reads.
+    assert [list(files.manifest(m.file_name, m.file_size)) for m in metas] == [list(part) for part in written]
     for meta, part in zip(metas, written, strict=True):
         assert meta.file_size == len(store.files[f"/t/manifest/{meta.file_name}"])
         assert (meta.num_added_files, meta.num_deleted_files) == (

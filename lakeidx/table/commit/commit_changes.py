@@ -56,6 +56,7 @@ from lakeidx.table.commit.manifest_merge import merge_manifests
 from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
 from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
 from lakeidx.table.commit.publish import Made, publish
+from lakeidx.table.entries import Entries
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.entry_kernels import found_in
 from lakeidx.table.index_files import deletion_vectors
@@ -147,7 +148,7 @@ class _Attempt:
         self.found_before = False
         self.follows: str | None = None
         self.added = AddedHashes(metadata, schema, delta.index)
-        self.writer = ManifestWriter(metadata.store, metadata.paths, schema, NewFileNames())
+        self.writer = ManifestWriter(metadata, schema, NewFileNames())
 
     def run(self) -> int:
         options = self.schema.table_options
@@ -205,8 +206,9 @@ class _Attempt:
         latest = self.metadata.latest_snapshot()
         self.follows = None if latest is None else latest.identity
         data, index = self._resolve(latest)
-        self._check(latest, data)
-        snapshot = self._write_metadata(latest, data, index)
+        delta = entries_of(data)
+        self._check(latest, data, delta)
+        snapshot = self._write_metadata(latest, data, delta, index)
         if publish(self.metadata, Made(snapshot, latest, data, index, self.request.changes)):
             return snapshot.id
         self.writer.forget()
@@ -222,13 +224,13 @@ class _Attempt:
         removed_index = [replace(e, kind=FileKind.DELETE) for e in view.index]
         return [*removed, *self.delta.data], [*removed_index, *self.delta.index]
 
-    def _check(self, latest: Snapshot | None, data: Sequence[ManifestEntry]) -> None:
+    def _check(self, latest: Snapshot | None, data: Sequence[ManifestEntry], delta: Entries) -> None:
         request = self.request
         touched = request.changes.partitions() | set(request.assigned_on or ())
         if self.delta.overwrite is not None or not touched:
             return
         view = load_view(self.metadata, latest, partitions=touched)
-        live, delta = view.entries, entries_of(data)
+        live = view.entries
         counts = bucket_count_conflicts(live.total_buckets(), data)
         if counts and self.delta.kind is not CommitKind.COMPACT:
             # Planned again it would be the same: the batch is written for the number in its schema.
@@ -273,7 +275,7 @@ class _Attempt:
         return kinds
 
     def _write_metadata(
-        self, latest: Snapshot | None, data: Sequence[ManifestEntry], index: Sequence[IndexEntry]
+        self, latest: Snapshot | None, data: Sequence[ManifestEntry], delta: Entries, index: Sequence[IndexEntry]
     ) -> Snapshot:
         options = self.schema.table_options
         writer = self.writer
@@ -287,7 +289,7 @@ class _Attempt:
             write=writer.manifests,
         )
         base_list = writer.manifest_list(base)
-        delta_list = writer.manifest_list(writer.manifests(data))
+        delta_list = writer.manifest_list(writer.manifests(delta))
         changelog_list = writer.manifest_list(writer.manifests(self.delta.changelog)) if self.delta.changelog else None
         index_manifest = None if latest is None else latest.index_manifest
         if index:

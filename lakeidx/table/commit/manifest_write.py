@@ -16,13 +16,13 @@ from lakeidx.format.data_file import SimpleStats
 from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest, update_index_manifest
 from lakeidx.format.manifest import MANIFEST_SCHEMA, FileKind, ManifestEntry, same_records
 from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
-from lakeidx.format.paths import NewFileNames, TablePaths
+from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
-from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.conflicts import index_identity
 from lakeidx.table.entries import Entries
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.intervals import key_order
+from lakeidx.table.manifest_files import ManifestFiles
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX
 from lakeidx.types import DataType
 
@@ -30,12 +30,14 @@ from lakeidx.types import DataType
 class ManifestWriter:
     """Writes the metadata files of one commit; remembers their names so that a lost try can be cleaned up.
 
+    files   the table's manifests, which hold on to what is written: the next commit reads it
     names   one factory per commit: one UUID, one counter per kind of file
     """
 
-    def __init__(self, store: ObjectStore, paths: TablePaths, schema: TableSchema, names: NewFileNames) -> None:
-        self.store = store
-        self.paths = paths
+    def __init__(self, files: ManifestFiles, schema: TableSchema, names: NewFileNames) -> None:
+        self.files = files
+        self.store = files.store
+        self.paths = files.paths
         self.schema = schema
         self.names = names
         self.written: list[str] = []
@@ -50,6 +52,7 @@ class ManifestWriter:
         for data, part in self._rolled(entries_of(entries)):
             name = self.names.manifest()
             self._put(self.paths.manifest(name), data)
+            self.files.keep_manifest(name, part.compact(), len(data))
             out.append(self._describe(name, len(data), part))
         return out
 
@@ -58,6 +61,7 @@ class ManifestWriter:
         name = self.names.manifest_list()
         data = encode_manifest_list(list(metas), codec=self._codec, level=self._level)
         self._put(self.paths.manifest(name), data)
+        self.files.keep_manifest_list(name, list(metas), len(data))
         return name, len(data)
 
     def index_manifest(
