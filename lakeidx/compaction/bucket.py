@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeidx.compaction.key_range import KeyRange
 from lakeidx.compaction.plan import CompactionTask
 from lakeidx.compaction.record_expiry import RecordExpiry
 from lakeidx.data.level_column import with_level
@@ -17,6 +18,7 @@ from lakeidx.data.read_data_file import read_data_file
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.deletion_vector import Positions
 from lakeidx.format.index_manifest import IndexEntry
+from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.lookup.listing import StoredLookup
 from lakeidx.table.commit.changes import TableChanges
@@ -39,6 +41,7 @@ class BucketCompaction:
     lookups        data file -> its lookup file, where a step looks keys up
     shrink_index   rewrite the hash index with the hashes of live keys only; only for a full compaction
     expiry         leaves rows out that are too old; None when none ever is
+    keys           the rows that are merged, of a share of a bucket's compaction (`lakeidx.compaction.shares`); None: it is whole
     """
 
     metadata: TableMetadata
@@ -53,6 +56,7 @@ class BucketCompaction:
     lookups: Mapping[str, StoredLookup] = field(default_factory=dict)
     shrink_index: bool = False
     expiry: RecordExpiry | None = None
+    keys: KeyRange | None = None
 
     @property
     def place(self) -> tuple[bytes, int]:
@@ -87,6 +91,13 @@ class CompactedBucket:
     changelog_rows: int = 0
 
 
+def entry_of(work: BucketCompaction, kind: FileKind, file: DataFileMeta) -> ManifestEntry:
+    """Make the manifest entry that adds or removes a file of a bucket."""
+    return ManifestEntry(
+        kind=kind, partition=work.partition, bucket=work.bucket, total_buckets=work.total_buckets, file=file
+    )
+
+
 class BucketReader:
     """Reads the data files of a bucket's compaction, without the rows that deletion vectors delete."""
 
@@ -104,6 +115,7 @@ class BucketReader:
         levels: bool = False,
         only: FilePositions | None = None,
         without: FilePositions | None = None,
+        all_keys: bool = False,
     ) -> Iterator[pa.Table]:
         """Read the files of a run, one after another, as KV tables.
 
@@ -111,9 +123,11 @@ class BucketReader:
         levels    with the column LEVEL even where the table's merges do not need it
         only      rows to read, and no others: files it does not name are not opened
         without   more rows to leave out
+        all_keys  rows outside the range of a share, too
         """
         work = self._work
         for file in run:
+            keys = work.keys if not all_keys and work.keys is not None and file.file_name in work.keys.cut else None
             selection = None if only is None else only.get(file.file_name)
             if only is not None and (selection is None or not len(selection)):
                 continue
@@ -124,11 +138,13 @@ class BucketReader:
                 work.metadata.schema(file.schema_id),
                 work.schema,
                 columns,
+                predicate=None if keys is None else keys.predicate(work.schema),
                 deletion_vector=self._left_out(file, without or {}),
                 selection=selection,
                 batch_rows=batch_rows,
                 dictionary_columns=encoded,
             )
+            rows = rows if keys is None else keys.inside(rows, work.schema)
             yield from with_level(rows, file.level, work.schema, always=levels)
 
     def keys(self, file: DataFileMeta) -> Iterator[pa.Table]:

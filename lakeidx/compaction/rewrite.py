@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.compaction.bucket import BucketCompaction, BucketReader, CompactedBucket, FilePositions
+from lakeidx.compaction.bucket import BucketCompaction, BucketReader, CompactedBucket, FilePositions, entry_of
 from lakeidx.compaction.index_changes import hash_index_changes, vector_changes
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.lookup.find_keys import FoundKeys, find_keys_above
@@ -33,7 +33,7 @@ from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.file_index import index_builder
 from lakeidx.format.data_file import DataFileMeta, FileSource
-from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
@@ -52,7 +52,7 @@ def check_can_compact(schema: TableSchema) -> None:
 
 
 def compact_bucket(work: BucketCompaction) -> CompactedBucket:
-    """Run the steps of a bucket's compaction.
+    """Run the steps of a bucket's compaction, or of a share of one, whose index entries come of all shares.
 
     errors   CorruptFileError, NotFoundError naming the data file; InvalidInputError for what the engine cannot merge
     memory   a batch per sorted run, a row group being written, and one of the changelog
@@ -64,16 +64,17 @@ def compact_bucket(work: BucketCompaction) -> CompactedBucket:
             else:
                 steps.rewrite(step)
     made = steps.made
-    entries = [_entry(work, FileKind.DELETE, f) for f in made.removed] + [
-        _entry(work, FileKind.ADD, f) for f in made.added
+    entries = [entry_of(work, FileKind.DELETE, f) for f in made.removed] + [
+        entry_of(work, FileKind.ADD, f) for f in made.added
     ]
     gone = {f.file_name for f in made.removed} - {f.file_name for f in made.added}
     index, dropped = ([], 0) if steps.seen is None else hash_index_changes(work, steps.names, steps.seen.sorted())
-    index += vector_changes(work, steps.names, gone, made.deleted)
+    if work.keys is None:
+        index += vector_changes(work, steps.names, gone, made.deleted)
     changes = TableChanges(
         compact=tuple(entries),
         compact_index=tuple(index),
-        compact_changelog=tuple(_entry(work, FileKind.ADD, f) for f in made.changelog),
+        compact_changelog=tuple(entry_of(work, FileKind.ADD, f) for f in made.changelog),
     )
     return CompactedBucket(
         work.partition,
@@ -86,12 +87,6 @@ def compact_bucket(work: BucketCompaction) -> CompactedBucket:
         made.upgraded,
         dropped,
         sum(f.row_count for f in made.changelog),
-    )
-
-
-def _entry(work: BucketCompaction, kind: FileKind, file: DataFileMeta) -> ManifestEntry:
-    return ManifestEntry(
-        kind=kind, partition=work.partition, bucket=work.bucket, total_buckets=work.total_buckets, file=file
     )
 
 
@@ -309,7 +304,7 @@ def _repeating_texts(work: BucketCompaction, reader: BucketReader, step: Step) -
     if not texts:
         return ()
     biggest = max(step.files, key=lambda f: f.row_count)
-    sample = next(reader.rows([biggest], texts, batch_rows=_SAMPLE_ROWS), None)
+    sample = next(reader.rows([biggest], texts, batch_rows=_SAMPLE_ROWS, all_keys=True), None)
     if sample is None:
         return ()
     return tuple(n for n in texts if pc.count_distinct(sample.column(n)).as_py() * 8 <= sample.num_rows)

@@ -1,6 +1,7 @@
 """Stage `compaction`: plans every bucket, compacts those that need it side by side, and commits COMPACT snapshots, group by group.
 
-A bucket that cannot be compacted is left out and named at the end. A driver that dies loses the group it was in.
+A large bucket goes to several tasks, each of which gets a range of keys. A bucket that cannot be compacted is left out and named at
+the end. A driver that dies loses the group it was in.
 
 When another writer compacted or overwrote a bucket in the meantime, that bucket is planned again; what was made of the others is
 kept.
@@ -21,6 +22,7 @@ from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.compaction.lookup.stored_keys import with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import check_can_compact, compact_bucket
+from lakeidx.compaction.shares import compact_in_shares
 from lakeidx.errors import CommitConflictError, CommitUnknownError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.results import Result
@@ -169,7 +171,7 @@ class _Run:
             return
 
     def _compacted(self, work: Sequence[BucketCompaction]) -> list[Done]:
-        return self.tasks.run(with_lookup_files(self.metadata, work))
+        return compact_in_shares(self.tasks, with_lookup_files(self.metadata, work))
 
     def _again(self, kept: Sequence[Done]) -> list[Done]:
         self.schema, self.view = _newest(self.metadata, {w.partition for w, _ in kept})

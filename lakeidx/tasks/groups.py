@@ -87,7 +87,9 @@ class GroupedWork(Generic[T, R]):
         for item, result in zip(work, made, strict=True):
             if isinstance(result, FailedItem):
                 _log.error("%s was not %s: %s", result.name, self.said[1], result.error)
-                self.failed.append(result)
+                # Several tasks may have shares of one item.
+                if result.name not in {f.name for f in self.failed}:
+                    self.failed.append(result)
             else:
                 kept.append((item, result))
         return kept

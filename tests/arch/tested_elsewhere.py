@@ -34,6 +34,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dagster_project.assets.batch_figures": ("dagster/test_expectations.py",),
     "lakeidx.codec.address_intrinsics": ("unit/codec/test_memory.py",),
     "lakeidx.codec.array_intrinsics": ("unit/codec/test_jit.py",),
+    "lakeidx.compaction.shares": ("property/test_compaction_in_shares.py",),
     "lakeidx.checks.of_batch": ("dagster/test_damage.py",),
     "dagster_project.assets.docs_page": ("dagster/test_expectations.py",),
     "dagster_project.expectations.set_aside": ("dagster/test_expectations.py",),

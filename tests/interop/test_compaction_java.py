@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api import Table
 from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.compaction import shares
+from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.handle import TableHandle
@@ -155,6 +160,43 @@ def test_java_continues_a_shrunk_index(tmp_path: Path) -> None:
     assert max(buckets) < 3, "Java opened a bucket although there was room"
     history.upsert([(1, k, ("l", 3, 3, 3), "+U") for k in range(24)])
     assert java_state(java) == history.visible == history.content()
+
+
+def test_java_reads_and_continues_a_bucket_that_several_tasks_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shares, "LEAST_FILES", 1)
+    fields = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
+    options = {"bucket": "1", "target-file-size": "2 kb", "deletion-vectors.enabled": "true"}
+    table = Table.create(f"{tmp_path}/wh/d.db/t", {"fields": fields, "primaryKeys": ["k"], "options": options})
+    table.upsert(pa.table({"k": pa.array(range(6000), pa.int32()), "v": [f"a{k}" for k in range(6000)]}))
+    table.compact(full=True)
+    table.upsert(pa.table({"k": pa.array(range(0, 9000, 3), pa.int32()), "v": [f"b{k}" for k in range(0, 9000, 3)]}))
+    made = tasks_of(monkeypatch)
+    table.compact(full=True)
+    assert len(made) > 1
+    expected = {k: f"a{k}" for k in range(6000)} | {k: f"b{k}" for k in range(0, 9000, 3)}
+    java = JavaPaimon(str(tmp_path / "wh"), "d.t")
+    assert {int(r["k"]): r["v"] for r in java.json("read")} == expected
+    java.write([{"k": str(k), "v": "c", "_kind": "+U"} for k in range(1000, 3000)], tmp_path / "rows.jsonl")
+    java.run("compact")
+    expected |= dict.fromkeys(range(1000, 3000), "c")
+    assert {int(r["k"]): r["v"] for r in java.json("read")} == expected
+    found = Table.open(table.uri).scan().to_arrow()
+    assert dict(zip(found.column("k").to_pylist(), found.column("v").to_pylist(), strict=True)) == expected
+
+
+def tasks_of(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Collect the shares of buckets that are joined from now on."""
+    seen: list[object] = []
+    join = shares.join_shares
+
+    def joined(work: BucketCompaction, made: Sequence[CompactedBucket]) -> CompactedBucket:
+        seen.extend(made)
+        return join(work, made)
+
+    monkeypatch.setattr(shares, "join_shares", joined)
+    return seen
 
 
 def _golden_with_vectors() -> list[str]:
