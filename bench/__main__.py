@@ -4,7 +4,8 @@ Each ``bench/bench_<name>.py`` checks its results before it times them and fails
 per figure to ``bench/results/<name>.jsonl``, with the time, the versions, the machine (cores, memory, load) and the commit. Beside
 figures that an issue asks something of stands what it asks, and how many times the bare limit of the machine they take: it is
 measured in the same run (`bench/targets.py`).
-Arguments after ``--`` go to the benchmark, which takes one name.
+Arguments after ``--`` go to the benchmark, which takes one name. ``python -m bench report [name ...]`` writes the newest runs into
+docs/benchmarks.md (`bench/report.py`).
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from bench.report import RESULTS, report
 from bench.targets import WITH_TARGETS, judged
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
 #: Short ones and those of the main path first; the others as they come. Extra arguments keep a whole run short.
 ORDER: Mapping[str, tuple[str, ...]] = {
     "limit": (),
+    "cold": (),
     "codec": (),
     "assigner": (),
     "upsert": (),
@@ -129,7 +131,9 @@ def _with_limit(names: Sequence[str]) -> list[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the named benchmarks, or all."""
+    """Run the named benchmarks, or all; or write what they found into the docs."""
+    if argv[:1] == ["report"]:
+        return report(argv[1:])
     at = list(argv).index("--") if "--" in argv else len(argv)
     own, passed = argv[:at], argv[at + 1 :]
     known = benchmarks()

@@ -71,3 +71,18 @@ def test_every_target_is_of_a_benchmark_that_has_the_case() -> None:
         source = inspect.getsource(importlib.import_module(f"bench.bench_{target.benchmark}"))
         words = target.case.replace("(", "").replace(")", "").replace("|", " ").replace(",", "").split()
         assert words[0] in source or words[-1] in source, target
+
+
+def test_a_target_of_a_size_counts_for_that_size() -> None:
+    figure = {"case": "plan batch", "seconds": 4.0, "peak_mib": 100}
+    (small,) = judged("metadata", [{**figure, "files": 100_000}], None)
+    assert "targets" not in small
+    (large,) = judged("metadata", [{**figure, "files": 1_000_000}], None)
+    assert large["targets"] == "issue 13: 3 s, 500 peak_mib MISSED (1.3 times)"
+
+
+def test_a_limit_of_nothing() -> None:
+    figure = {"case": "lakeidx upsert, 100 rows", "seconds": 0.5}
+    none, some = judged("cold", [{**figure, "kernels": 0}, {**figure, "kernels": 1}], None)
+    assert none["targets"] == "issue 14: 1 s, 0 kernels kept; issue 17: 1 s, 0 kernels kept"
+    assert "issue 17: 1 s, 0 kernels MISSED (inf times)" in some["targets"]
