@@ -12,11 +12,12 @@ since another process may have assigned them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.batch.assignment.told_keys import ToldKeys, store_in_tasks, told_parts
+from lakeidx.batch.assignment.told_keys import ToldKeys, store_in_tasks, tell_in_tasks, told_parts
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import follows_commits, index_context, open_key_index, uses_key_index
 from lakeidx.errors import CorruptFileError, NotFoundError, UnavailableError
@@ -58,10 +59,14 @@ class IndexHooks:
         """
         if not self._active or not self._keeps or was_committed(self._context.metadata, self._request):
             return
-        context = self._index_context(self._base())
+        snapshot = self._base()
         with open_key_index(self._schema, self._context.paths) as key_index:
-            if key_index.prepares_commits:
-                key_index.prepare_commit(self._info, context)
+            if not key_index.prepares_commits:
+                return
+            if self._in_tasks(key_index):
+                self._tell_shares(self._describe(keys=False), "prepare_commit", snapshot)
+            else:
+                key_index.prepare_commit(self._info, self._index_context(snapshot))
 
     def committed(self, snapshot_ids: tuple[int, ...]) -> None:
         """Update the index after the batch was committed.
@@ -74,7 +79,7 @@ class IndexHooks:
         snapshot = _own_snapshot(metadata, snapshot_ids[0], self._request.commit_user) or metadata.latest_snapshot()
         with open_key_index(self._schema, self._context.paths) as key_index:
             try:
-                self._tell(key_index, snapshot_ids[0], self._index_context(snapshot))
+                self._tell(key_index, snapshot_ids[0], snapshot)
             except UnavailableError as error:
                 if not key_index.catches_up:
                     raise
@@ -82,12 +87,28 @@ class IndexHooks:
                     "index %s could not be updated to snapshot %d yet: %s", key_index.name, snapshot_ids[0], error
                 )
 
-    def _tell(self, key_index: KeyIndex, snapshot_id: int, context: IndexContext) -> None:
-        in_tasks = bool(self._assign.placing_tasks) and key_index.updates_in_shares
-        told = self._describe(keys=False) if in_tasks else self._info
+    def _in_tasks(self, key_index: KeyIndex) -> bool:
+        """Return True when the batch was more than the driver may hold, and tasks may tell the index of it."""
+        return bool(self._assign.placing_tasks) and key_index.told_in_shares
+
+    def _tell_shares(
+        self, info: CommitInfo, call: str, snapshot: Snapshot | None, options: Mapping[str, str] | None = None
+    ) -> None:
+        """Call a method of the index in tasks, each with the keys that are its own; `options`: besides the table's."""
+        keys = ToldKeys.of(self._context.metadata, self._schema, self._assign)
+        remake = partial(_told_context, self._context.metadata, self._schema, snapshot, options)
+        tell_in_tasks(self._context, keys, told_parts(self._ingest, self._assign), info, call, remake)
+
+    def _tell(self, key_index: KeyIndex, snapshot_id: int, snapshot: Snapshot | None) -> None:
+        stores = bool(self._assign.placing_tasks) and key_index.updates_in_shares
+        in_tasks = self._in_tasks(key_index)
+        told = self._describe(keys=False) if stores or in_tasks else self._info
         info = replace(told, snapshot_id=snapshot_id, added=self._added(self._request.changes))
-        if not in_tasks:
+        context = self._index_context(snapshot)
+        if not stores:
             key_index.update_locations(info, context)
+            if in_tasks and self._assign.deletes:
+                self._tell_shares(info, "update_locations", snapshot)
             return
         keys = ToldKeys.of(self._context.metadata, self._schema, self._assign)
         parts = told_parts(self._ingest, self._assign)
@@ -102,13 +123,17 @@ class IndexHooks:
         """Roll the index back after the commit lost a conflict."""
         if not self._active or not self._keeps:
             return
-        context = self._index_context(self._base())
+        snapshot = self._base()
         # The next attempt commits under the same name, so what this one left has to go, whatever the option says.
-        raw = {**context.options.raw, "hoodie.index.hbase.rollback.sync": "true"}
+        sync = {"hoodie.index.hbase.rollback.sync": "true"}
         with open_key_index(self._schema, self._context.paths) as key_index:
             if not key_index.prepares_commits:
                 return
-            key_index.rollback(self._info, replace(context, options=IndexOptions(raw)))
+            if self._in_tasks(key_index):
+                self._tell_shares(self._describe(keys=False), "rollback", snapshot, sync)
+            else:
+                context = _told_context(self._context.metadata, self._schema, snapshot, sync)
+                key_index.rollback(self._info, context)
 
     def _base(self) -> Snapshot | None:
         """Read the newest snapshot: it says which commits are in the table."""
@@ -138,6 +163,13 @@ class IndexHooks:
 
     def _added(self, changes: TableChanges) -> list[LiveFile]:
         return [_live_file(self._context.metadata, e) for e in changes.append if e.kind is FileKind.ADD]
+
+
+def _told_context(
+    metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot | None, options: Mapping[str, str] | None
+) -> IndexContext:
+    made = index_context(metadata, schema, snapshot)
+    return replace(made, options=IndexOptions({**made.options.raw, **options})) if options else made
 
 
 def _own_snapshot(metadata: TableMetadata, snapshot_id: int, commit_user: str) -> Snapshot | None:

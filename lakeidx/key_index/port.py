@@ -255,6 +255,13 @@ class KeyIndex(Protocol):
         ...
 
     @property
+    def told_in_shares(self) -> bool:
+        """True when `prepare_commit`, `update_locations` and `rollback` may be told any share of a batch's keys, in any process,
+        several at a time; all rows of a key are in one share.
+        """
+        ...
+
+    @property
     def updates_in_shares(self) -> bool:
         """True when tasks may store a batch's locations (`begin_update`), instead of `update_locations`."""
         ...
@@ -290,6 +297,7 @@ class KeyIndexDefaults:
     narrows_files = False
     has_external_state = False
     prepares_commits = True
+    told_in_shares = False
     updates_in_shares = False
     catches_up = False
     follows_compactions = False

@@ -1,26 +1,32 @@
 """What a key index is told of a batch around its commit: where each key was, and where it went.
 
 Both are read again from what the stages before have left, since another process may have written it: of all parts at once, or part
-by part in tasks, for index types whose tasks store them.
+by part in tasks, for index types whose tasks store them or that may be told of shares of the keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport, SourceFile, StagedPart
 from lakeidx.batch.assignment.keyed_batch import read_batch, read_located, sourced_parts
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.index_types import open_key_index
 from lakeidx.batch.target_files import read_part_targets, tasks_of_part
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, number_partitions
+from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, KeyLocations, number_partitions
 from lakeidx.key_index.port import IndexContext, KeyIndex, ShareUpdate
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.routed_rows import Block, RoutedRows
+
+_HASH, _OWN, _PARTITION, _BUCKET, _DELETED, _WAS_PARTITION, _WAS_BUCKET = (
+    f"lakeidx.{name}" for name in ("hash", "own", "partition", "bucket", "deleted", "was_partition", "was_bucket")
+)
 
 #: Rows of a batch that a task holds.
 _TASK_ROWS = 1_000_000
@@ -144,6 +150,112 @@ def store_in_tasks(
         label=context.label("key_state"),
     )
     key_index.finish_update(stored, index_context)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Telling:
+    """Tells an index type of shares of a batch's keys; pickles.
+
+    call     name of its method
+    remake   makes what the index works with
+    """
+
+    keys: ToldKeys
+    info: CommitInfo
+    call: str
+    remake: Callable[[], IndexContext]
+    tasks: int
+
+    def split(self, item: ToldPart) -> Iterator[RoutedRows]:
+        """Map: read one part; all rows of a key go to one task."""
+        info = self.keys.read([item], self.info)
+        assert info.batch is not None
+        if len(info.batch):
+            owners = (info.batch.hashes.view(np.uint32) % self.tasks).astype(np.int32)
+            yield RoutedRows(item.number, _told_rows(info), owners)
+
+    def tell(self, _task: int, blocks: Iterator[Block]) -> None:
+        """Reduce: tell the index what has come."""
+        tables = [b.rows for b in blocks]
+        if not tables:
+            return
+        schema = self.keys.schema
+        info = _told_info(self.info, pa.concat_tables(tables), schema)
+        with open_key_index(schema, self.keys.metadata.paths) as key_index:
+            getattr(key_index, self.call)(info, self.remake())
+
+
+def tell_in_tasks(
+    context: BatchContext,
+    keys: ToldKeys,
+    parts: Sequence[ToldPart],
+    info: CommitInfo,
+    call: str,
+    remake: Callable[[], IndexContext],
+) -> None:
+    """Call a method of the key index in tasks, each with its share of a batch's keys (`KeyIndex.told_in_shares`).
+
+    info     the commit, without keys
+    call     ``prepare_commit``, ``update_locations`` or ``rollback``
+    errors   what the method raises, with some keys told and others not
+    """
+    rows = sum(p.part.rows for p in parts)
+    count = max(context.runner.parallelism, rows // _TASK_ROWS)
+    tasks = _Telling(keys, replace(info, added=()), call, remake, count)
+    context.runner.shuffle(
+        tasks.split,
+        parts,
+        tasks.tell,
+        targets=range(count),
+        weights=[max(1, rows // count)] * count,
+        label=context.label("key_index"),
+    )
+
+
+def _told_rows(info: CommitInfo) -> pa.Table:
+    """Return what a commit did to keys as columns."""
+    batch, was = info.batch, info.was
+    assert batch is not None
+    assert was is not None
+    coded = {
+        _OWN: (batch.partition, batch.partitions),
+        _PARTITION: (info.partition, info.partitions),
+        _WAS_PARTITION: (was.partition, was.partitions),
+    }
+    columns = {
+        name: pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(texts, pa.binary()))
+        for name, (codes, texts) in coded.items()
+    }
+    plain = {_HASH: batch.hashes, _BUCKET: info.bucket, _DELETED: info.deleted, _WAS_BUCKET: was.bucket}
+    own = {name: batch.keys.column(name) for name in batch.keys.column_names}
+    return pa.table({**columns, **{name: pa.array(values) for name, values in plain.items()}, **own})
+
+
+def _told_info(info: CommitInfo, rows: pa.Table, schema: TableSchema) -> CommitInfo:
+    """Return the commit with the keys of `_told_rows`."""
+    joined = rows.unify_dictionaries().combine_chunks()
+
+    def coded(name: str) -> tuple[tuple[bytes, ...], Int32s]:
+        column = joined.column(name).chunk(0)
+        return tuple(column.dictionary.to_pylist()), column.indices.to_numpy()
+
+    hashes, bucket, was_bucket = (joined.column(name).to_numpy() for name in (_HASH, _BUCKET, _WAS_BUCKET))
+    partitions, partition = coded(_OWN)
+    names = list(schema.identity_columns)
+    types = tuple(schema.field(name).type for name in names)
+    batch = KeyBatch(partitions, partition, joined.select(names), types, hashes)
+    went, goes = coded(_PARTITION)
+    before, came = coded(_WAS_PARTITION)
+    none = np.full(len(hashes), -1, np.int32)
+    return replace(
+        info,
+        batch=batch,
+        partition=goes,
+        bucket=bucket,
+        deleted=joined.column(_DELETED).to_numpy(zero_copy_only=False),
+        partitions=went,
+        was=KeyLocations(bucket=was_bucket, partition=came, partitions=before, file=none),
+    )
 
 
 def _take(batch: KeyBatch, rows: Int64s) -> KeyBatch:

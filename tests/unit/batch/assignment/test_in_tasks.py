@@ -11,6 +11,7 @@ import pytest
 from pyspark import cloudpickle
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
+from lakeidx.batch.assignment.told_keys import ToldKeys
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_table
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
@@ -43,7 +44,7 @@ def hbase() -> Iterator[None]:
 
 
 class MeteredRunner:
-    """A runner in this process that counts the bytes of the results that reach its caller, by stage."""
+    """A runner in this process that counts the bytes of the results that reach its caller, by stage; functions come pickled."""
 
     def __init__(self, parallelism: int = 3) -> None:
         self.inner = LocalRunner(1)
@@ -63,6 +64,7 @@ class MeteredRunner:
     def shuffle(
         self, split: Any, items: Sequence[Any], combine: Any, *, targets: Any, weights: Sequence[int], label: str
     ) -> list[Any]:
+        split, items, combine = cloudpickle.loads(cloudpickle.dumps((split, list(items), combine)))  # type: ignore[no-untyped-call]
         made = self.inner.shuffle(split, items, combine, targets=targets, weights=weights, label=label)
         return self._count(label, made)
 
@@ -122,6 +124,29 @@ def test_what_reaches_the_driver_does_not_grow_with_rows(tmp_path: Path, name: s
     few, many = received
     assert set(few) == set(many)
     assert {stage: many[stage] - few[stage] for stage in few if many[stage] - few[stage] > 100} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hbase", "state"])
+def test_keys_around_the_commit_are_read_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Not all at once by the process that commits: before the commit, after it, and when it lost a conflict."""
+    monkeypatch.setattr("lakeidx.batch.parts.PART_ROWS", 50)
+    read: list[int] = []
+    whole = ToldKeys.read
+
+    def counted(self: ToldKeys, parts: Any, info: Any) -> Any:
+        read.append(len(parts))
+        return whole(self, parts, info)
+
+    monkeypatch.setattr(ToldKeys, "read", counted)
+    table = IndexedTable.make(tmp_path, name, options_of(name, True)).table
+    gone = ["+I", "-D"] * 100
+    put(table, "a", rows([(k % 2, k, "a") for k in range(200)]), MeteredRunner())
+    put(table, "b", rows([(k % 2, k, "b") for k in range(200)], gone), MeteredRunner())
+    assert len(read) >= 4
+    assert set(read) == {1}
 
 
 @pytest.mark.slow
