@@ -6,14 +6,13 @@ CONFIG is a JSON object of Spark's settings. Prints a JSON object.
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from dagster_project.resources import SparkResource
-from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import Runner
 from tests.dagster.pipelines import Deployment, red_checks
+from tests.spark.dying_runner import DyingRunner
 
 #: The task that loses its executor; every other one named here loses its worker, and the executors below it.
 LOSES_EXECUTOR = "index_write split"
@@ -45,57 +44,13 @@ def killer(marks: str) -> Callable[[str], None]:
     return kill_once
 
 
-class LosingRunner:
-    """The first task of every stage does all its work, and then its machine is gone before it can answer."""
-
-    def __init__(self, inner: Runner, marks: str) -> None:
-        self.inner, self.marks = inner, marks
-
-    @property
-    def parallelism(self) -> int:
-        return self.inner.parallelism
-
-    def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
-        kill, mark = killer(self.marks), f"{label.partition(':')[0]} task"
-
-        def losing(item: Any) -> Any:
-            out = task(item)
-            kill(mark)
-            return out
-
-        return self.inner.map(losing, items, label=label)
-
-    def shuffle(
-        self,
-        split: Any,
-        items: Sequence[Any],
-        combine: Any,
-        *,
-        targets: Sequence[Any],
-        weights: Sequence[int],
-        label: str,
-    ) -> list[Any]:
-        kill, stage = killer(self.marks), label.partition(":")[0]
-
-        def losing_split(item: Any) -> Iterator[RoutedRows]:
-            yield from list(split(item))
-            kill(f"{stage} split")
-
-        def losing_combine(target: Any, blocks: Iterator[Block]) -> Any:
-            out = combine(target, blocks)
-            kill(f"{stage} combine")
-            return out
-
-        return self.inner.shuffle(losing_split, items, losing_combine, targets=targets, weights=weights, label=label)
-
-
 class LosingSpark(SparkResource):
     """Spark whose machines go."""
 
     marks: str
 
     def runner(self) -> Runner:
-        return LosingRunner(super().runner(), self.marks)
+        return DyingRunner(super().runner(), killer(self.marks))
 
 
 def main(folder: Path, place: str, master: str, config: str) -> None:

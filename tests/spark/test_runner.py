@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from lakeidx.spark import slots
 from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, task_count
 from lakeidx.spark.slots import session_slots
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
-from lakeidx.tasks.runner import LocalRunner, Runner
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import content, make_table, rows
+from tests.spark.dying_runner import DyingRunner
 
 pytestmark = pytest.mark.spark
 
@@ -175,48 +176,14 @@ def test_other_errors_are_sparks_after_its_retries(spark: SparkSession, tmp_path
     assert Path(tries).read_text() == "xxx"
 
 
-class DyingRunner:
-    """A runner whose first split and first combine do all their work and then die with their worker, before they answer."""
+def dying(marks: str) -> Callable[[str], None]:
+    """Return what ends the worker of the first split and of the first combine. Pickled by value."""
 
-    def __init__(self, inner: Runner, marks: Path) -> None:
-        self.inner = inner
-        self.marks = str(marks)
-
-    @property
-    def parallelism(self) -> int:
-        return self.inner.parallelism
-
-    def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
-        return self.inner.map(task, items, label=label)
-
-    def shuffle(
-        self,
-        split: Any,
-        items: Sequence[Any],
-        combine: Any,
-        *,
-        targets: Sequence[Any],
-        weights: Sequence[int],
-        label: str,
-    ) -> list[Any]:
-        marks, kill = self.marks, _die_once
-
-        def dying_split(item: Any) -> Iterator[RoutedRows]:
-            yield from list(split(item))
-            kill(f"{marks}/split")
-
-        def dying_combine(target: Any, blocks: Iterator[Block]) -> Any:
-            out = combine(target, blocks)
-            kill(f"{marks}/combine")
-            return out
-
-        return self.inner.shuffle(dying_split, items, dying_combine, targets=targets, weights=weights, label=label)
-
-
-def _by_value() -> Callable[[str], None]:
     def die_once(mark: str) -> None:
+        if mark.endswith(" task"):
+            return
         try:
-            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+            os.close(os.open(f"{marks}/{mark}", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return
         os.kill(os.getpid(), signal.SIGKILL)
@@ -224,18 +191,15 @@ def _by_value() -> Callable[[str], None]:
     return die_once
 
 
-_die_once = _by_value()
-
-
 def test_killed_workers_are_replaced_and_each_row_lands_once(spark: SparkSession, tmp_path: Path) -> None:
     table = make_table(tmp_path)
     upsert_table(make_context(table.metadata, "first"), rows([(p, k, "old") for p in (1, 2) for k in range(40)]))
     marks = tmp_path / "marks"
     marks.mkdir()
-    runner = DyingRunner(SparkRunner(spark), marks)
+    runner = DyingRunner(SparkRunner(spark), dying(str(marks)))
     changed = [(p, k, "new") for p in (2, 3) for k in range(20, 60)]
     result = upsert_table(make_context(table.metadata, "second", runner=runner), rows(changed))
-    assert sorted(m.name for m in marks.iterdir()) == ["combine", "split"]
+    assert sorted(m.name for m in marks.iterdir()) == ["index_write combine", "index_write split"]
     wanted: dict[tuple[int, int], str | None] = {(p, k): "old" for p in (1, 2) for k in range(40)}
     wanted.update({(p, k): v for p, k, v in changed})
     assert content(table) == wanted
