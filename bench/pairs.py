@@ -65,7 +65,8 @@ class Pair:
 def times(figures: Sequence[Mapping[str, Any]]) -> dict[Key, float]:
     """Return the times of a run by what tells them apart; figures alike are numbered, and rates turned into times.
 
-    Where a figure has processor time beside the time by the clock, only the former counts.
+    Where a figure has processor time beside the time by the clock, only the former counts (the clock is the processor's, but not in
+    child processes); where it has a median, the least.
     """
     found: dict[Key, float] = {}
     seen: Counter[Key] = Counter()
@@ -79,10 +80,12 @@ def times(figures: Sequence[Mapping[str, Any]]) -> dict[Key, float]:
         timed = {k: float(v) for k, v in values.items() if _TIME.search(k)}
         if not timed:
             timed = {k: 1 / v for k, v in values.items() if _RATE.search(k)}
-        if any("cpu" in k for k in timed):
+        if any(k.startswith("median_") for k in timed):
+            timed = {k: v for k, v in timed.items() if f"median_{k}" in timed}
+        elif any("cpu" in k for k in timed):
             timed = {k: v for k, v in timed.items() if "cpu" in k}
         for name, value in timed.items():
-            found[(*base, name.replace("cpu_", "").replace("median_", ""))] = value
+            found[(*base, name.replace("cpu_", ""))] = value
     return found
 
 
