@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import lakeidx
+from lakeidx.cli.main import app
 from tests.java_paimon import JavaPaimon, require_java_paimon
 from tests.schema_histories import SchemaHistory, write_by_lakeidx
+from tests.unit.api.test_faces import commands as every_command
 
 pytestmark = pytest.mark.interop
 
@@ -85,3 +91,56 @@ def test_columns_that_came_with_a_batch(tmp_path: Path) -> None:
     expected = {1: (10, None), 2: (2**40, "Bern"), 3: (2**41, "Thun")}
     assert {k: (r["n"], r["city"]) for k, r in java_rows(java).items()} == expected
     assert {r["k"]: (r["n"], r["city"]) for r in table.scan().to_arrow().to_pylist()} == expected
+
+
+def renamed(row: dict[str, Any] | None, **names: str) -> dict[str, Any] | None:
+    return row and {names.get(n, n): v for n, v in row.items()}
+
+
+#: Flags of `lakeidx table alter`, and what they make of a row that is there.
+STEPS: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]]]] = [
+    ("--add 'city STRING' --add 'r.z BIGINT'", lambda row: {**row, "city": None, "r": row["r"] and {**row["r"], "z": None}}),
+    ("--rename s=name --rename r.x=w --type 'a BIGINT'",
+     lambda row: {**row, "name": row["s"], "r": renamed(row["r"], x="w")}),
+    ("--move 'city first' --move 'a after name' --not-null a --comment 'name=who it is' --table-comment people", dict),
+    ("--nullable a --default city=Bern --set snapshot.num-retained.max=30 --set 'target-file-size=64 mb'", dict),
+    ("--no-default city --reset target-file-size --comment name= --table-comment '' --type 'r.w BIGINT'", dict),
+    ("--drop r.z --drop city", lambda row: {**row, "r": row["r"] and {n: v for n, v in row["r"].items() if n != "z"}}),
+]  # fmt: skip
+
+
+def test_java_goes_on_after_every_flag_of_table_alter(tmp_path: Path) -> None:
+    parts = [{"name": "x", "type": "INT"}, {"name": "y", "type": "STRING"}]
+    types: dict[str, Any] = {"k": "INT", "a": "INT", "s": "STRING", "r": {"type": "ROW", "fields": parts}}
+    spec = {
+        "fields": [{"name": n, "type": t} for n, t in types.items()],
+        "primaryKeys": ["k"],
+        "options": {"bucket": "-1", "alter-column-null-to-not-null.disabled": "false"},
+    }
+    table = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", spec)
+    model: dict[int, dict[str, Any]] = {
+        1: {"k": 1, "a": 10, "s": "one", "r": {"x": 1, "y": "in"}},
+        2: {"k": 2, "a": 20, "s": "two", "r": None},
+    }
+    table.upsert(list(model.values()))
+    java = JavaPaimon(str(tmp_path / "wh"), "d.t")
+    given = {word for flags, _ in STEPS for word in shlex.split(flags) if word.startswith("--")}
+    alter = dict(every_command(typer.main.get_command(app)))["table alter"]
+    assert given == {opt for p in alter.params for opt in p.opts if opt.startswith("--")} - {"--plan", "--json"}
+    for number, (flags, change) in enumerate(STEPS, start=3):
+        command = ["table", "alter", table.uri, *shlex.split(flags)]
+        assert CliRunner().invoke(app, [*command, "--plan"]).exit_code == 0
+        assert lakeidx.Table.open(table.uri).schema.id == number - 3
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+        table = lakeidx.Table.open(table.uri)
+        names = table.schema.field_names
+        model = {key: {n: v for n, v in change(row).items() if n in names} for key, row in model.items()}
+        # Java writes null into the new column, which its default stands for.
+        written = {n: {"k": number, "a": number}.get(n, f"text {number}") for n in names} | {"r": None}
+        written |= {"city": None} if "city" in names else {}
+        java.write([{n: None if v is None else str(v) for n, v in written.items()}], tmp_path / "rows.jsonl")
+        model[number] = written | ({"city": "Bern"} if "--default" in flags else {})
+        assert comparable(java_rows(java)) == comparable(model), flags
+        assert {r["k"]: r for r in table.scan().to_arrow().to_pylist()} == model, flags
+    assert names == ("k", "name", "a", "r")
