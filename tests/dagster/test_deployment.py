@@ -6,10 +6,15 @@ that is added by its file.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import shutil
 import signal
+import ssl
+from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +142,33 @@ def test_the_ui_shows_what_the_run_printed_from_the_store(walk: Walk) -> None:
     assert "shop__orders__commit" in said["stderr"]
     store = open_store("s3://lake", walk.services.storage_options())
     assert store.exists(f"s3://lake/dagster/compute-logs/storage/{run}/compute_logs/{key}.err")
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx (apt-get install nginx-light)")
+def test_people_come_through_tls_and_a_login(walk: Walk) -> None:
+    port = walk.services.start_login("ada", "a password")
+    trusted = ssl.create_default_context(cafile=str(walk.services.folder / "login/tls.crt"))
+    address = f"https://localhost:{port}"
+
+    def answer(path: str, who: str | None = None, **headers: str) -> tuple[int, str]:
+        if who is not None:
+            headers["Authorization"] = f"Basic {b64encode(who.encode()).decode()}"
+        connection = http.client.HTTPSConnection("localhost", port, context=trusted, timeout=30)
+        connection.request("GET", path, headers=headers)
+        with closing(connection), connection.getresponse() as found:
+            return found.status, "" if found.status == 101 else found.read().decode()
+
+    walk.services.wait(address, lambda: answer("/healthy")[0] == 204)
+    assert answer("/")[0] == 401
+    assert answer("/graphql", "ada:a guess")[0] == 401
+    status, page = answer("/", "ada:a password")
+    assert status == 200
+    assert "Dagster" in page
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    upgrade |= {"Sec-WebSocket-Key": b64encode(b"0123456789abcdef").decode(), "Sec-WebSocket-Protocol": "graphql-ws"}
+    assert answer("/graphql", None, **upgrade)[0] == 401
+    assert answer("/graphql", "ada:a password", **upgrade)[0] == 101
+    walk.services.kill("login", how=signal.SIGTERM)
 
 
 def test_the_next_version_ends_the_batch_that_died_with_its_services(walk: Walk, tmp_path: Path) -> None:

@@ -140,6 +140,32 @@ class Services:
                     stderr=subprocess.STDOUT, start_new_session=True,
                 )  # fmt: skip
 
+    def start_login(self, person: str, password: str) -> int:
+        """Make what docs/deployment.md makes for the service `login`, start it and return its port."""
+        folder = self.folder / "login"
+        folder.mkdir()
+        hashed = _printed("openssl", "passwd", "-apr1", password)
+        (folder / "users").write_text(f"{person}:{hashed}\n")
+        key = ("-newkey", "rsa:2048", "-nodes", "-keyout", f"{folder}/tls.key", "-out", f"{folder}/tls.crt")
+        _printed("openssl", "req", "-x509", *key, "-days", "1", "-subj", "/CN=localhost",
+                 "-addext", "subjectAltName=DNS:localhost")  # fmt: skip
+        (port,) = free_ports(1)
+        moved = {
+            "listen 8443": f"listen 127.0.0.1:{port}", " /login/": f" {folder}/", " /tmp/": f" {folder}/",
+            "webserver:3000": f"127.0.0.1:{self.web_port}",
+        }  # fmt: skip
+        text = (DEPLOY / "login.conf").read_text(encoding="utf-8")
+        assert all(there in text for there in moved)
+        text = re.sub("|".join(map(re.escape, moved)), lambda found: moved[found[0]], text)
+        (self.folder / "login.conf").write_text(text, encoding="utf-8")
+        # In its image nginx runs as a user of its own; here it reads the test's folder.
+        started = ["nginx", "-c", str(self.folder / "login.conf"), "-g", "daemon off; user root;"]
+        with open(self.folder / "login.log", "ab") as log:
+            self.processes["login"] = subprocess.Popen(
+                started, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        return port
+
     def run(self, name: str, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a service that ends, or a command in the environment of one, to its end."""
         return subprocess.run(
@@ -233,6 +259,10 @@ class Services:
             "-volume.max=40",
             "-master.volumeSizeLimitMB=64",
         ]
+
+
+def _printed(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def _peak_mib(pid: int) -> int:

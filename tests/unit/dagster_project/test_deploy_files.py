@@ -36,7 +36,7 @@ def test_files_are_yaml_and_hold_no_secret(file: Path) -> None:
 def test_compose_services_have_what_a_deployment_needs() -> None:
     compose = documents(DEPLOY / "compose.yaml")[0]
     services = compose["services"]
-    lasting = {"webserver", "daemon", "code", "postgres", "s3", "spark-master", "spark-worker"}
+    lasting = {"webserver", "daemon", "code", "postgres", "s3", "spark-master", "spark-worker", "login"}
     assert {*lasting, "bucket"} == set(services)
     for name, service in services.items():
         for needed, how in service.get("depends_on", {}).items():
