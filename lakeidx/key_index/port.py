@@ -267,13 +267,14 @@ class KeyIndex(Protocol):
         ...
 
     def begin_update(
-        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, tasks: int
+        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, rows: int, tasks: TagTasks
     ) -> tuple[ShareUpdate, Sequence[Any]] | None:
         """Begin to store a batch's locations in tasks.
 
         commit       without keys
         partitions   where its rows went
-        tasks        how many there may be
+        rows         how many it has
+        tasks        where the index may make room for them
         returns      what the tasks do, and for each what it owns; None when nothing is to be done
         """
         ...
@@ -340,7 +341,7 @@ class KeyIndexDefaults:
         """Do nothing: everything is in the table's own files."""
 
     def begin_update(
-        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, tasks: int
+        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, rows: int, tasks: TagTasks
     ) -> tuple[ShareUpdate, Sequence[Any]] | None:
         """Refuse: tasks store nothing."""
         raise InternalError("this index type is not updated in shares")

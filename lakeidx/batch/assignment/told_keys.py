@@ -20,7 +20,7 @@ from lakeidx.batch.index_types import open_key_index
 from lakeidx.batch.target_files import read_part_targets, tasks_of_part
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, KeyLocations, number_partitions
-from lakeidx.key_index.port import IndexContext, KeyIndex, ShareUpdate
+from lakeidx.key_index.port import IndexContext, KeyIndex, ShareUpdate, TagTasks
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
@@ -134,9 +134,11 @@ def store_in_tasks(
     info     the commit, without keys
     errors   what tasks raise that read parts and what the index keeps
     """
-    rows = sum(p.part.rows for p in parts)
-    count = max(context.runner.parallelism, rows // _TASK_ROWS)
-    begun = key_index.begin_update(info, keys.partitions, index_context, count) if parts else None
+    if not parts:
+        return
+    rows, label = sum(p.part.rows for p in parts), context.label("key_state")
+    work = TagTasks(context.runner, lambda: index_context, label)
+    begun = key_index.begin_update(info, keys.partitions, index_context, rows, work)
     if begun is None:
         return
     update, shares = begun
@@ -147,7 +149,7 @@ def store_in_tasks(
         tasks.store,
         targets=shares,
         weights=[max(1, rows // len(shares))] * len(shares),
-        label=context.label("key_state"),
+        label=label,
     )
     key_index.finish_update(stored, index_context)
 

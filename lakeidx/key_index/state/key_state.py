@@ -8,6 +8,7 @@ and what was written since, which only the next manifest makes a part of the sta
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -20,18 +21,22 @@ from lakeidx.key_index.state.segment_kernels import GONE_PLACE
 from lakeidx.key_index.state.shard_runs import (
     Rewritten,
     ShardWriter,
+    StoredShard,
     StoredShards,
     count_moves,
     edges_of,
     store_shards,
+    stretches_of,
 )
 from lakeidx.tasks.limits import available_cores
-from lakeidx.tasks.runner import LocalRunner
+from lakeidx.tasks.runner import LocalRunner, Runner
 
 # A shard is made for so many keys, and split above twice as many: a thread that merges one holds it some five times.
 SHARD_ROWS = 1 << 19
 _MAX_BITS = 16
 _READ_BYTES = 64 << 20
+#: Tasks that split shards, for each that runs at a time.
+_SPLIT_TASKS = 4
 
 
 class KeyState:
@@ -190,6 +195,17 @@ class KeyState:
             _add(self._counts, part.moved)
         self._grow(expire_before)
 
+    def make_room(self, rows: int, runner: Runner, *, label: str, expire_before: int = 0) -> None:
+        """Double the number of shards until none is too large with so many more entries; shards are split by tasks."""
+        while self.rows + rows > (2 * SHARD_ROWS) << self._bits and self._bits < _MAX_BITS:
+            old, bits = self._shards, self._bits + 1
+            writer = self._writer(expire_before, bits=bits, more=rows)
+            shares = stretches_of(old, min(len(old), _SPLIT_TASKS * runner.parallelism)) if any(old) else []
+            stored = runner.map(writer.split_stored, shares, label=label)
+            self._shards, self._bits, self._exact = [()] * (2 * len(old)), bits, {}
+            self._take_over(chain.from_iterable(stored))
+            self._count()
+
     def start_load(self) -> None:
         """Write runs as they come until `finish_load`, which the state is not complete before."""
         self._apart = True
@@ -251,8 +267,14 @@ class KeyState:
 
     def _put(self, results: Iterable[Rewritten]) -> None:
         """Write new segments, and take them over."""
-        for stored in store_shards(self.files, results):
+        self._take_over(store_shards(self.files, results))
+
+    def _take_over(self, written: Iterable[StoredShard]) -> None:
+        for stored in written:
             self._shards[stored.shard] = _behind(self._shards[stored.shard][: stored.kept], stored.ref)
+            if stored.ref is not None:
+                # By tasks elsewhere, perhaps.
+                self.files.written.add(stored.ref.file)
             if stored.counts is None:
                 self._exact.pop(stored.shard, None)
             else:
@@ -261,17 +283,16 @@ class KeyState:
     def _rewrite(self, work: Callable[[int], list[Rewritten]], shards: Sequence[int]) -> None:
         """Replace shards by what merging all their segments gives; after it every shard has one, and keys are counted."""
         self._put(self._each(work, shards))
+        self._count()
+
+    def _count(self) -> None:
+        """Count keys anew; every shard has one segment."""
         self._counts = {}
         for counts in self._exact.values():
             _add(self._counts, counts)
 
     def _grow(self, expire_before: int) -> None:
-        """Double the number of shards until none is too large."""
-        while self.rows > (2 * SHARD_ROWS) << self._bits and self._bits < _MAX_BITS:
-            old, bits = self._shards, self._bits + 1
-            writer = self._writer(expire_before, bits=bits)
-            self._shards, self._bits, self._exact = [()] * (2 * len(old)), bits, {}
-            self._rewrite(lambda s: writer.split(s, old[s]), range(len(old)))  # noqa: B023
+        self.make_room(0, LocalRunner(available_cores()), label="key_state", expire_before=expire_before)
 
 
 def _behind(runs: tuple[SegmentRef, ...], ref: SegmentRef | None) -> tuple[SegmentRef, ...]:

@@ -108,6 +108,11 @@ class ShardWriter:
         parts = ((2 * shard, merged.slice(0, cut)), (2 * shard + 1, merged.slice(cut, len(merged))))
         return [self._encoded(number, 0, part) for number, part in parts]
 
+    def split_stored(self, share: ShardStretch) -> list[StoredShard]:
+        """Split shards, and write what they become."""
+        owned = ((share.first + i, runs) for i, runs in enumerate(share.runs) if runs)
+        return list(store_shards(self.files, (half for shard, runs in owned for half in self.split(shard, runs))))
+
     def _written(self, shard: int, kept: int, runs: Sequence[Entries]) -> Rewritten:
         if not runs:
             return Rewritten(shard, kept, None, {})

@@ -45,6 +45,8 @@ from lakeidx.storage.base import name_of
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86400
+#: Rows of a batch that a task stores.
+_TASK_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class StateKeyIndex(KeyIndexDefaults):
         self._state = self._home.at_snapshot(state, context)
 
     def begin_update(
-        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, tasks: int
+        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, rows: int, tasks: TagTasks
     ) -> tuple[StateUpdate, list[ShardStretch]] | None:
         """Return what tasks do to store a batch's locations, and the shards of each.
 
@@ -171,7 +173,10 @@ class StateKeyIndex(KeyIndexDefaults):
             return None
         self._state = None
         self._updated = state
-        update = self._update(state, partitions, context, tasks)
+        # Tasks own whole shards, and none is to be split in this process afterwards.
+        state.make_room(rows, tasks.runner, label=tasks.label, expire_before=self._expire_before(context))
+        count = max(tasks.runner.parallelism, rows // _TASK_ROWS)
+        update = self._update(state, partitions, context, count)
         return update, stretches_of(state.shards, update.tasks)
 
     def finish_update(self, stored: Sequence[StoredShards], context: IndexContext) -> None:

@@ -11,10 +11,12 @@ import pytest
 
 from lakeidx.errors import InternalError
 from lakeidx.key_index.locations import CommitInfo
+from lakeidx.key_index.port import TagTasks
 from lakeidx.key_index.state import key_state
 from lakeidx.key_index.state.run_files import SegmentRef
 from lakeidx.key_index.state.shard_runs import owners_of, stretches_of
 from lakeidx.key_index.state.state_index import StateKeyIndex
+from lakeidx.tasks.runner import LocalRunner
 from tests.unit.key_index.fake_table import FakeTable
 from tests.unit.key_index.state.test_state_index import check, commit_rows
 
@@ -46,7 +48,8 @@ def _part(commit: CommitInfo, start: int, stop: int) -> CommitInfo:
 def _tell_in_tasks(table: FakeTable, key_index: StateKeyIndex, commit: CommitInfo, tasks: int) -> None:
     assert commit.batch is not None
     context = table.context({})
-    begun = key_index.begin_update(replace(commit, batch=None), commit.partitions, context, tasks)
+    work = TagTasks(LocalRunner(tasks), lambda: context, "t")
+    begun = key_index.begin_update(replace(commit, batch=None), commit.partitions, context, len(commit.batch), work)
     assert begun is not None
     sent, shares = pickle.dumps(begun[0]), pickle.loads(pickle.dumps(begun[1]))
     # What is in the state goes to the tasks that own it, and is in none of their functions.
@@ -102,6 +105,7 @@ def test_a_task_is_given_the_shards_whose_keys_come_to_it(bits: int) -> None:
 def test_nothing_is_stored_for_a_snapshot_that_does_not_follow(tmp_path: Path) -> None:
     table, key_index = FakeTable(tmp_path / "t"), StateKeyIndex()
     commit = commit_rows(table, key_index, [("a", (1,))], {}, tell=False)
-    assert key_index.begin_update(replace(commit, base_id=7), commit.partitions, table.context({}), 2) is None
+    work = TagTasks(LocalRunner(2), lambda: table.context({}), "t")
+    assert key_index.begin_update(replace(commit, base_id=7), commit.partitions, table.context({}), 1, work) is None
     with pytest.raises(InternalError, match="has not begun"):
         key_index.finish_update([], table.context({}))
