@@ -24,7 +24,9 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
 }
 #: Index types are measured at fewer points, so fewer constants can be told apart.
 TYPE_FEATURES = ("rows", "keys")
-HELD_OUT, TYPES, EACH = "held out", "types", "each batch"
+HELD_OUT, TYPES, ROWS, EACH = "held out", "types", "rows", "each batch"
+#: Along these not one measure of a table grows.
+NOT_GROWING = (HELD_OUT, TYPES, ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def fit(features: Sequence[str], work: Sequence[Mapping[str, int]], found: Seque
 
 def stage_costs(measured: Sequence[Measured]) -> dict[str, dict[str, Cost]]:
     """Per stage and figure, from tables of index type `hash`; the held-out point is not looked at."""
-    used = [m for m in measured if m.point.axis not in (HELD_OUT, TYPES)]
+    used = [m for m in measured if m.point.axis not in NOT_GROWING]
     out: dict[str, dict[str, Cost]] = {}
     for stage in STAGES:
         of = [m for m in used if stage in m.stages]

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from bench.growth.model import EACH, FEATURES, HELD_OUT, TYPES, Cost, stage_costs, type_costs
+from bench.growth.model import EACH, FEATURES, HELD_OUT, NOT_GROWING, ROWS, TYPES, Cost, stage_costs, type_costs
 from bench.growth.points import FIGURES, STAGES, Measured, slope
 
 #: The run that docs/scaling.md shows.
@@ -57,7 +57,7 @@ def of_axis(measured: Sequence[Measured], axis: str) -> list[Measured]:
 
 def growing_axes(measured: Sequence[Measured]) -> list[str]:
     """Return the axes along which one measure grows."""
-    return [a for a in dict.fromkeys(m.point.axis for m in measured) if a not in (TYPES, HELD_OUT)]
+    return [a for a in dict.fromkeys(m.point.axis for m in measured) if a not in NOT_GROWING]
 
 
 def slopes(measured: Sequence[Measured], axis: str) -> dict[str, float | None]:
@@ -71,7 +71,8 @@ def on_terminal(measured: Sequence[Measured]) -> Table:
     table = Table("axis", "size", *FIGURES)
     for axis in dict.fromkeys(m.point.axis for m in measured):
         for m in of_axis(measured, axis):
-            name = f"{m.point.size:,}" + (f" {m.point.index}, batch {m.point.batch:,}" if axis == TYPES else "")
+            name = f"{m.point.size:,}" + (f" {m.point.index}, batch {m.point.batch:,}" if axis in (TYPES, ROWS) else "")
+            name += ", refused" if m.said else ""
             table.add_row(axis, name, *(f"{m.whole[n]:,.2f}" if n in m.whole else "" for n in FIGURES))
         if axis in growing_axes(measured):
             found = slopes(measured, axis)
@@ -90,6 +91,17 @@ def markdown_points(measured: Sequence[Measured]) -> str:
         found = slopes(measured, axis)
         lines += [f"| *slope* | {' | '.join(_slope(found[n]) for n in FIGURES)} |", ""]
     return "\n".join(lines).rstrip()
+
+
+def markdown_rows(measured: Sequence[Measured]) -> str:
+    """Return what large batches of every index type took in the driver."""
+    if not of_axis(measured, ROWS):
+        return "This run has no such points."
+    lines = ["| type | rows | driver, MiB above its base | CPU s of all processes | |", "|---|---|---|---|---|"]
+    for m in of_axis(measured, ROWS):
+        cells = f"{m.point.index} | {m.point.batch:,} | {number(m.whole['peak_mib'])} | {number(m.whole['cpu'])}"
+        lines.append(f"| {cells} | {'refused' if m.said else 'right'} |")
+    return "\n".join(lines)
 
 
 def markdown_model(measured: Sequence[Measured]) -> str:

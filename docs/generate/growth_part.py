@@ -18,6 +18,7 @@ def growth_part() -> dict[Path, str]:
         "before its last part. The largest point of each axis, partitions, buckets and the types `inmemory` and `state` "
         "were measured while other programs ran: that makes processor seconds larger, and says nothing of counts and bytes.",
         "points": page.markdown_points(measured),
+        "rows": page.markdown_rows(measured),
         "model": page.markdown_model(measured),
         "check": page.markdown_check(measured),
         "targets": page.markdown_targets(measured),

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.growth.model import EACH, fit, stage_costs, type_costs
-from bench.growth.page import follows_table, kept, markdown_check, markdown_targets, number, slopes
+from bench.growth.driver import KNOWN, check_rows, filled_for_rows, row_points, upsert_rows_with
+from bench.growth.model import EACH, ROWS, fit, stage_costs, type_costs
+from bench.growth.page import follows_table, kept, markdown_check, markdown_rows, markdown_targets, number, slopes
 from bench.growth.points import AXES, FIGURES, STAGES, Measured, Point, filled, points, slope, upsert_known
+from lakeidx.tasks.runner import LocalRunner
 
 
 def test_slopes_are_those_of_power_laws() -> None:
@@ -83,10 +85,49 @@ def test_the_model_is_not_fitted_to_the_point_it_is_checked_with() -> None:
 def test_the_kept_run_has_every_axis_and_stage() -> None:
     run, measured = kept()
     assert run["cores"] >= 1
-    assert {m.point.axis for m in measured} == set(AXES)
-    assert {m.point.index for m in measured} == {p.index for p in AXES["types"]}
+    assert {m.point.axis for m in measured} - {ROWS} == set(AXES)
+    assert {m.point.index for m in measured if m.point.axis != ROWS} == {p.index for p in AXES["types"]}
     assert set(stage_costs(measured)) == set(STAGES)
     assert all(stage in markdown_targets(measured) for stage in STAGES)
+
+
+def _upsert_rows(folder: Path, point: Point) -> Measured:
+    uri = filled_for_rows(folder, point, hbase_port=1)
+    landing = sorted(map(str, (folder / "landing").iterdir()))
+    return upsert_rows_with(uri, point, LocalRunner(2), landing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", ["hash", "state"])
+def test_a_batch_of_many_rows_is_measured_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
+    monkeypatch.setattr("bench.growth.driver._FILE_ROWS", 2_000)
+    monkeypatch.setattr("bench.growth.driver.BUDGET", 1 << 20)
+    point = Point(ROWS, 50_000, keys=500, batch=50_000, index=index)
+    found = _upsert_rows(tmp_path, point)
+    assert found.said == ""
+    assert set(found.whole) == {"cpu", "seconds", "peak_mib"}
+    assert found.work["rows"] == 50_000
+    assert Measured.from_json(found.to_json()) == found
+    assert f"| {index} | 50,000 |" in markdown_rows([found])
+    with pytest.raises(AssertionError, match="50000, "):
+        check_rows(f"{tmp_path}/wh/b.db/{point.name}", replace(point, batch=50_001), refused=False)
+
+
+@pytest.mark.slow
+def test_a_batch_that_only_the_driver_can_place_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.growth.driver.BUDGET", 1 << 20)
+    found = _upsert_rows(tmp_path, Point(ROWS, 50_000, keys=500, batch=50_000, index="inmemory"))
+    assert "index.driver-memory" in found.said
+    assert "refused" in markdown_rows([found])
+
+
+def test_every_type_has_a_point_of_every_size() -> None:
+    found = row_points(1.0, hbase_port=1)
+    assert {(p.size, p.batch, p.keys) for p in found} == {(n, n, KNOWN) for n in (5_000_000, 20_000_000, 80_000_000)}
+    assert {p.index for p in found} == {p.index for p in AXES["types"]}
+    assert {p.size for p in row_points(0.07, hbase_port=1)} == {5_000_000}
 
 
 def test_numbers_have_three_digits_that_mean_something() -> None:
