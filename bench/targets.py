@@ -63,7 +63,7 @@ TARGETS = (
     Target(5, "point_lookup", r"(default|hash) first", 1.0),
     Target(5, "point_lookup", r"(default|hash) (new|same|missing) keys", 0.02),
     Target(17, "point_lookup", r"zstd-64k new keys", 0.03),
-    Target(17, "point_lookup", r"(position|key) new keys", cpu=0.15),
+    Target(17, "point_lookup", r"(position|key) new keys", 0.15),
     Target(17, "hash_index", r"few against many", 0.4, most={"mib": 100}),
     Target(17, "hash_index", r"few against many, Java's files", 0.8, most={"mib": 100}),
     Target(17, "hash_index", r"all new", 2.5, most={"mib": 512}),

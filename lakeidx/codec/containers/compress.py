@@ -125,16 +125,25 @@ def decompress_block(
 
 
 def _decompress_zstd(payload: memoryview, size: int, path: str | None, base: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(decompress_zstd(payload, size, path=path, base=base), np.uint8)
+
+
+def decompress_zstd(payload: memoryview, size: int, *, path: str | None = None, base: int = 0) -> bytes:
+    """Decompress one zstd frame, up to `size` bytes and perhaps one more: the caller compares the length.
+
+    base     position of the frame in `path`, for errors
+    errors   CorruptFileError for a damaged frame
+    """
     # A decompression context is large and not thread-safe: one for each thread.
     context = getattr(_local, "zstd", None)
     if context is None:
         context = _local.zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
     try:
         # One byte more than expected, so that a longer frame shows; 0 would mean "no limit".
-        raw = context.decompress(payload, max_output_size=size + 1)
+        raw: bytes = context.decompress(payload, max_output_size=size + 1)
     except zstandard.ZstdError as e:
         raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
-    return np.frombuffer(raw, np.uint8)
+    return raw
 
 
 def _decompress_lz4(payload: memoryview, size: int, path: str | None, base: int) -> npt.NDArray[np.uint8]:

@@ -28,15 +28,25 @@ RUNS = 3
 DATA, DICTIONARY_PAGE, DATA_2 = 0, 2, 3
 
 
+#: What is wrong with a page: its header cannot be read, it is of another type, it has other rows than the page index says.
+UNREADABLE, OTHER_TYPE, OTHER_ROWS = 0, 1, 2
+
+
 @kernel
-def page_headers(data: Any, starts: Any, out: Any) -> Any:
+def page_headers(data: Any, starts: Any, rows: Any, out: Any) -> Any:
     """Fill out int64[p, HEADER] with the page headers that begin at some places of uint8[n].
 
-    returns   the number of the first page whose header cannot be read, or which does not end before the next begins; -1 for none
+    rows      int64[p + 1] first rows of data pages; of length 0 for a dictionary page
+    returns   4 times the number of the first bad page, and what is wrong with it; -1 for none
     """
     for page in range(len(starts) - 1):
         if _page_header(data[: starts[page + 1]], starts[page], out[page]) < 0:
-            return page
+            return 4 * page + UNREADABLE
+        kind = out[page, KIND]
+        if (kind != DATA and kind != DATA_2) if len(rows) else kind != DICTIONARY_PAGE:
+            return 4 * page + OTHER_TYPE
+        if len(rows) and out[page, VALUES] != rows[page + 1] - rows[page]:
+            return 4 * page + OTHER_ROWS
     return -1
 
 

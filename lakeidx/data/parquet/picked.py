@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.containers.checksum import crc32
-from lakeidx.codec.containers.compress import BlockCodec, decompress_block
+from lakeidx.codec.containers.compress import decompress_zstd
 from lakeidx.codec.jit import frozen
 from lakeidx.data.parquet import page_headers as page
 from lakeidx.data.parquet import page_kernels as pages
@@ -34,9 +34,16 @@ _UNCOMPRESSED, _ZSTD = 0, 6
 _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 7: "lz4_raw"}
 # Neighbouring pages are read together up to this size: what is larger no longer fits the cache when its turn comes.
 _TOGETHER_BYTES = 1 << 18
+# So much of decompressed pages is decoded by one call.
+_DECODED_TOGETHER_BYTES = 1 << 20
 _BITS_32 = 0xFFFF_FFFF
 _DICTIONARIES = frozenset((pages.DICTIONARY, pages.OLD_DICTIONARY))
-_DATA_KINDS, _DICTIONARY_KINDS = (page.DATA, page.DATA_2), (page.DICTIONARY_PAGE,)
+_FAULTS = {
+    page.UNREADABLE: "the page header cannot be read",
+    page.OTHER_TYPE: "the page index leads to a page of another type",
+    page.OTHER_ROWS: "page sizes differ from the page index",
+}
+_NO_ROWS = np.zeros(0, np.int64)
 _NO_DICTIONARY = (np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -110,8 +117,19 @@ class _Picker:
         table = self._chunk.table
         cuts = np.searchsorted(self._rows, table.rows)
         wanted = np.flatnonzero(cuts[1:] > cuts[:-1])
+        cuts = np.append(cuts[wanted], len(self._rows))
+        headers: list[Int64s] = []
+        bodies: list[Any] = []
+        size = begun = done = 0
         for first, end in self._runs(wanted.tolist()):
-            self._pick(first, end, cuts[first : end + 1])
+            heads, found = self._pages(table.offsets[first : end + 1], table.rows[first : end + 1])
+            headers.append(heads)
+            bodies += found
+            done += end - first
+            size += sum(map(len, found))
+            if size > _DECODED_TOGETHER_BYTES or done == len(wanted):
+                self._pick(wanted[begun:done], cuts[begun : done + 1], headers, bodies)
+                headers, bodies, size, begun = [], [], 0, done
         return self._array(), self._read
 
     def _runs(self, wanted: list[int]) -> Iterator[tuple[int, int]]:
@@ -126,13 +144,14 @@ class _Picker:
             yield wanted[i], wanted[j - 1] + 1
             i = j
 
-    def _pick(self, first: int, end: int, cuts: Int64s) -> None:
-        """Pick the wanted rows of a run of pages.
+    def _pick(self, numbers: Int64s, cuts: Int64s, heads: list[Int64s], bodies: list[Any]) -> None:
+        """Pick the wanted rows of some pages.
 
-        cuts   int64[end - first + 1], which of the rows are each page's
+        numbers   int64[p] of the pages
+        cuts      int64[p + 1], which of the rows are each page's
         """
         table = self._chunk.table
-        headers, bodies = self._pages(table.offsets[first : end + 1], table.rows[first : end + 1])
+        headers = heads[0] if len(heads) == 1 else np.concatenate(heads)
         encodings = set(headers[:, page.ENCODING].tolist())
         if not encodings <= self._known:
             raise _OtherEncodingError
@@ -143,54 +162,57 @@ class _Picker:
         a, b = int(cuts[0]), int(cuts[-1])
         out, sizes = self._out[a:b], self._sizes[a:b]
         bad = int(pages.pick_pages(
-            data, starts, headers, self._rows[a:b], table.rows[first:end], cuts - a, self._width, self._chunk.nullable,
+            data, starts, headers, self._rows[a:b], table.rows[numbers], cuts - a, self._width, self._chunk.nullable,
             values, lengths, out, sizes, self._nulls[a:b],
         ))  # fmt: skip
         if bad >= 0:
-            raise self._damaged(int(table.offsets[first + bad]), "the page cannot be decoded")
+            raise self._damaged(int(table.offsets[numbers[bad]]), "the page cannot be decoded")
         if self._strings:
             text = np.empty(int(sizes.sum()), np.uint8)
             pages.copy_strings(data, frozen(body), out, sizes, text)
             self._texts.append(text)
 
-    def _pages(self, offsets: Int64s, rows: Int64s | None) -> tuple[Int64s, list[Any]]:
+    def _pages(self, offsets: Int64s, rows: Int64s) -> tuple[Int64s, list[Any]]:
         """Read a run of pages, check and decompress them: int64[p, HEADER], and the bytes of each.
 
         offsets   int64[p + 1] in the file
-        rows      int64[p + 1] first rows of data pages; None for the dictionary
+        rows      int64[p + 1] first rows of data pages; of length 0 for the dictionary
         """
         begin, size = int(offsets[0]), int(offsets[-1] - offsets[0])
         raw = self._stream.read_at(size, begin)
         self._read += size
         headers = np.empty((len(offsets) - 1, page.HEADER), np.int64)
-        bad = int(page.page_headers(frozen(np.frombuffer(raw, np.uint8)), offsets - begin, headers))
+        starts = offsets - begin
+        bad = int(page.page_headers(frozen(np.frombuffer(raw, np.uint8)), starts, rows, headers))
         if bad >= 0:
-            raise self._damaged(int(offsets[bad]), "the page header cannot be read")
-        view = memoryview(raw)
-        kinds = _DATA_KINDS if rows is not None else _DICTIONARY_KINDS
-        firsts = rows.tolist() if rows is not None else None
-        bodies = []
-        for i, (offset, header) in enumerate(zip(offsets.tolist(), headers.tolist(), strict=False)):
-            if header[page.KIND] not in kinds:
-                raise self._damaged(offset, "the page index leads to a page of another type")
-            if firsts is not None and header[page.VALUES] != firsts[i + 1] - firsts[i]:
-                raise self._damaged(offset, "page sizes differ from the page index")
-            if self._chunk.nullable and header[page.KIND] == page.DATA and header[page.LEVELS] != page.RUNS:
-                raise _OtherEncodingError
-            at = offset - begin + header[page.SIZE]
-            bodies.append(self._body(header, view[at : at + header[page.BYTES]], offset))
-        return headers, bodies
+            raise self._damaged(int(offsets[bad >> 2]), _FAULTS[bad & 3])
+        if (
+            self._chunk.nullable
+            and ((headers[:, page.KIND] == page.DATA) & (headers[:, page.LEVELS] != page.RUNS)).any()
+        ):
+            raise _OtherEncodingError
+        begins = starts[:-1] + headers[:, page.SIZE]
+        view, ends = memoryview(raw), begins + headers[:, page.BYTES]
+        stored = [view[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
+        self._check_sums(headers, stored, offsets)
+        places, sizes = offsets.tolist(), headers[:, page.PLAIN_BYTES].tolist()
+        if (headers[:, page.KIND] == page.DATA_2).any():
+            return headers, [self._body(*each) for each in zip(headers.tolist(), stored, places, strict=False)]
+        return headers, [self._decompressed(*each) for each in zip(stored, sizes, places, strict=False)]
+
+    def _check_sums(self, headers: Int64s, stored: list[memoryview], offsets: Int64s) -> None:
+        for i in np.flatnonzero(headers[:, page.HAS_CRC]).tolist():
+            expected, found = int(headers[i, page.CRC]) & _BITS_32, crc32(stored[i])
+            if found != expected:
+                raise self._damaged(
+                    int(offsets[i]), f"the page's checksum is {expected:#010x}, that of its bytes {found:#010x}"
+                )
 
     def _body(self, header: list[int], body: memoryview, offset: int) -> Any:
-        """Check and decompress a page."""
-        if header[page.HAS_CRC]:
-            expected, found = header[page.CRC] & _BITS_32, crc32(body)
-            if found != expected:
-                raise self._damaged(offset, f"the page's checksum is {expected:#010x}, that of its bytes {found:#010x}")
+        """Decompress a page, perhaps of version 2: its levels are never compressed."""
         size = header[page.PLAIN_BYTES]
         if header[page.KIND] != page.DATA_2:
             return self._decompressed(body, size, offset)
-        # The levels of version 2 are never compressed.
         front = header[page.DEFINITION]
         if header[page.REPETITION] > 0 or not 0 <= front <= min(len(body), size):
             raise self._damaged(offset, "the levels reach beyond the page")
@@ -205,10 +227,13 @@ class _Picker:
             return body[:size]
         try:
             if codec == _ZSTD:
-                return decompress_block(BlockCodec.ZSTD, body, size)
-            found = pa.Codec(_CODECS[codec]).decompress(pa.py_buffer(body), size)
+                found = decompress_zstd(body, size)
+            else:
+                found = pa.Codec(_CODECS[codec]).decompress(pa.py_buffer(body), size)
         except (CorruptFileError, pa.ArrowException, OSError, ValueError) as error:
             raise self._damaged(offset, f"the page cannot be decompressed: {error}") from error
+        if len(found) != size:
+            raise self._damaged(offset, f"the page has {len(found)} bytes before compression, its header says {size}")
         return found
 
     def _read_dictionary(self) -> tuple[Bytes, Int64s, Int64s]:
@@ -218,7 +243,7 @@ class _Picker:
             offsets = np.array([place.start, self._chunk.table.offsets[0]], np.int64)
             if offsets[0] == offsets[1]:
                 raise self._damaged(place.start, "pages refer to a dictionary that is not there")
-            headers, bodies = self._pages(offsets, None)
+            headers, bodies = self._pages(offsets, _NO_ROWS)
             body = np.frombuffer(bodies[0], np.uint8)
             header = headers[0].tolist()
             count = header[page.VALUES]

@@ -116,6 +116,7 @@ class ParquetSource:
                 _Leaf(c.path, o, c.physical_type, c.max_definition_level, c.max_repetition_level > 0)
                 for c, o in zip(leaves, owners, strict=True)
             ]
+            self._flat = {leaf.column: i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column}
             self._group_rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
             self.rows = int(metadata.num_rows)
         if sum(self._group_rows) != self.rows or any(n < 0 for n in self._group_rows):
@@ -215,7 +216,7 @@ class ParquetSource:
     ) -> tuple[pa.Table, list[str]]:
         """Add to the masked rows those columns whose values can be taken out of their pages one by one; and name the others."""
         rows = np.flatnonzero(mask)
-        rest = []
+        columns, rest = {n: found.column(n) for n in found.column_names}, []
         for name in names:
             with self._damage(g, [name]):
                 chunk = self.chunk(g, name)
@@ -223,27 +224,25 @@ class ParquetSource:
             if picked is None:
                 rest.append(name)
                 continue
-            values, size = picked
-            found = found.append_column(name, values)
+            columns[name], size = picked
             counters.bytes_read += size
             counters.bytes_spared += self._group_bytes(g, [name]) - size
-        return found, rest
+        return (pa.table(columns) if columns else found), rest
 
     def chunk(self, g: int, name: str) -> Chunk | None:
         """Find the pages of a column's chunk; None where its values cannot be picked."""
         # Every run of pages is a request of its own, which pays on a disk only.
         if not isinstance(self._stream, pa.OSFile):
             return None
-        at, leaf = next(((i, leaf) for i, leaf in enumerate(self._leaves) if leaf.column == name), (0, None))
-        element = self._schema_elements().get(name)
-        if leaf is None or element is None or leaf.path != name or leaf.repeated or leaf.levels > 1:
+        element, at = self._schema_elements().get(name), self._flat.get(name)
+        if element is None or at is None or self._leaves[at].repeated or self._leaves[at].levels > 1:
             return None
         place = self._chunks.place(g, at, element, name)
         value_type = self.schema.field(name).type
         if place is None or not can_pick(place, value_type):
             return None
         table = decode_page_table(self._stream.read_at(place.index_size, place.index_at), place, self._group_rows[g])
-        return None if table is None else Chunk(g, place, table, leaf.levels == 1, value_type)
+        return None if table is None else Chunk(g, place, table, self._leaves[at].levels == 1, value_type)
 
     def _picked(
         self, g: int, names: Sequence[str], mask: npt.NDArray[np.bool_], counters: ReadCounters
@@ -252,13 +251,12 @@ class ParquetSource:
         # Every run of pages is a request of its own, which pays on a disk only.
         if not isinstance(self._stream, pa.OSFile) or self._int96.intersection(names):
             return None
-        at = {leaf.column: i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column}
         # Columns whose pages begin at the same rows make one file in memory.
         alike: dict[bytes, list[tuple[ChunkPlace, PageTable]]] = {}
         with self._damage(g, names):
             for name in names:
                 element = self._schema_elements().get(name)
-                place = None if element is None else self._chunks.place(g, at[name], element, name)
+                place = None if element is None else self._chunks.place(g, self._flat[name], element, name)
                 if place is None:
                     return None
                 index = self._stream.read_at(place.index_size, place.index_at)
