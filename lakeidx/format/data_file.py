@@ -119,8 +119,8 @@ def stats_schema(name: str) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": _STATS_FIELDS}
 
 
-def _nullable(name: str, of: Any) -> dict[str, Any]:
-    # Paimon's Java reader takes branch 1 as "has a value" without looking, so null must be branch 0.
+def nullable(name: str, of: Any) -> dict[str, Any]:
+    """Return the Avro field of a value that may be null; null is branch 0, since Java takes branch 1 as "has a value" unseen."""
     return {"name": name, "type": ["null", of], "default": None}
 
 
@@ -139,14 +139,14 @@ FILE_FIELDS: list[dict[str, Any]] = [
     {"name": "_SCHEMA_ID", "type": "long"},
     {"name": "_LEVEL", "type": "int"},
     {"name": "_EXTRA_FILES", "type": _STRINGS},
-    _nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
-    _nullable("_DELETE_ROW_COUNT", "long"),
-    _nullable("_EMBEDDED_FILE_INDEX", "bytes"),
-    _nullable("_FILE_SOURCE", "int"),
-    _nullable("_VALUE_STATS_COLS", _STRINGS),
-    _nullable("_EXTERNAL_PATH", "string"),
-    _nullable("_FIRST_ROW_ID", "long"),
-    _nullable("_WRITE_COLS", _STRINGS),
+    nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+    nullable("_DELETE_ROW_COUNT", "long"),
+    nullable("_EMBEDDED_FILE_INDEX", "bytes"),
+    nullable("_FILE_SOURCE", "int"),
+    nullable("_VALUE_STATS_COLS", _STRINGS),
+    nullable("_EXTERNAL_PATH", "string"),
+    nullable("_FIRST_ROW_ID", "long"),
+    nullable("_WRITE_COLS", _STRINGS),
 ]
 
 

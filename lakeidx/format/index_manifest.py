@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +35,6 @@ import pyarrow.compute as pc
 from lakeidx.codec.containers.avro import (
     BLOCK_BYTES,
     Record,
-    RecordSchema,
     codec_of,
     decode_records,
     encode_container,
@@ -56,8 +54,9 @@ from lakeidx.codec.containers.avro_unknown import (
 )
 from lakeidx.codec.containers.avro_walk import ABSENT, compiled, gather
 from lakeidx.errors import CorruptFileError
+from lakeidx.format.data_file import nullable
 from lakeidx.format.file_names import plain_name
-from lakeidx.format.manifest import NAMESPACE, FileKind, same_records
+from lakeidx.format.manifest import FileKind, record_schema, same_records
 
 _INDEX_MANIFEST_VERSION = 1
 HASH_INDEX = "HASH"
@@ -112,51 +111,42 @@ class IndexEntry:
     unknown: Unknown = field(default=(), hash=False)
 
 
-def _nullable(name: str, of: Any) -> dict[str, Any]:
-    return {"name": name, "type": ["null", of], "default": None}
-
-
 _DV_FIELDS = [
     {"name": "f0", "type": "string"},
     {"name": "f1", "type": "int"},
     {"name": "f2", "type": "int"},
-    _nullable("_CARDINALITY", "long"),
+    nullable("_CARDINALITY", "long"),
 ]
 _GLOBAL_FIELDS = [
     {"name": "_ROW_RANGE_START", "type": "long"},
     {"name": "_ROW_RANGE_END", "type": "long"},
     {"name": "_INDEX_FIELD_ID", "type": "int"},
-    _nullable("_EXTRA_FIELD_IDS", {"type": "array", "items": "int"}),
-    _nullable("_INDEX_META", "bytes"),
+    nullable("_EXTRA_FIELD_IDS", {"type": "array", "items": "int"}),
+    nullable("_INDEX_META", "bytes"),
 ]
-_INDEX_MANIFEST_SCHEMA = RecordSchema(
-    {
-        "type": "record",
-        "name": "record",
-        "namespace": NAMESPACE,
-        "fields": [
-            {"name": "_VERSION", "type": "int"},
-            {"name": "_KIND", "type": "int"},
-            {"name": "_PARTITION", "type": "bytes"},
-            {"name": "_BUCKET", "type": "int"},
-            {"name": "_INDEX_TYPE", "type": "string"},
-            {"name": "_FILE_NAME", "type": "string"},
-            {"name": "_FILE_SIZE", "type": "long"},
-            {"name": "_ROW_COUNT", "type": "long"},
-            _nullable(
-                "_DELETIONS_VECTORS_RANGES",
-                {
-                    "type": "array",
-                    "items": [
-                        "null",
-                        {"type": "record", "name": "record__DELETIONS_VECTORS_RANGES", "fields": _DV_FIELDS},
-                    ],
-                },
-            ),
-            _nullable("_EXTERNAL_PATH", "string"),
-            _nullable("_GLOBAL_INDEX", {"type": "record", "name": "record__GLOBAL_INDEX", "fields": _GLOBAL_FIELDS}),
-        ],
-    }
+_INDEX_MANIFEST_SCHEMA = record_schema(
+    [
+        {"name": "_VERSION", "type": "int"},
+        {"name": "_KIND", "type": "int"},
+        {"name": "_PARTITION", "type": "bytes"},
+        {"name": "_BUCKET", "type": "int"},
+        {"name": "_INDEX_TYPE", "type": "string"},
+        {"name": "_FILE_NAME", "type": "string"},
+        {"name": "_FILE_SIZE", "type": "long"},
+        {"name": "_ROW_COUNT", "type": "long"},
+        nullable(
+            "_DELETIONS_VECTORS_RANGES",
+            {
+                "type": "array",
+                "items": [
+                    "null",
+                    {"type": "record", "name": "record__DELETIONS_VECTORS_RANGES", "fields": _DV_FIELDS},
+                ],
+            },
+        ),
+        nullable("_EXTERNAL_PATH", "string"),
+        nullable("_GLOBAL_INDEX", {"type": "record", "name": "record__GLOBAL_INDEX", "fields": _GLOBAL_FIELDS}),
+    ]
 )
 
 

@@ -54,7 +54,7 @@ from lakeidx.format.data_file import (
     sealed,
 )
 
-NAMESPACE = "org.apache.paimon.avro.generated"
+_NAMESPACE = "org.apache.paimon.avro.generated"
 MANIFEST_VERSION = 2
 
 Identifier = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
@@ -90,20 +90,20 @@ class ManifestEntry:
         return (self.partition, self.bucket, f.level, f.file_name, f.extra_files, f.embedded_index, f.external_path)
 
 
-MANIFEST_SCHEMA = RecordSchema(
-    {
-        "type": "record",
-        "name": "record",
-        "namespace": NAMESPACE,
-        "fields": [
-            {"name": "_VERSION", "type": "int"},
-            {"name": "_KIND", "type": "int"},
-            {"name": "_PARTITION", "type": "bytes"},
-            {"name": "_BUCKET", "type": "int"},
-            {"name": "_TOTAL_BUCKETS", "type": "int"},
-            {"name": "_FILE", "type": {"type": "record", "name": "record__FILE", "fields": FILE_FIELDS}},
-        ],
-    }
+def record_schema(fields: list[dict[str, Any]]) -> RecordSchema:
+    """Return the schema of the records of a manifest, manifest list or index manifest."""
+    return RecordSchema({"type": "record", "name": "record", "namespace": _NAMESPACE, "fields": fields})
+
+
+MANIFEST_SCHEMA = record_schema(
+    [
+        {"name": "_VERSION", "type": "int"},
+        {"name": "_KIND", "type": "int"},
+        {"name": "_PARTITION", "type": "bytes"},
+        {"name": "_BUCKET", "type": "int"},
+        {"name": "_TOTAL_BUCKETS", "type": "int"},
+        {"name": "_FILE", "type": {"type": "record", "name": "record__FILE", "fields": FILE_FIELDS}},
+    ]
 )
 
 _KINDS = (FileKind.ADD, FileKind.DELETE)

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakeidx.codec.containers.avro import Record, RecordSchema, encode_container, open_blocks
+from lakeidx.codec.containers.avro import Record, encode_container, open_blocks
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
     Path,
@@ -35,9 +35,9 @@ from lakeidx.codec.containers.avro_unknown import (
     unknown_definitions,
 )
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.data_file import SimpleStats, stats_from_record, stats_schema, stats_to_record
+from lakeidx.format.data_file import SimpleStats, nullable, stats_from_record, stats_schema, stats_to_record
 from lakeidx.format.file_names import plain_name
-from lakeidx.format.manifest import MANIFEST_VERSION, NAMESPACE
+from lakeidx.format.manifest import MANIFEST_VERSION, record_schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,31 +62,22 @@ class ManifestFileMeta:
     unknown: Unknown = field(default=(), hash=False)
 
 
-def _nullable(name: str, of: str) -> dict[str, object]:
-    return {"name": name, "type": ["null", of], "default": None}
-
-
-_MANIFEST_LIST_SCHEMA = RecordSchema(
-    {
-        "type": "record",
-        "name": "record",
-        "namespace": NAMESPACE,
-        "fields": [
-            {"name": "_VERSION", "type": "int"},
-            {"name": "_FILE_NAME", "type": "string"},
-            {"name": "_FILE_SIZE", "type": "long"},
-            {"name": "_NUM_ADDED_FILES", "type": "long"},
-            {"name": "_NUM_DELETED_FILES", "type": "long"},
-            {"name": "_PARTITION_STATS", "type": stats_schema("record__PARTITION_STATS")},
-            {"name": "_SCHEMA_ID", "type": "long"},
-            _nullable("_MIN_BUCKET", "int"),
-            _nullable("_MAX_BUCKET", "int"),
-            _nullable("_MIN_LEVEL", "int"),
-            _nullable("_MAX_LEVEL", "int"),
-            _nullable("_MIN_ROW_ID", "long"),
-            _nullable("_MAX_ROW_ID", "long"),
-        ],
-    }
+_MANIFEST_LIST_SCHEMA = record_schema(
+    [
+        {"name": "_VERSION", "type": "int"},
+        {"name": "_FILE_NAME", "type": "string"},
+        {"name": "_FILE_SIZE", "type": "long"},
+        {"name": "_NUM_ADDED_FILES", "type": "long"},
+        {"name": "_NUM_DELETED_FILES", "type": "long"},
+        {"name": "_PARTITION_STATS", "type": stats_schema("record__PARTITION_STATS")},
+        {"name": "_SCHEMA_ID", "type": "long"},
+        nullable("_MIN_BUCKET", "int"),
+        nullable("_MAX_BUCKET", "int"),
+        nullable("_MIN_LEVEL", "int"),
+        nullable("_MAX_LEVEL", "int"),
+        nullable("_MIN_ROW_ID", "long"),
+        nullable("_MAX_ROW_ID", "long"),
+    ]
 )
 
 
