@@ -117,7 +117,7 @@ def _find_key(samples: Sequence[pa.Table], schema: pa.Schema, partition_by: Sequ
             if all(_unique(s, [*partition_by, *chosen]) for s in samples):
                 return list(chosen)
     raise InvalidInputError(
-        f"no {_KEY_COLUMNS} columns or fewer tell the rows of a file apart: name the primary key with --key; the files have "
+        f"no {_KEY_COLUMNS} columns or fewer are unique in a file: name the primary key with --key; the files have "
         f"{', '.join(schema.names)}"
     )
 

@@ -214,7 +214,7 @@ def _of_partitions(
         if len(asked) < len(known):
             if own is None and theirs is None:
                 raise InvalidInputError(
-                    f"partitions of {_place(context)} are asked for: name the column that has them with metadata partition_expr"
+                    f"partitions of {_place(context)} are requested: name their column in the metadata partition_expr"
                 )
             return [partition_condition(context.asset_partitions_def, asked, own or theirs or "", schema)]
     step = context.step_context

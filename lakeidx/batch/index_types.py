@@ -163,8 +163,8 @@ def _remembered(options: IndexOptions, paths: TablePaths) -> KeyIndex:
 def _check_fixed(schema: TableSchema, options: IndexOptions, kind: str) -> None:
     if not find_type(options).fixed_buckets:
         raise InvalidInputError(
-            f"option 'index.type' = {kind} needs 'bucket' = '-1': in a table of {schema.bucket} buckets the key says the "
-            "bucket and nothing is looked up"
+            f"option 'index.type' = {kind} needs 'bucket' = '-1': in a table of {schema.bucket} "
+            "buckets they are computed from keys, without an index"
         )
     if kind == _HASH:
         return

@@ -104,7 +104,7 @@ def as_numbered(store: ObjectStore, path: str, task: int, own: Int32s) -> Int32s
     """
     numbers = read_targets(store, _numbers_path(path.rpartition("/")[0], task))
     if len(own) and not _DROPPED <= int(own.min()) <= int(own.max()) < len(numbers):
-        raise CorruptFileError(f"task {task} has {len(numbers)} targets, and a row goes to another", path=path)
+        raise CorruptFileError(f"task {task} has {len(numbers)} targets, but a row is routed to another one", path=path)
     return np.append(numbers, np.int32(_DROPPED))[own]
 
 

@@ -82,7 +82,7 @@ def inspect_file(store: ObjectStore, path: str, *, limit: int = 1000) -> dict[st
     for inspector in _KINDS:
         if inspector.recognises(file):
             return {"path": path, "size": size, "kind": inspector.kind, **inspector.describe(file)} | {"size": size}
-    raise UnsupportedError("not a table file of a kind that lakeidx knows", path=path)
+    raise UnsupportedError("not a table file of a known kind", path=path)
 
 
 def _named(file: Inspected, *kinds: NameKind) -> bool:

@@ -67,7 +67,9 @@ def job_pipes() -> Iterator[JobPipes | None]:
     try:
         import dagster_pipes as dp
     except ImportError:
-        raise InvalidInputError("Dagster asks for Pipes: pip install 'lakeidx[pipes]' where the job runs") from None
+        raise InvalidInputError(
+            "Dagster Pipes is not installed: pip install 'lakeidx[pipes]' where the job runs"
+        ) from None
     by_argument = CONTEXT_ARGUMENT in sys.argv
     make: Callable[[], Any] = dp.PipesCliArgsParamsLoader if by_argument else dp.PipesEnvVarParamsLoader
     params = make()

@@ -47,7 +47,7 @@ class BloomShape:
         if entries <= 0:
             raise InvalidInputError(f"a bloom filter expects at least one entry, not {entries}")
         if not 0 < fpp < 1:
-            raise InvalidInputError(f"the false positive rate lies between 0 and 1, not {fpp}")
+            raise InvalidInputError(f"the false positive rate must be between 0 and 1, not {fpp}")
         bits = int(-entries * math.log(fpp) / (math.log(2) * math.log(2)))
         return cls(entries, -(-min(bits, _MAX_INT) // 8))
 

@@ -56,9 +56,9 @@ class LookupStoreOptions:
         if not 0 < self.block_size <= 1 << 30:
             raise InvalidInputError(f"a block has 1 byte to 1 GiB, not {self.block_size}")
         if self.bloom_fpp is not None and not 0 < self.bloom_fpp < 1:
-            raise InvalidInputError(f"the false positive rate lies between 0 and 1, not {self.bloom_fpp}")
+            raise InvalidInputError(f"the false positive rate must be between 0 and 1, not {self.bloom_fpp}")
         if not 0 < self.hash_load_factor < 1:
-            raise InvalidInputError(f"the load factor lies between 0 and 1, not {self.hash_load_factor}")
+            raise InvalidInputError(f"the load factor must be between 0 and 1, not {self.hash_load_factor}")
 
     @classmethod
     def from_table_options(cls, options: TableOptions) -> LookupStoreOptions:

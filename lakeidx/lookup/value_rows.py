@@ -136,7 +136,7 @@ def decode_positions(values: RowBytes, rows: int, path: str | None = None) -> In
             raise CorruptFileError("a value is not a position", path=path)
         out[some] |= (byte & 127) << (7 * i)
     if len(out) and out.max() >= rows:
-        raise CorruptFileError(f"a value says position {out.max()}, the data file has {rows} rows", path=path)
+        raise CorruptFileError(f"a stored position is {out.max()}, but the data file has {rows} rows", path=path)
     return out
 
 

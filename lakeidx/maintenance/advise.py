@@ -113,7 +113,7 @@ def advise_table(
 def _check_has_choice(schema: TableSchema) -> None:
     """Raise InvalidInputError for tables that need no index."""
     if not schema.primary_keys:
-        raise InvalidInputError("the table has no primary key: nothing is looked up when it is written")
+        raise InvalidInputError("the table has no primary key: writes need no key index")
     if schema.bucket_mode not in (BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC):
         raise InvalidInputError("the bucket follows from the key (option bucket is not -1): writes need no lookup")
 

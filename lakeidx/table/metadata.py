@@ -319,7 +319,7 @@ class TableMetadata(ManifestFiles):
         snapshot = last[1] if last is not None and last[0] == data else decode_snapshot(data, path)
         self._last_read = data, snapshot
         if snapshot.id != snapshot_id:
-            raise CorruptFileError(f"by its name snapshot {snapshot_id}, but it says {snapshot.id}", path=path)
+            raise CorruptFileError(f"the file named snapshot {snapshot_id} contains snapshot {snapshot.id}", path=path)
         return snapshot
 
     def _snapshot_or_none(self, snapshot_id: int) -> Snapshot | None:

@@ -243,7 +243,7 @@ def test_readers_of_a_table_by_files_have_partitions_that_fit(lake: Lake) -> Non
         lake.run(asset_, table, selection=[asset_], partition_key=key)
     assert seen == {"whole": [1, 2, 3], "day": [2], "month": [1, 2, 3], "static": [3]}
     said = failure(lake.run(same, table, selection=[same], partition_key="a.parquet", ok=False))
-    assert "partitions of d/t are asked for: name the column that has them with metadata partition_expr" in said
+    assert "partitions of d/t are requested: name their column in the metadata partition_expr" in said
 
 
 def test_a_step_that_is_tried_again_appends_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,4 +97,4 @@ def test_a_snapshot_under_another_name(table: TableHandle) -> None:
     upsert(table, [(1, 9, "later")])
     first, second = Path(table.paths.snapshot(1)), Path(table.paths.snapshot(2))
     second.write_bytes(first.read_bytes())
-    check_damaged(table, "by its name snapshot 2, but it says 1")
+    check_damaged(table, "the file named snapshot 2 contains snapshot 1")

@@ -170,7 +170,7 @@ def check_mode(done: BucketAssignmentReport, overwrite: str | None) -> None:
     now = overwrite or UPSERT
     if done.overwrite and done.overwrite != now:
         raise InvalidInputError(
-            f"batch {done.batch_id!r} ran in mode {done.overwrite}, and comes again in mode {now}: "
+            f"batch {done.batch_id!r} ran in mode {done.overwrite}, and is run again in mode {now}: "
             "give this run a batch id of its own"
         )
 

@@ -42,7 +42,7 @@ def _build(values: Sequence[Any], t: DataType, cast_texts: CastTexts) -> pa.Arra
 
 def _build_inner(values: Sequence[Any], t: DataType, cast_texts: CastTexts) -> pa.Array:
     if not t.nullable and any(v is None for v in values):
-        raise ValueError(f"null inside a nested value where {t} must stand")
+        raise ValueError(f"null inside a nested value of type {t}")
     return _build(values, t, cast_texts)
 
 
