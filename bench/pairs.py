@@ -2,9 +2,10 @@
 
 The trees take turns, ``--rounds`` times, so that both see the same machine; of each figure the least is taken. While a figure is
 more than ``--limit`` worse they go on, to ``--most`` rounds: a short kernel's least takes long to find. In the benchmark's
-process ``time.perf_counter`` is ``time.process_time``: on a machine that does other work only that tells. What child processes
-use (Spark, Java, workers) is seen only where a benchmark counts it itself. TREE is another checkout, e.g. of ``git worktree add``;
-both run with this interpreter and its installed packages. Exit status 1 when a figure is more than ``--limit`` worse.
+process, and in its workers, ``time.perf_counter`` is ``time.process_time``: on a machine that does other work only that tells.
+What other child processes use (Spark, Java) is seen only where a benchmark counts it itself. TREE is another checkout, e.g. of
+``git worktree add``; both run with this interpreter and its installed packages. Exit status 1 when a figure is more than
+``--limit`` worse.
 """
 
 from __future__ import annotations
@@ -27,17 +28,13 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parents[1]
-#: Runs one benchmark of the tree named first, and of no other: what is installed may be another one.
-RUN = """
-import runpy, sys, time
+#: Python imports it at its start, in workers as well.
+SITE = """
+import importlib.util, os, sys, time
 time.perf_counter = time.process_time
-tree, path = sys.argv[1:3]
-sys.path.insert(0, tree)
-import lakeidx
-if not lakeidx.__file__.startswith(tree):
-    sys.exit(f"lakeidx was imported from {lakeidx.__file__}, not from {tree}")
-sys.argv = sys.argv[2:]
-runpy.run_path(path, run_name="__main__")
+found = importlib.util.find_spec("lakeidx").origin
+if not found.startswith(os.environ["BENCH_TREE"]):
+    sys.exit(f"lakeidx would be imported from {found}")
 """
 #: Counts that tell figures apart, beside all texts but those of the surroundings.
 SIZES = frozenset({"rows", "keys", "columns", "hashes", "files", "batch", "table_rows"})
@@ -93,13 +90,12 @@ def run_once(tree: Path, name: str, arguments: Sequence[str]) -> dict[Key, float
     """Run one benchmark of a tree and return its times; errors RuntimeError when it prints none."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "figures.json"
+        (Path(folder) / "sitecustomize.py").write_text(SITE, encoding="utf-8")
         # One benchmark writes its JSON to a file, the others one object per line to stdout.
         to_file = [str(out)] if name == "tagging" else []
-        command = [sys.executable, "-c", RUN, str(tree), str(tree / f"bench/bench_{name}.py"), *arguments, "--json"]
-        environment = {**os.environ, "PYTHONPATH": str(tree)}
-        done = subprocess.run(
-            [*command, *to_file], capture_output=True, text=True, check=False, env=environment, cwd=tree
-        )
+        command = [sys.executable, str(tree / f"bench/bench_{name}.py"), *arguments, "--json", *to_file]
+        environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{tree}", "BENCH_TREE": str(tree)}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tree)
         text = out.read_text(encoding="utf-8") if out.exists() else ""
     figures = json.loads(text) if text else [json.loads(t) for t in done.stdout.splitlines() if t.startswith("{")]
     if not figures:
