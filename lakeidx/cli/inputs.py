@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -12,16 +11,12 @@ from pathlib import Path
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.read import FORMATS
+from lakeidx.storage.local import absolute
 
 _STDIN = "-"
 #: How compressed texts begin, and their ending.
 _CODECS = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
 _COLUMNAR = ("parquet", "arrow")
-
-
-def absolute(path: str) -> str:
-    """Return a local path as an absolute one, so that workers elsewhere find it; URIs stay as they are."""
-    return path if "://" in path or path.startswith("file:") else os.path.abspath(path)
 
 
 @contextmanager

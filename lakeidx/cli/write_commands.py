@@ -25,7 +25,7 @@ from lakeidx.cli.context import (
     report_errors,
     stages,
 )
-from lakeidx.cli.inputs import absolute, key_file, stdin_as_file
+from lakeidx.cli.inputs import key_file, stdin_as_file
 from lakeidx.cli.key_input import read_key_rows
 from lakeidx.cli.output import for_programs
 from lakeidx.data.row_kinds import SHORT_NAMES
@@ -34,6 +34,7 @@ from lakeidx.format.schema.edits import schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.read import ENDINGS, FORMATS, LandingOptions
 from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.local import absolute
 
 _FORMAT_HELP = f"{', '.join(FORMATS)}; default by ending"
 FormatOption = Annotated[str | None, typer.Option("--format", help=_FORMAT_HELP)]

@@ -24,7 +24,9 @@ class _Word(events.Listener):
         """Look at a compilation that begins; those of other packages' functions are none of ours."""
         if not self.said and str(event.data["dispatcher"].py_func.__module__).startswith("lakeidx."):
             self.said = True
-            log.info("compiling kernels for this processor, once; `lakeidx warm-up` compiles all of them (a minute)")
+            log.info(
+                "compiling kernels that this command needs, seconds and once; `lakeidx warm-up` compiles all (a minute)"
+            )
 
     def on_end(self, event: Any) -> None:
         """Do nothing."""

@@ -44,6 +44,11 @@ def local_path(path: str) -> str:
     return rest
 
 
+def absolute(path: str) -> str:
+    """Return a local path as an absolute one, so that workers in another folder find the same file; URIs stay as they are."""
+    return path if "://" in path or path.startswith("file:") else os.path.abspath(path)
+
+
 def translate(e: OSError, path: str) -> LakeIdxError:
     """Convert an operating system error to lakeidx's."""
     if isinstance(e, _MISSING):

@@ -15,6 +15,7 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import TRUE, Predicate, bind
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.local import absolute
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.bucket_finder import make_bucket_finder
 from lakeidx.table.scan.file_indexes import FileIndexTest
@@ -47,7 +48,7 @@ class TableHandle:
                 "a system table is only read: by SystemTable.open, lakeidx scan, or Spark", path=uri
             )
         store = open_store(uri, storage_options)
-        metadata = TableMetadata.open(store, uri)
+        metadata = TableMetadata.open(store, absolute(uri))
         table = cls(store, metadata.paths)
         table.metadata = metadata
         return table
@@ -70,7 +71,7 @@ class TableHandle:
         if schema.primary_keys:
             validate_merge_options(schema)
         validate_file_index_options(schema)
-        table = cls(open_store(uri, storage_options), TablePaths.of(uri, schema))
+        table = cls(open_store(uri, storage_options), TablePaths.of(absolute(uri), schema))
         path = table.paths.schema(0)
         if not table.metadata.schema_ids() and table.store.put_if_absent(path, encode_schema(schema)):
             warn_once(schema, uri)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import zstandard
 from typer.testing import CliRunner, Result
 
 import lakeidx
-from lakeidx.cli.inputs import absolute, key_file, stdin_as_file
+from lakeidx.cli.inputs import key_file, stdin_as_file
 from lakeidx.cli.main import app
 
 SPEC = {
@@ -35,12 +34,6 @@ def table(tmp_path: Path) -> lakeidx.Table:
     made = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", SPEC)
     made.upsert([{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}])
     return made
-
-
-def test_local_paths_become_absolute_and_uris_stay() -> None:
-    assert absolute("a/b.csv") == os.path.join(os.getcwd(), "a/b.csv")
-    assert absolute("s3://b/a.csv") == "s3://b/a.csv"
-    assert absolute("file:/a.csv") == "file:/a.csv"
 
 
 @pytest.mark.parametrize("packed", [CSV, gzip.compress(CSV), zstandard.compress(CSV)], ids=["plain", "gzip", "zstd"])
