@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.key_index.joined import hashes_of, matched_keys
 from lakeidx.key_index.locations import KeyBatch, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
+from lakeidx.key_index.port import IndexContext
 from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
@@ -72,17 +74,43 @@ def batch_partitions(context: BatchContext, ingest: IngestReport, work: PlaceWor
     return found
 
 
+class _Seen(NamedTuple):
+    """A view of the table, and its data files."""
+
+    context: IndexContext
+    files: Sequence[LiveFile]
+
+
 @dataclass(frozen=True, slots=True)
 class _Checks:
     """What the tasks do; pickles.
 
     partitions   of the files; None: all
     files        how many there are, in the order of the view
+    seen         what a task has loaded of the table; not sent
     """
 
     work: PlaceWork
     partitions: tuple[bytes, ...] | None
     files: int
+    seen: list[_Seen] = field(default_factory=list)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave behind what this process has loaded."""
+        return _Checks, (self.work, self.partitions, self.files)
+
+    def _table(self) -> _Seen:
+        """Return the table's view and its files, loaded once in a task, however many parts or files it is given."""
+        if not self.seen:
+            work = self.work
+            context = index_context(work.metadata, work.schema, work.snapshot)
+            files = context.view.files(self.partitions)
+            if len(files) != self.files:
+                raise InternalError(
+                    f"the snapshot has {len(files)} files here, and {self.files} where the batch was planned"
+                )
+            self.seen.append(_Seen(context, files))
+        return self.seen[0]
 
     def split(self, item: PartItem) -> Iterator[RoutedRows]:
         """Map: send the keys of a part to the files that may have them."""
@@ -91,12 +119,7 @@ class _Checks:
         found = read_part_keys(work.metadata, source, part, work.schema, number, keep=True)
         if not len(found.keys) or found.columns is None:
             return
-        context = index_context(work.metadata, work.schema, work.snapshot)
-        files = context.view.files(self.partitions)
-        if len(files) != self.files:
-            raise InternalError(
-                f"the snapshot has {len(files)} files here, and {self.files} where the batch was planned"
-            )
+        context, files = self._table()
         names = list(work.schema.identity_columns)
         types = tuple(work.schema.field(n).type for n in names)
         columns = found.columns.select(names).combine_chunks()
