@@ -12,6 +12,7 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -236,15 +237,14 @@ class BatchFiles:
         self.batch_id = batch_id
         self.directory = f"{staging_root(paths)}/{batch_id}"
         self._run: int | None = None
+        # A report that was published stays as it is while its batch runs.
+        self._published: dict[str, Report] = {}
 
     @property
     def run(self) -> int:
         """Which run of the batch counts, from 1."""
         if self._run is None:
-            run = 1
-            while self.store.exists(self._superseded(run)):
-                run += 1
-            self._run = run
+            self._run = next(n for n in count(1) if not self.store.exists(self._superseded(n)))
         return self._run
 
     @property
@@ -276,19 +276,25 @@ class BatchFiles:
     def read(self, model: type[AnyReport], *, attempt: int = 1) -> AnyReport | None:
         """Read the report of a finished stage, None when it has not finished."""
         path = self._report_path(model, attempt)
+        known = self._published.get(path)
+        if isinstance(known, model):
+            return known
         try:
             data = self.store.get(path)
         except NotFoundError:
             return None
         try:
-            return model.model_validate_json(unseal(data, path))
+            found = model.model_validate_json(unseal(data, path))
         except ValidationError as error:
             raise CorruptFileError(f"the stage report cannot be read: {error.errors()[0]['msg']}", path=path) from error
+        self._published[path] = found
+        return found
 
     def close(self, report: AnyReport, *, attempt: int = 1) -> AnyReport:
         """Publish a report; gives the report that counts, which is another run's when that was faster."""
         path = self._report_path(type(report), attempt)
         if self.store.put_if_absent(path, seal(report.model_dump_json(indent=1).encode())):
+            self._published[path] = report
             return report
         winner = self.read(type(report), attempt=attempt)
         return report if winner is None else winner
@@ -297,6 +303,7 @@ class BatchFiles:
         """Write a report of a batch that has ended anew, in few bytes."""
         text = report.model_dump_json(exclude_defaults=True)
         stage = f'{{"stage":"{_stage(type(report))}",'
+        self._published.clear()
         self.store.put(self._report_path(type(report), attempt), seal((stage + text[1:]).encode()))
 
     def closed_ms(self, model: type[BaseModel], *, attempt: int = 1) -> int:
@@ -316,10 +323,7 @@ class BatchFiles:
 
     def latest_attempt(self) -> int:
         """Find the number of the newest bucket assignment that finished; 1 when none has."""
-        attempt = 1
-        while self.store.exists(self._report_path(BucketAssignmentReport, attempt + 1)):
-            attempt += 1
-        return attempt
+        return next(n for n in count(1) if not self.store.exists(self._report_path(BucketAssignmentReport, n + 1)))
 
     def _superseded(self, run: int) -> str:
         return f"{self.directory}/superseded-{run}.json"
@@ -364,10 +368,7 @@ class StagedBatch:
     @property
     def run(self) -> int:
         """Which run of the batch counts, from 1."""
-        run = 1
-        while f"superseded-{run}.json" in self.files:
-            run += 1
-        return run
+        return next(n for n in count(1) if f"superseded-{n}.json" not in self.files)
 
     def has(self, model: type[BaseModel]) -> bool:
         """Return True when the run that counts has the report of a stage's first attempt."""

@@ -32,6 +32,8 @@ _MANIFEST_CACHE_BYTES = 64 << 20
 _HASH_CACHE_BYTES = 64 << 20
 #: An index manifest up to so many bytes is decoded whole and kept, whatever part of it is asked for.
 _PRUNED_INDEX_BYTES = 64 << 10
+#: As many entries of a table at most are held in one piece until others are asked for.
+KEPT_ENTRIES = 20_000
 #: Bytes of manifests that are read at a time and not decoded yet.
 _IN_FLIGHT_BYTES = 32 << 20
 
@@ -100,7 +102,7 @@ class ManifestFiles:
         in_parallel(lambda m: self.manifest(m.file_name, m.file_size), new, threads=threads)
         first = [before[1]] if known and before is not None else []
         found = joined([*first, *(read(m) for m in metas[known:])])
-        self._joined = (names, found)
+        self._joined = (names, found) if len(found) <= KEPT_ENTRIES else None
         return found if keep is None else found.of_partitions(keep)
 
     def keep_manifest(self, name: str, entries: Entries, size: int) -> None:

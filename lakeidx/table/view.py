@@ -24,14 +24,12 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.entries import Entries, KeepPartitions, live_files, no_entries, of_partitions
 from lakeidx.table.intervals import key_order
+from lakeidx.table.manifest_files import KEPT_ENTRIES
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.types import DataType
 
 HASH_INDEX = "HASH"
 DELETION_VECTORS = "DELETION_VECTORS"
-
-#: As many live entries at most are held until others are asked for.
-_KEPT_ENTRIES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +147,7 @@ def load_view(
     asked = (snapshot.base_manifest_list, snapshot.delta_manifest_list, None if partitions is None else {*partitions})
     last = metadata.last_live
     live = last[1] if last is not None and last[0] == asked else _live(metadata, snapshot, schema, partitions)
-    metadata.last_live = (asked, live) if len(live) <= _KEPT_ENTRIES else None
+    metadata.last_live = (asked, live) if len(live) <= KEPT_ENTRIES else None
     index = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)
     return SnapshotView(snapshot, schema, live, tuple(index))
 
