@@ -5,7 +5,7 @@ option                                            effect
 ================================================  ====================================================================
 file.compression, .per.level, .zstd-level         codec of all columns; `parquet.compression[#column]` goes before it
 file.block-size, parquet.block.size               size of a row group, counted in Arrow bytes; default 32 MB
-parquet.page.size, .page.row.count.limit          size of a data page in bytes and rows; default 64 KB and 20,000 rows
+parquet.page.size, .page.row.count.limit          size of a data page in bytes and rows; default 1 MB and 20,000 rows
 parquet.dictionary.page.size                      size from which on a column is written without dictionary
 parquet.enable.dictionary[#column]                true or false settles what is otherwise measured on the data
 parquet.bloom.filter.enabled[#column],            Parquet bloom filters, one per row group
@@ -41,9 +41,6 @@ from lakeidx.options.table_options import TableOptions
 T = TypeVar("T")
 
 DEFAULT_ROW_GROUP_BYTES = 32 << 20
-#: A sixteenth of Arrow's and parquet-mr's: who needs a row decompresses its pages whole. Most columns' pages end by their rows
-#: before; only those of long texts get smaller.
-_PAGE_BYTES = 64 << 10
 _SAMPLE_ROWS = 4096
 _DEFAULT_FPP = 0.01
 _DELTA = "DELTA_BINARY_PACKED"
@@ -84,7 +81,7 @@ class ParquetProperties:
     bloom_ndv: Mapping[str, int]
     bloom_fpp: Mapping[str, float]
     default_fpp: float
-    page_bytes: int
+    page_bytes: int | None
     page_rows: int | None
     dictionary_bytes: int | None
     checksum: bool
@@ -183,7 +180,7 @@ def parquet_properties(options: TableOptions, *, compression: str) -> ParquetPro
         bloom_ndv=_by_column(raw, "bloom.filter.expected.ndv", int),
         bloom_fpp=_by_column(raw, "bloom.filter.fpp", _fraction),
         default_fpp=_DEFAULT_FPP if fpp is None else fpp,
-        page_bytes=_read(raw, "page.size", parse_size) or _PAGE_BYTES,
+        page_bytes=_read(raw, "page.size", parse_size),
         page_rows=_read(raw, "page.row.count.limit", int),
         dictionary_bytes=_read(raw, "dictionary.page.size", parse_size),
         checksum=_read(raw, "page.write-checksum.enabled", parse_bool) is not False,
