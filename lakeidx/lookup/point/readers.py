@@ -18,7 +18,7 @@ OPEN_READERS = 512
 
 
 class LookupReaders:
-    """Readers of a table's lookup files; the one that was used longest ago is closed when there are too many.
+    """Readers of a table's lookup files; the one that was used longest ago goes when there are too many.
 
     files    local copies; None: a directory of this user, bounded by ``lookup.cache-max-disk-size``
     blocks   decompressed blocks; None: bounded by ``lookup.cache-max-memory-size``
@@ -52,7 +52,8 @@ class LookupReaders:
                 return None
             self._readers[stored.path] = reader
             while len(self._readers) > OPEN_READERS:
-                self._readers.popitem(last=False)[1].close()
+                # Not closed: another thread may be at work with it, and its file is released with the last reference.
+                self._readers.popitem(last=False)
             return reader
 
     def is_at_hand(self, stored: StoredLookup) -> bool:

@@ -41,5 +41,5 @@ def test_any_bytes_are_positions_or_damage(values: list[bytes]) -> None:
 
 
 def test_a_position_behind_the_last_row() -> None:
-    with pytest.raises(CorruptFileError, match="position 7, the data file has 7 rows"):
+    with pytest.raises(CorruptFileError, match="position is 7, but the data file has 7 rows"):
         decode_positions(encode_positions(np.array([0, 7])), 7, "x")
