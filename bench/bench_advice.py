@@ -6,7 +6,7 @@ A workload is a table (rows in files of equal size, filters in the footers, HASH
     ordered   keys begin with a time; a file holds a stretch of it; nine tenths of the known keys, or all, are of the newest
     hot       keys are random; nearly all known keys are from one hundredth of the table, which stands in one file
 
-    python bench/bench_advice.py [--calibrate] [--plots DIR] [--rounds 3] [--scale 1.0] [--only NAME,...] [--json]
+    python -m bench.bench_advice [--calibrate] [--plots DIR] [--rounds 3] [--scale 1.0] [--only NAME,...] [--json]
 
 Seconds are CPU seconds of all threads, the least of some rounds: other work on the machine disturbs them little. They are
 those of tagging, of a batch's own filters (bloom), and of writing new locations (state). Predictions are for one core.

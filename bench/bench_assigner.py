@@ -4,7 +4,7 @@ Every case is first checked on its leading rows against the row-by-row rules (`l
 timed on all rows, one thread, best of several rounds. For comparison, org.apache.paimon.index.PartitionIndex of release 1.4.2 on
 such a machine: about 6 M new and 23 M known hashes a second at 5 M hashes.
 
-    python bench/bench_assigner.py [--rows 1000000,10000000] [--rounds 5] [--json]
+    python -m bench.bench_assigner [--rows 1000000,10000000] [--rounds 5] [--json]
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ of its own: the seconds from a commit to its rows being there.
 The peer is the released Java Paimon in a JVM of its own, on the same files, with as many threads (tests/java/ChangesMicro.java): it
 upserts the same rows, held in memory, and reads audit_log. Where there is no Java, its figures are shown as missing.
 
-    python bench/bench_changes.py [--lineitem FILE] [--rows N] [--rounds 3] [--threads 2] [--no-java] [--json]
+    python -m bench.bench_changes [--lineitem FILE] [--rows N] [--rounds 3] [--threads 2] [--no-java] [--json]
 """
 
 from __future__ import annotations

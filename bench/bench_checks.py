@@ -9,7 +9,7 @@ the seconds of the checks; it holds the pictures and the commits of Dagster's ow
 does not depend on rows. Its processor seconds are those of the run, less those of a batch of as many rows and its checks without
 Dagster. The last line is what a batch of the large table has on top of its stages: that overhead, and its checks.
 
-    python bench/bench_checks.py [--lineitem FILE | --scale 1] [--rounds 3] [--json]
+    python -m bench.bench_checks [--lineitem FILE | --scale 1] [--rounds 3] [--json]
 """
 
 from __future__ import annotations

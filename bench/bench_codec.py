@@ -4,7 +4,7 @@ Every case is first checked against the scalar codec (or Python's own sort under
 spread over all rows, then timed on all rows, one thread, best of several rounds. Targets are those of the project: hashing
 BIGINT keys 30 M/s, 16-byte strings 5 M/s, (BIGINT, INT) 20 M/s; sorting random (BIGINT, INT) keys 5 M/s.
 
-    python bench/bench_codec.py [--rows 1000000] [--rounds 5] [--json]
+    python -m bench.bench_codec [--rows 1000000] [--rounds 5] [--json]
 """
 
 from __future__ import annotations

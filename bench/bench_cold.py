@@ -3,7 +3,7 @@
 Each is a process of its own; what it printed or wrote is checked before it counts. "import lakeidx" is without the interpreter's
 own start. Kernels are looked for in an empty folder (`NUMBA_CACHE_DIR`): none of these commands may compile one.
 
-    python bench/bench_cold.py [--rounds 5] [--json]
+    python -m bench.bench_cold [--rounds 5] [--json]
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ something. Every round compacts a fresh copy of the table.
 The peer is the released Java Paimon in a warm JVM of its own, its splits spread over as many threads. It makes Java objects of
 the rows, as its users get them.
 
-    python bench/bench_compaction.py [--lineitem FILE] [--rounds 3] [--threads 2] [--no-java] [--json]
+    python -m bench.bench_compaction [--lineitem FILE] [--rounds 3] [--threads 2] [--no-java] [--json]
 
 Without --lineitem the data comes from tpchgen-cli (PyPI) into a cache folder.
 """

@@ -5,7 +5,7 @@ two upserts of 600 k rows (half known keys) as level-0 files. Merged row count a
 anything is timed; so is the compacted table. Workers are processes started and warmed before the clock runs, as in a Spark
 session; each pins Arrow to one thread.
 
-    python bench/bench_data.py [--lineitem FILE] [--scale 1] [--buckets 14] [--workers 2] [--rounds 3] [--json]
+    python -m bench.bench_data [--lineitem FILE] [--scale 1] [--buckets 14] [--workers 2] [--rounds 3] [--json]
 
 Without --lineitem the data comes from tpchgen-cli (PyPI), which must be on PATH.
 """

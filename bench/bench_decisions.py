@@ -3,7 +3,7 @@
 Every way gets the same input and its result is checked. Processor seconds are the best of some rounds, after one that is not
 counted; counts do not depend on the machine.
 
-    python bench/bench_decisions.py [--only shuffle ...] [--rows 600000] [--rounds 2] [--json]
+    python -m bench.bench_decisions [--only shuffle ...] [--rows 600000] [--rounds 2] [--json]
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 1 M rows of 300 k keys (as many keys with one record as with several), 30 % nulls. Every case is first checked against the
 record-at-a-time engine on keys spread over the whole table, then timed on all rows, one thread, best of several rounds.
 
-    python bench/bench_engines.py [--rows 1000000] [--keys 300000] [--rounds 5] [--json]
+    python -m bench.bench_engines [--rows 1000000] [--keys 300000] [--rounds 5] [--json]
 """
 
 from __future__ import annotations

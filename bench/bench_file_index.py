@@ -3,7 +3,7 @@
 Before timing, every case is checked: the index, read back, must hold every selected row for every question, and the
 exact ones no other (plain filtering of the column says which). One thread, processor time, best of several rounds.
 
-    python bench/bench_file_index.py [--rows 1000000,6000000] [--rounds 5] [--json]
+    python -m bench.bench_file_index [--rows 1000000,6000000] [--rounds 5] [--json]
 """
 
 from __future__ import annotations

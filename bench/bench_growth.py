@@ -4,7 +4,7 @@ The same number of random known keys is upserted into tables that differ in one 
 metadata alone has (`bench.metadata_table`), a batch of 100 files is planned and committed. Each point is a process of its own,
 whose result is checked. A slope is that of the log-log line through the points: 0 follows the batch, 1 follows the table.
 
-    python bench/bench_growth.py [--axis NAME ...] [--most FACTOR] [--types NAME ...] [--picture FILE] [--json] [--keep]
+    python -m bench.bench_growth [--axis NAME ...] [--most FACTOR] [--types NAME ...] [--picture FILE] [--json] [--keep]
 
 Axis `rows` is begun by its name only: batches of 5, 20 and 80 million narrow rows through Spark, for every index type, with a
 budget of 128 MiB in the driver and answers of tasks up to 16 MiB; peak_mib is what the driver takes above what it had before.

@@ -6,7 +6,7 @@ as many new hashes as the index has are placed in an empty table. Every answer i
 holds the whole index as a map and goes hash by hash. Each case runs in a process of its own, which has placed a few hashes before;
 memory is what it takes at most beyond what it had then.
 
-    python bench/bench_hash_index.py [--hashes 60000000] [--rounds 3] [--folder DIR] [--json]
+    python -m bench.bench_hash_index [--hashes 60000000] [--rounds 3] [--folder DIR] [--json]
 """
 
 from __future__ import annotations

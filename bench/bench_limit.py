@@ -4,7 +4,7 @@ Nothing of lakeidx: pyarrow reads and writes (Parquet, zstd level 1), NumPy sort
 to hour; a figure of another benchmark says something as a ratio to this one. The result is checked: every file is in key order
 and the files hold all rows.
 
-    python bench/bench_limit.py [--lineitem FILE] [--rounds 3] [--processes 2] [--json]
+    python -m bench.bench_limit [--lineitem FILE] [--rounds 3] [--processes 2] [--json]
 """
 
 from __future__ import annotations

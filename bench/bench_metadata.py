@@ -3,7 +3,7 @@
 Seconds are those of the whole process: start, imports, opening the table and the work; `work` is the share after imports.
 Results are checked before a figure is given. Requests are counted as the store sees them.
 
-    python bench/bench_metadata.py [--files 1000000] [--folder FOLDER] [--case NAME ...] [--json]
+    python -m bench.bench_metadata [--files 1000000] [--folder FOLDER] [--case NAME ...] [--json]
 """
 
 from __future__ import annotations

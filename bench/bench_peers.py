@@ -6,7 +6,7 @@ one after another, each in a process and, where the project has no such package,
 that cannot do a phase, is shown with the reason. Paimon's jar for Spark comes from LAKEIDX_PAIMON_SPARK_JAR, the others' jars
 come through Spark's packages.
 
-    python bench/bench_peers.py [--rows 2000000] [--peers NAME,NAME] [--limit 120] [--minutes 30] [--keep] [--json]
+    python -m bench.bench_peers [--rows 2000000] [--peers NAME,NAME] [--limit 120] [--minutes 30] [--keep] [--json]
 """
 
 from __future__ import annotations

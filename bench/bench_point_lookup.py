@@ -6,7 +6,7 @@ scan gives them; absent keys must not be found. "first" is the first call of a t
 index and opens the lookup files. Times of a call are the least and the median of the rounds, by the clock, and the median of the
 processor's time.
 
-    python bench/bench_point_lookup.py [--lineitem FILE | --scale 1] [--cases default,hash] [--keys 1000] [--rounds 10] [--json]
+    python -m bench.bench_point_lookup [--lineitem FILE | --scale 1] [--cases default,hash] [--keys 1000] [--rounds 10] [--json]
 
 Without --lineitem the data comes from tpchgen-cli (PyPI) into a cache folder. Cases: "default" is what the stage does when the
 table's options say nothing; "none-64k", "zstd-16k" and "zstd-64k" set codec and block size ("zstd-64k" is Paimon's default for

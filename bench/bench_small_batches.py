@@ -7,7 +7,7 @@ For a minute one process calls `Table.upsert` with one row a hundred times a sec
 updated. A second process compacts what universal compaction picks and expires snapshots, over and over, as upkeep does. At the
 end the table must hold the last value of every key. Files on level 0 are counted before each compaction, when there are most.
 
-    python bench/bench_small_batches.py [--rows 10000000] [--rounds 10] [--seconds 60] [--per-second 100] [--json]
+    python -m bench.bench_small_batches [--rows 10000000] [--rounds 10] [--seconds 60] [--per-second 100] [--json]
 """
 
 from __future__ import annotations

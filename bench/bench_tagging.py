@@ -9,7 +9,7 @@ batch has 600 k keys, nine tenths of them known.
               stretch
     random    keys are random; every file may hold every key
 
-    python bench/bench_tagging.py [--rows 6000000] [--batch 600000] [--rounds 3] [--types hash,bloom] [--json FILE]
+    python -m bench.bench_tagging [--rows 6000000] [--batch 600000] [--rounds 3] [--types hash,bloom] [--json FILE]
 
 HBase is timed when its Thrift server (deploy/hbase/hbase.sh) listens on --hbase-port, with a batch of --hbase-batch keys; the
 server decides how long that takes, so there is no limit. The run fails when a figure is over its limit at the default sizes.

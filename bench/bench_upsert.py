@@ -4,8 +4,8 @@ The load and every upsert are read back by a merge-on-read scan and compared wit
 before their time counts. Reported beside wall seconds: processor seconds of all processes (wall times say little on a busy
 machine), the largest resident set of the driver, of the JVM and of a Python worker, and the load average.
 
-    python bench/bench_upsert.py [--lineitem FILE | --scale 1] [--sizes 1500000,6000000] [--random] [--cold] [--cores 2] [--json]
-    python bench/bench_upsert.py --scale 10 --sizes 60000000 --share 100 --driver-memory 1g     # ten gigabytes of disk
+    python -m bench.bench_upsert [--lineitem FILE | --scale 1] [--sizes 1500000,6000000] [--random] [--cold] [--cores 2] [--json]
+    python -m bench.bench_upsert --scale 10 --sizes 60000000 --share 100 --driver-memory 1g     # ten gigabytes of disk
 
 Without --lineitem the data comes from tpchgen-cli (PyPI) into a cache folder.
 """
