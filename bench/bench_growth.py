@@ -42,7 +42,15 @@ def measure(point: Point, hbase_port: int) -> Measured:
     with tempfile.TemporaryDirectory(prefix="lakeidx-growth-") as folder:
         by_rows = point.axis == ROWS
         uri = filled_for_rows(Path(folder), point, hbase_port) if by_rows else filled(Path(folder), point)
-        command = [sys.executable, __file__, "--child", uri, "--point", json.dumps(Measured(point, {}, {}).to_json())]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.bench_growth",
+            "--child",
+            uri,
+            "--point",
+            json.dumps(Measured(point, {}, {}).to_json()),
+        ]
         out = subprocess.run(command, capture_output=True, text=True, check=False, timeout=3600)
     if out.returncode:
         raise RuntimeError(out.stderr[-2000:])

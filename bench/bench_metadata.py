@@ -225,7 +225,17 @@ def main() -> None:
             return
         found = []
         for name in args.case or CASES:
-            command = [sys.executable, __file__, "--files", str(args.files), "--folder", str(folder), "--case", name]
+            command = [
+                sys.executable,
+                "-m",
+                "bench.bench_metadata",
+                "--files",
+                str(args.files),
+                "--folder",
+                str(folder),
+                "--case",
+                name,
+            ]
             done = subprocess.run([*command, "--here"], stdout=subprocess.PIPE, text=True, check=True)
             found.append(json.loads(done.stdout))
             if args.json:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.ports import free_ports
 
 
 def binaries() -> Path | None:
@@ -36,9 +37,7 @@ def postgres() -> Iterator[int]:
     if user is not None:
         os.chown(data, user.pw_uid, user.pw_gid)
     who = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user is not None else {}
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
 
     def call(*command: str) -> None:
         subprocess.run(command, check=True, cwd=data, stdout=subprocess.DEVNULL, timeout=90, **who)  # type: ignore[call-overload]

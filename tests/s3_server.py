@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.storage import open_store
+from tests.ports import free_ports
 
 START_SECONDS = 90
 # Clients collected in a forked child would close the parent's sockets.
@@ -65,19 +65,6 @@ def weed_binary() -> str | None:
     return str(beside) if beside.exists() else shutil.which("weed")
 
 
-def _free_ports(n: int, address: str) -> list[int]:
-    sockets: list[socket.socket] = []
-    try:
-        while len(sockets) < n:
-            s = socket.socket()
-            s.bind((address, 0))
-            sockets.append(s)
-        return [s.getsockname()[1] for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
-
-
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
 
@@ -101,7 +88,7 @@ def start_s3_server(directory: Path, address: str = "127.0.0.1") -> tuple[subpro
         "actions": ["Admin", "Read", "Write", "List", "Tagging"],
     }
     config.write_text(json.dumps({"identities": [identity]}))
-    ports = _free_ports(8, address)
+    ports = free_ports(8, address)
     data = directory / "data"
     data.mkdir()
     names = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3") for kind in ("", ".grpc")]

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.ports import free_ports
 from tests.spark_fixture import require_java
 from tests.spark_network import LOOPBACK, Network, NoNamespaces, make_network
 
@@ -47,13 +47,6 @@ _APPLICATION = {
 }
 
 
-def free_port() -> int:
-    """A port that nobody listens on; on another machine nobody listens at all."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def environment(**more: str) -> dict[str, str]:
     """The environment of Spark's processes: nothing of another Spark, this Python for the workers."""
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "LAKEIDX_", "DAGSTER_"))}
@@ -73,7 +66,7 @@ class SparkCluster:
 
     folder: Path
     network: Network = field(default_factory=Network)
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=lambda: free_ports(1)[0])
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -114,7 +107,7 @@ class SparkCluster:
 
     def start_connect(self, settings: Mapping[str, str]) -> str:
         """A Spark Connect server whose executors are the cluster's; gives its address."""
-        port = free_port()
+        (port,) = free_ports(1)
         address = self.network.address("connect")
         more = {"spark.connect.grpc.binding.address": address, "spark.connect.grpc.binding.port": str(port)}
         options = {**self.application("connect"), **settings, **more, "spark.log.level": "INFO"}

@@ -23,6 +23,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.ports import free_ports
+
 CHROMIUM_FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -86,9 +88,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
 
     work = tmp_path_factory.mktemp("ui")
     write_landing_files(work / "landing" / "flights", read_flights())
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     pictures = Path(os.environ.get("LAKEIDX_SCREENSHOTS", work / "pictures"))
     pictures.mkdir(parents=True, exist_ok=True)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEIDX_LAND", "LAKEIDX_WARE", "DAGSTER"))}

@@ -13,7 +13,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from typing import Any
 import psutil
 import yaml
 
+from tests.ports import free_ports
 from tests.s3_server import weed_binary
 
 ROOT = Path(__file__).parents[2]
@@ -40,18 +40,6 @@ DOT_ENV = {
     "AWS_SECRET_ACCESS_KEY": "a-secret-of-the-tests",
     "LAKEIDX_SPARK_SECRET": "",
 }
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 @dataclass

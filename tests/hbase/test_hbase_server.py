@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -25,17 +24,12 @@ from lakeidx.key_index.hbase.client import (
 from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.testing.index_history import GLOBAL_TYPES, IndexedTable, Model, apply, fixed_history
+from tests.ports import free_ports
 from tests.unit.key_index.fake_table import FakeTable
 from tests.unit.key_index.hbase_cases import HBaseCases
 
 pytestmark = [pytest.mark.hbase, pytest.mark.slow]
 SCRIPT = Path(__file__).parents[2] / "deploy" / "hbase" / "hbase.sh"
-
-
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             pytest.skip(f"needs {tool}")
-    folder, port = tmp_path_factory.mktemp("hbase"), _free_port()
+    folder, (port,) = tmp_path_factory.mktemp("hbase"), free_ports(1)
     subprocess.run([str(SCRIPT), "start", str(folder), str(port)], check=True, timeout=600)
     try:
         yield port

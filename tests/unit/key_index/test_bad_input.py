@@ -23,6 +23,7 @@ from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
 from lakeidx.key_index.hbase.client import HBaseLocations
 from lakeidx.key_index.locations import KeyLocations, LiveFile
 from lakeidx.key_index.options import IndexOptions
+from tests.ports import free_ports
 from tests.unit.key_index.fake_table import FakeTable
 
 FILTERS = {
@@ -137,9 +138,7 @@ def test_hbase_is_tried_again_then_unavailable(hanging_up: tuple[int, list[int]]
 
 @pytest.mark.slow
 def test_nothing_is_written_while_hbase_is_away(tmp_path: Path) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
+    (port,) = free_ports(1)
     spec = tmp_path / "spec.json"
     spec.write_text(
         json.dumps(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 
 import pytest
@@ -18,6 +17,7 @@ from lakeidx.key_index.hbase.client import (
     put_batch_size,
 )
 from lakeidx.key_index.options import IndexOptions
+from tests.ports import free_ports
 from tests.unit.key_index.hbase_cases import HBaseCases
 
 
@@ -84,19 +84,13 @@ def test_put_batches() -> None:
     assert put_batch_size(auto, tasks=10_000) == 1
 
 
-def _closed_port() -> str:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return str(s.getsockname()[1])
-
-
 @pytest.mark.slow
 def test_no_server() -> None:
     options = IndexOptions(
         {
             "hoodie.index.hbase.table": "t",
             "index.hbase.thrift.host": "127.0.0.1",
-            "index.hbase.thrift.port": _closed_port(),
+            "index.hbase.thrift.port": str(free_ports(1)[0]),
             "index.hbase.attempts": "2",
         }
     )
