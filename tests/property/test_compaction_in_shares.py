@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakeidx.api import Table
@@ -72,20 +72,21 @@ def batch(kind: str, number: int, seed: int, first: int, last: int) -> pa.Table:
 
 
 def rows_of(table: Table, entries: list[ManifestEntry], bucket: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    """Rows of files as they stand in them, the files by their first keys: a bucket's steps may be listed in any order."""
+    files: list[list[dict[str, Any]]] = []
     for entry in entries:
         path = f"{bucket}/{entry.file.file_name}"
-        for part in read_data_file(table.metadata.store, path, entry.file, table.schema, table.schema):
-            found += part.to_pylist()
-    return found
+        parts = read_data_file(table.metadata.store, path, entry.file, table.schema, table.schema)
+        files.append([row for part in parts for row in part.to_pylist()])
+    return [row for rows in sorted(files, key=lambda rows: (rows[0]["k"], rows[0]["n"])) for row in rows]
 
 
 def new(done: CompactedBucket) -> list[ManifestEntry]:
     return [e for e in done.changes.compact if e.kind is FileKind.ADD]
 
 
-def ascending(table: Table, files: list[DataFileMeta]) -> bool:
-    ranked = rank_files(files, table.schema.key_types)
+def are_one_run(table: Table, files: list[DataFileMeta]) -> bool:
+    ranked = sorted(rank_files(files, table.schema.key_types), key=lambda file: file.low)
     return all(a.high < b.low for a, b in pairwise(ranked))
 
 
@@ -97,7 +98,7 @@ def compare(table: Table, work: BucketCompaction, parts: int) -> int:
         return 1
     many = join_shares(work, [compact_bucket(s) for s in cut])
     assert rows_of(table, new(many), bucket) == rows_of(table, new(one), bucket)
-    assert ascending(table, [e.file for e in new(many)])
+    assert are_one_run(table, [e.file for e in new(many)])
     removed = [[e for e in d.changes.compact if e.kind is FileKind.DELETE] for d in (one, many)]
     assert sorted(e.file.file_name for e in removed[0]) == sorted(e.file.file_name for e in removed[1])
     logs = [rows_of(table, list(d.changes.compact_changelog), bucket) for d in (one, many)]
@@ -122,6 +123,7 @@ def written(folder: Path, kind: str, seed: int, ranges: list[tuple[int, int]]) -
 
 @pytest.mark.parametrize("kind", OPTIONS)
 @settings(max_examples=6, deadline=None)
+@example(seed=0, ranges=[(0, 1680), (61, 3312)], parts=2, full=False)
 @given(
     seed=st.integers(0, 1000),
     ranges=st.lists(st.tuples(st.integers(0, KEYS), st.integers(0, KEYS)), min_size=1, max_size=3),
