@@ -54,7 +54,7 @@ bench: install-dev ## measure lakeidx beside its peers (each result is checked b
 
 bench-growth: install-dev ## what a batch of one size costs while its table grows, with slopes and pictures (hours; MOST=0.02: minutes; KEEP=1: for the docs)
 	@mkdir -p $(WORK)
-	@PYTHONPATH=. $(BIN)/python bench/bench_growth.py --most $(or $(MOST),1) $(if $(KEEP),--keep,--picture $(WORK)/growth.png)
+	@$(BIN)/python -m bench.bench_growth --most $(or $(MOST),1) $(if $(KEEP),--keep,--picture $(WORK)/growth.png)
 
 bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
 	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000) $(if $(KEEP),--keep)

@@ -21,6 +21,9 @@ from lakeidx.data.rows import gather_rows
 #: Rows of one group of targets: what a reduce task holds of targets that are not alone in their group.
 _GROUP_WEIGHT = 500_000
 
+#: Rows of a batch that a task holds which has its share of the keys.
+_SHARE_ROWS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class RoutedRows:
@@ -112,6 +115,11 @@ def group_targets(weights: Sequence[int], tasks: int, *, most: int = _GROUP_WEIG
         group_of[target] = len(task_of) - 1
     sizes = np.bincount(group_of, minlength=len(task_of)).astype(np.int32)
     return TargetGroups(group_of, np.asarray(task_of, np.int32), sizes)
+
+
+def count_shares(rows: int, parallelism: int) -> int:
+    """Return how many tasks share the keys of a batch, each of which holds its rows: one for each that runs at a time at least."""
+    return max(parallelism, rows // _SHARE_ROWS)
 
 
 def pack_targets(weights: Sequence[int], tasks: int) -> list[int]:

@@ -100,7 +100,7 @@ class _Checks:
         return _Checks, (self.work, self.partitions, self.files)
 
     def _table(self) -> _Seen:
-        """Return the table's view and its files, loaded once in a task, however many parts or files it is given."""
+        """Return the table's view and its files, loaded once in a task, however many parts it is given."""
         if not self.seen:
             work = self.work
             context = index_context(work.metadata, work.schema, work.snapshot)

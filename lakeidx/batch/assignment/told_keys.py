@@ -22,14 +22,11 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, KeyLocations, number_partitions
 from lakeidx.key_index.port import IndexContext, KeyIndex, ShareUpdate, TagTasks
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.tasks.routed_rows import Block, RoutedRows
+from lakeidx.tasks.routed_rows import Block, RoutedRows, count_shares
 
 _HASH, _OWN, _PARTITION, _BUCKET, _DELETED, _WAS_PARTITION, _WAS_BUCKET = (
     f"lakeidx.{name}" for name in ("hash", "own", "partition", "bucket", "deleted", "was_partition", "was_bucket")
 )
-
-#: Rows of a batch that a task holds.
-_TASK_ROWS = 1_000_000
 
 
 class ToldPart(NamedTuple):
@@ -202,7 +199,7 @@ def tell_in_tasks(
     errors   what the method raises, with some keys told and others not
     """
     rows = sum(p.part.rows for p in parts)
-    count = max(context.runner.parallelism, rows // _TASK_ROWS)
+    count = count_shares(rows, context.runner.parallelism)
     tasks = _Telling(keys, replace(info, added=()), call, remake, count)
     context.runner.shuffle(
         tasks.split,

@@ -42,11 +42,10 @@ from lakeidx.key_index.state.scope import StateScope
 from lakeidx.key_index.state.shard_runs import ShardStretch, StoredShards, stretches_of
 from lakeidx.key_index.state.shared_update import StateUpdate, keys_of
 from lakeidx.storage.base import name_of
+from lakeidx.tasks.routed_rows import count_shares
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86400
-#: Rows of a batch that a task stores.
-_TASK_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +174,7 @@ class StateKeyIndex(KeyIndexDefaults):
         self._updated = state
         # Tasks own whole shards, and none is to be split in this process afterwards.
         state.make_room(rows, tasks.runner, label=tasks.label, expire_before=self._expire_before(context))
-        count = max(tasks.runner.parallelism, rows // _TASK_ROWS)
+        count = count_shares(rows, tasks.runner.parallelism)
         update = self._update(state, partitions, context, count)
         return update, stretches_of(state.shards, update.tasks)
 
