@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.assignment.by_hash import HashPlacing
+from lakeidx.batch.assignment.by_hash import HashPlacing, StoredIndex
 from lakeidx.bucket_assignment import AssignRules, PartitionIndex, RandomBuckets
 from lakeidx.bucket_assignment.partition_index import Assignment
 from lakeidx.format.file_names import NewFileNames
@@ -82,9 +82,8 @@ def make_index(uri: str, hashes: Hashes, *, ascending: bool) -> dict[int, IndexE
 def placed(uri: str, entries: dict[int, IndexEntry], batch: Hashes) -> list[Assignment]:
     """Place a batch as the stage does, its columns a part each."""
     metadata = TableHandle.open(uri).metadata
-    placing = HashPlacing(
-        metadata, metadata.latest_schema(), {PARTITION: entries}, RULES, RandomBuckets.seeded(str(SEED)), fresh=False
-    )
+    index = StoredIndex(metadata, metadata.latest_schema(), {PARTITION: entries})
+    placing = HashPlacing(index, RULES, RandomBuckets.seeded(str(SEED)), fresh=False)
     columns = [batch[at : at + PART_ROWS] for at in range(0, len(batch), PART_ROWS)]
     (found,) = placing.place_each([(PARTITION, lambda: columns)])
     return found

@@ -25,7 +25,7 @@ from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
 from lakeidx.options.table_options import TableOptions
 from lakeidx.storage.base import ObjectStore, join
-from lakeidx.table.key_buckets import KeyBuckets, find_buckets, hash_entries
+from lakeidx.table.key_buckets import HashIndex, KeyBuckets, buckets_in, find_buckets, hash_entries
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
 from lakeidx.tasks.limits import available_cores
@@ -55,11 +55,15 @@ class SnapshotTable:
 
     snapshot    None for a table without one
     index_dir   where `confirm` notes commits
+    index       what this process has of the HASH index; None: it is read
     """
 
-    def __init__(self, metadata: TableMetadata, snapshot: Snapshot | None, *, index_dir: str) -> None:
+    def __init__(
+        self, metadata: TableMetadata, snapshot: Snapshot | None, *, index_dir: str, index: HashIndex | None = None
+    ) -> None:
         self._metadata = metadata
         self._snapshot = snapshot
+        self._index = index
         self._schema = metadata.schema(snapshot.schema_id) if snapshot is not None else metadata.latest_schema()
         self._whole: SnapshotView | None = None
         self._parts: dict[frozenset[bytes], SnapshotView] = {}
@@ -146,7 +150,9 @@ class SnapshotTable:
         return [self._live(e) for e in load_view(self._metadata, self._metadata.snapshot(snapshot_id)).entries]
 
     def key_buckets(self, partition: bytes, hashes: Int32s, *, threads: int = 1) -> KeyBuckets:
-        """Read the HASH index of a partition for some hashes."""
+        """Return what the HASH index of a partition has of some hashes."""
+        if self._index is not None:
+            return buckets_in(self._index.hits(partition, [hashes], threads=threads))
         entries = hash_entries(self._metadata, self._snapshot, (partition,))[partition]
         return find_buckets(self._metadata, self._schema, list(entries.values()), hashes, threads=threads)
 
@@ -182,14 +188,20 @@ class SnapshotTable:
 
 
 def make_tag_context(
-    metadata: TableMetadata, snapshot: Snapshot | None, *, index_dir: str, pool: LocalRunner | None = None
+    metadata: TableMetadata,
+    snapshot: Snapshot | None,
+    *,
+    index_dir: str,
+    pool: LocalRunner | None = None,
+    index: HashIndex | None = None,
 ) -> IndexContext:
     """Build what a key index needs to work on a table.
 
     index_dir   directory on the table's store for an index's own files, outside the table's directory
     pool        where files are checked; default threads of this process, as many as ``index.threads`` says
+    index       what this process has of the HASH index; None: it is read
     """
-    view = SnapshotTable(metadata, snapshot, index_dir=index_dir)
+    view = SnapshotTable(metadata, snapshot, index_dir=index_dir, index=index)
     schema = view.schema
     options = IndexOptions(schema.options)
     order = tuple(schema.field(n) for n in options.sequence_field)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,10 @@ from lakeidx.table.view import HASH_INDEX
 from lakeidx.tasks.in_parallel import in_parallel
 
 _log = logging.getLogger(__name__)
+
+Hashes = NDArray[np.int32]
+FoundHashes = tuple[int, Hashes, int]
+"""Bucket, hashes of its file, and how many the file has in all."""
 
 #: Index files read at a time: a partition may have thousands, and nearly all of the time is waiting.
 _INDEX_REQUESTS = 32
@@ -76,6 +81,26 @@ def _bucket(entry: IndexEntry) -> int:
     return entry.bucket
 
 
+class HashIndex(Protocol):
+    """The HASH index of the partitions that a batch touches."""
+
+    @property
+    def waits(self) -> bool:
+        """True when hits take requests to the store."""
+
+    def hits(self, partition: bytes, columns: Sequence[Hashes], *, threads: int) -> list[FoundHashes]:
+        """Return what each bucket of a partition has of some hashes, by bucket ascending; perhaps other hashes of it, too.
+
+        threads   files read at a time
+        errors    CorruptFileError for a damaged index file, NotFoundError
+        """
+
+
+def worth_filtering(asked: int, held: int) -> bool:
+    """Return True when a filter of the hashes that are requested is worth its pass over those of the index."""
+    return asked * _MANY < held
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexHits:
     """What one HASH index file has of the hashes requested.
@@ -115,7 +140,7 @@ def find_hits(
     asked, held = sum(len(c) for c in columns), sum(e.row_count for e in entries)
     keeps = asked * _FEW <= held and 4 * held <= metadata.hash_files.max_bytes
     wanted = sorted_set(np.concatenate(columns)) if keeps else None
-    passes = HashFilter(columns) if not keeps and asked * _MANY < held else None
+    passes = HashFilter(columns) if not keeps and worth_filtering(asked, held) else None
 
     def hashes_of(entry: IndexEntry) -> NDArray[np.int32]:
         if wanted is not None:
@@ -173,7 +198,8 @@ def find_buckets(
     entries   the partition's HASH files, by bucket ascending
     errors    as `find_hits`
     """
-    return _collect(find_hits(metadata, schema, entries, [hashes], skip_damaged=skip_damaged, threads=threads))
+    found = find_hits(metadata, schema, entries, [hashes], skip_damaged=skip_damaged, threads=threads)
+    return buckets_in((hits.entry.bucket, hits.hashes, hits.entry.row_count) for hits in found)
 
 
 def load_buckets(metadata: TableMetadata, schema: TableSchema, entries: Sequence[IndexEntry]) -> KeyBuckets:
@@ -182,26 +208,27 @@ def load_buckets(metadata: TableMetadata, schema: TableSchema, entries: Sequence
     memory   8 to 10 bytes per hash
     """
 
-    def read(entry: IndexEntry) -> IndexHits:
+    def read(entry: IndexEntry) -> tuple[int, Hashes | None, int]:
         try:
-            return IndexHits(entry, read_hash_index(metadata, schema, entry))
+            return entry.bucket, read_hash_index(metadata, schema, entry), entry.row_count
         except CorruptFileError as error:
             _log.warning("looking up every key in bucket %d: %s", entry.bucket, error)
-            return IndexHits(entry, None)
+            return entry.bucket, None, entry.row_count
 
-    return _collect(in_parallel(read, entries, threads=_INDEX_REQUESTS))
+    return buckets_in(in_parallel(read, entries, threads=_INDEX_REQUESTS))
 
 
-def _collect(found: Iterable[IndexHits]) -> KeyBuckets:
+def buckets_in(found: Iterable[tuple[int, Hashes | None, int]]) -> KeyBuckets:
+    """Make the index of what HASH files have, file after file; None: a file cannot be read."""
     found = list(found)
     known = HashMap()
-    known.reserve(sum(len(hits.hashes) for hits in found if hits.hashes is not None))
+    known.reserve(sum(len(hashes) for _, hashes, _ in found if hashes is not None))
     unreadable, rows, stored = [], 0, 0
-    for hits in found:
-        if hits.hashes is None:
-            unreadable.append(hits.entry.bucket)
+    for bucket, hashes, held in found:
+        if hashes is None:
+            unreadable.append(bucket)
             continue
-        known.store(hits.hashes, hits.entry.bucket)
-        rows += hits.entry.row_count
-        stored += len(hits.hashes)
+        known.store(hashes, bucket)
+        rows += held
+        stored += len(hashes)
     return KeyBuckets(known, tuple(unreadable), len(found), rows, stored - len(known))

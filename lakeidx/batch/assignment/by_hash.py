@@ -1,14 +1,15 @@
 """Placing through the HASH index of dynamic-bucket tables: a known hash keeps its bucket, a new one goes by the rules.
 
 The index is not held: per partition its files are read once, side by side, and only hashes that the batch may have are kept;
-how many hashes a bucket holds is in the index manifest. The rules are those of `PartitionIndex`.
+how many hashes a bucket holds is in the index manifest. Tasks are sent what is theirs of the files
+(`lakeidx.batch.assignment.sent_index`). The rules are those of `PartitionIndex`.
 
 source   org.apache.paimon.index.HashBucketAssigner, SimpleHashBucketAssigner, release 1.4.2
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,33 +25,58 @@ from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
 from lakeidx.bucket_assignment.whole_columns import MIN_ROWS, ColumnsAssignment, assign_columns
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.table.key_buckets import find_hits, hash_entries
+from lakeidx.table.key_buckets import FoundHashes, HashIndex, find_hits, hash_entries
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.ordered_threads import run_ordered
 
 Hashes = NDArray[np.int32]
-_Found = tuple[int, Hashes, int]
-"""Bucket, its hashes that the batch has, and how many it has in all."""
-_Read = tuple[Sequence[Hashes], list[_Found]]
+_Read = tuple[Sequence[Hashes], list[FoundHashes]]
 """Hashes of a batch, and what index files have of them."""
 
 #: Index files read at a time, over so many partitions, and bytes of what was found in them that wait for their turn.
 _REQUESTS, _PARTITIONS_AHEAD, _READ_AHEAD_BYTES = 32, 16, 64 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class StoredIndex:
+    """The files of the table.
+
+    files   by partition and bucket; none when a batch replaces what is there
+    """
+
+    metadata: TableMetadata
+    schema: TableSchema
+    files: Mapping[bytes, Mapping[int, IndexEntry]]
+
+    @classmethod
+    def of(cls, work: PlaceWork, partitions: Collection[bytes]) -> StoredIndex:
+        """Find the files of some partitions."""
+        found = {} if work.fresh else hash_entries(work.metadata, work.snapshot, partitions)
+        return cls(work.metadata, work.schema, found)
+
+    @property
+    def waits(self) -> bool:
+        """See `HashIndex.waits`."""
+        return any(self.files.values())
+
+    def hits(self, partition: bytes, columns: Sequence[Hashes], *, threads: int) -> list[FoundHashes]:
+        """See `HashIndex.hits`."""
+        entries = [entry for _, entry in sorted(self.files.get(partition, {}).items())]
+        found = find_hits(self.metadata, self.schema, entries, columns, threads=threads)
+        return [(hits.entry.bucket, hits.known, hits.entry.row_count) for hits in found]
+
+
 @dataclass(slots=True)
 class HashPlacing:
     """The rules of one batch or of a task's share of it, partition after partition.
 
-    index        HASH files of the partitions the batch touches, by bucket; none when the batch replaces what is there
+    index        has nothing when the batch replaces what is there
     fresh        the batch replaces what is there: buckets are filled again from 0
     new_hashes   hashes that each bucket got and did not have
     rows_read    hashes in the index files that were read
     """
 
-    metadata: TableMetadata
-    schema: TableSchema
-    index: Mapping[bytes, Mapping[int, IndexEntry]]
+    index: HashIndex
     rules: AssignRules
     pick: RandomBuckets
     fresh: bool
@@ -58,11 +84,9 @@ class HashPlacing:
     rows_read: int = 0
 
     @classmethod
-    def of(cls, work: PlaceWork, index: Mapping[bytes, Mapping[int, IndexEntry]], task: int | None) -> HashPlacing:
+    def of(cls, work: PlaceWork, index: HashIndex, task: int | None) -> HashPlacing:
         """Make the rules of the process that places a batch, or of one of its placing tasks."""
-        return cls(
-            work.metadata, work.schema, {} if work.fresh else index, work.rules(task), work.pick(task), work.fresh
-        )
+        return cls(index, work.rules(task), work.pick(task), work.fresh)
 
     def place_each(self, batch: Sequence[tuple[bytes, Callable[[], Sequence[Hashes]]]]) -> Iterator[list[Assignment]]:
         """Place partition after partition, in order; the index files of the next ones are read meanwhile.
@@ -70,18 +94,18 @@ class HashPlacing:
         batch     partitions, and what gives the columns of each: int32[n], hashes of trimmed primary keys in batch order
         errors    CorruptFileError for a damaged index file, NotFoundError; InvalidInputError when bucket ids have run out
         """
-        side_by_side = max(1, min(_PARTITIONS_AHEAD, len(batch))) if any(self.index.values()) else 1
+        side_by_side = max(1, min(_PARTITIONS_AHEAD, len(batch))) if self.index.waits else 1
         requests = max(2, _REQUESTS // side_by_side)
 
         def read(item: tuple[bytes, Callable[[], Sequence[Hashes]]]) -> Iterator[_Read]:
             columns = item[1]()
-            yield columns, self._read(item[0], columns, threads=requests)
+            yield columns, self.index.hits(item[0], columns, threads=requests)
 
         found = run_ordered(batch, read, _size_of, threads=side_by_side, budget_bytes=_READ_AHEAD_BYTES)
         for (partition, _), (columns, files) in zip(batch, found, strict=True):
             yield self._place(partition, columns, files)
 
-    def _place(self, partition: bytes, columns: Sequence[Hashes], files: Sequence[_Found]) -> list[Assignment]:
+    def _place(self, partition: bytes, columns: Sequence[Hashes], files: Sequence[FoundHashes]) -> list[Assignment]:
         self.rows_read += sum(rows for _, _, rows in files)
         placed = None
         if sum(len(hashes) for hashes in columns) >= MIN_ROWS:
@@ -92,13 +116,7 @@ class HashPlacing:
             self.new_hashes[partition, bucket] = count
         return placed.columns
 
-    def _read(self, partition: bytes, columns: Sequence[Hashes], *, threads: int = _REQUESTS) -> list[_Found]:
-        """Return what the partition's index files have of the batch's hashes."""
-        entries = [entry for _, entry in sorted(self.index.get(partition, {}).items())]
-        found = find_hits(self.metadata, self.schema, entries, columns, threads=threads)
-        return [(hits.entry.bucket, hits.known, hits.entry.row_count) for hits in found]
-
-    def _by_map(self, files: Sequence[_Found], columns: Sequence[Hashes]) -> ColumnsAssignment:
+    def _by_map(self, files: Sequence[FoundHashes], columns: Sequence[Hashes]) -> ColumnsAssignment:
         """Assign row by row through a map of the hashes."""
         if self.fresh:
             index = PartitionIndex.for_overwrite(rules=self.rules, pick=self.pick)
@@ -112,13 +130,17 @@ def _size_of(read: _Read) -> int:
     return sum(c.nbytes for c in columns) + sum(known.nbytes for _, known, _ in files)
 
 
-def place_by_hash(work: PlaceWork, parts: Sequence[PartKeys], task: int | None) -> Placed:
+def place_by_hash(
+    work: PlaceWork, parts: Sequence[PartKeys], task: int | None, index: HashIndex | None = None
+) -> Placed:
     """Place rows, partition by partition, rows of a partition in batch order.
 
-    task   the placing task whose share they are; None: all rows are
+    task    the placing task whose share they are; None: all rows are
+    index   what has come to that task of the index; None: the files of the table are read
     """
-    entries = hash_entries(work.metadata, work.snapshot, {p for part in parts for p in part.keys.partitions})
-    placing = HashPlacing.of(work, entries, task)
+    if index is None:
+        index = StoredIndex.of(work, {p for part in parts for p in part.keys.partitions})
+    placing = HashPlacing.of(work, index, task)
     # Memory is taken when it is written to: parts of one partition take over what placing gives.
     buckets = [np.empty(len(p.keys), np.int32) for p in parts]
     known = [np.empty(len(p.keys), np.bool_) for p in parts]

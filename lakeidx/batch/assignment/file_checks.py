@@ -25,6 +25,7 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import index_context, open_key_index
 from lakeidx.data.rows import take_rows
 from lakeidx.errors import CorruptFileError, InternalError
+from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.key_index.joined import hashes_of, matched_keys
 from lakeidx.key_index.locations import KeyBatch, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
@@ -62,6 +63,8 @@ class _Distinct:
 
 def batch_partitions(context: BatchContext, ingest: IngestReport, work: PlaceWork) -> tuple[bytes, ...]:
     """Return the distinct partitions of a batch; only partition columns are read, in tasks."""
+    if not work.schema.partition_keys:
+        return (EMPTY_ROW,)
     tasks = _Distinct(work)
     (found,) = context.runner.shuffle(
         tasks.split,

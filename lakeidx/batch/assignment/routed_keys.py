@@ -42,6 +42,11 @@ def part_items(ingest: IngestReport) -> list[PartItem]:
     return [(number, part, ingest.source_of(part)) for number, part in enumerate(ingest.parts)]
 
 
+def partition_hash(partition: bytes) -> int:
+    """Return the hash of a partition, as manifests have it, that says which placing task its keys begin at."""
+    return hash_words(split_arity(partition)[1])
+
+
 def owners_of(plan: AssignPlan, partitions: Sequence[bytes], codes: Int32s, hashes: Int32s) -> Int32s:
     """Return the placing task of each row, int32[n].
 
@@ -50,7 +55,7 @@ def owners_of(plan: AssignPlan, partitions: Sequence[bytes], codes: Int32s, hash
     """
     if not partitions:
         return plan.assigner_of(0, hashes)
-    of_partitions = np.array([hash_words(split_arity(p)[1]) for p in partitions], np.int32)
+    of_partitions = np.array([partition_hash(p) for p in partitions], np.int32)
     return plan.assigner_of(of_partitions[codes], hashes)
 
 
