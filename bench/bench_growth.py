@@ -78,7 +78,7 @@ def keep(measured: Sequence[Measured], load: float) -> None:
 def lines(point: Measured) -> Iterator[str]:
     """Yield a JSON line of a point, for `bench/results`."""
     yield json.dumps({"axis": point.point.axis, "size": point.point.size, "batch": point.point.batch,
-                      "index": point.point.index, **point.whole, **({"refused": point.said} if point.said else {})})  # fmt: skip
+                      "index": point.point.index, **point.whole})  # fmt: skip
 
 
 def _points(asked: argparse.Namespace) -> Iterator[Point]:

@@ -72,7 +72,6 @@ def on_terminal(measured: Sequence[Measured]) -> Table:
     for axis in dict.fromkeys(m.point.axis for m in measured):
         for m in of_axis(measured, axis):
             name = f"{m.point.size:,}" + (f" {m.point.index}, batch {m.point.batch:,}" if axis in (TYPES, ROWS) else "")
-            name += ", refused" if m.said else ""
             table.add_row(axis, name, *(f"{m.whole[n]:,.2f}" if n in m.whole else "" for n in FIGURES))
         if axis in growing_axes(measured):
             found = slopes(measured, axis)
@@ -97,10 +96,10 @@ def markdown_rows(measured: Sequence[Measured]) -> str:
     """Return what large batches of every index type took in the driver."""
     if not of_axis(measured, ROWS):
         return "This run has no such points."
-    lines = ["| type | rows | driver, MiB above its base | CPU s of all processes | |", "|---|---|---|---|---|"]
+    lines = ["| type | rows | driver, MiB above its base | CPU s of all processes |", "|---|---|---|---|"]
     for m in of_axis(measured, ROWS):
         cells = f"{m.point.index} | {m.point.batch:,} | {number(m.whole['peak_mib'])} | {number(m.whole['cpu'])}"
-        lines.append(f"| {cells} | {'refused' if m.said else 'right'} |")
+        lines.append(f"| {cells} |")
     return "\n".join(lines)
 
 

@@ -69,14 +69,12 @@ class Measured:
     work     rows, keys (of the partitions it touches), buckets, partitions, files: what a cost may follow
     whole    figures of the batch, by name
     stages   figures of each stage, by name
-    said     the error of a batch that was refused
     """
 
     point: Point
     work: Mapping[str, int]
     whole: Mapping[str, float]
     stages: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    said: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Convert for a file."""
@@ -85,7 +83,7 @@ class Measured:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Measured:
         """Convert from a file."""
-        return cls(Point(**found["point"]), found["work"], found["whole"], found["stages"], found.get("said", ""))
+        return cls(Point(**found["point"]), found["work"], found["whole"], found["stages"])
 
 
 AXES: Mapping[str, tuple[Point, ...]] = {

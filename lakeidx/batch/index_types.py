@@ -156,9 +156,19 @@ def open_key_index(schema: TableSchema, paths: TablePaths) -> Iterator[KeyIndex]
         key_index.close()
 
 
-def _remembered(options: IndexOptions, paths: TablePaths) -> KeyIndex:
+def forget_key_index(schema: TableSchema, paths: TablePaths) -> None:
+    """Let go what this process holds of a table's key index from earlier batches, if it is one that stays in it."""
+    with _in_memory_lock:
+        _in_memory.pop(_name_of(index_options(schema), paths), None)
+
+
+def _name_of(options: IndexOptions, paths: TablePaths) -> str:
     of_index = (options.index_type, options.index_global_enabled, options.index_partition_regex)
-    name = "\n".join([paths.branch_root, *map(str, of_index)])
+    return "\n".join([paths.branch_root, *map(str, of_index)])
+
+
+def _remembered(options: IndexOptions, paths: TablePaths) -> KeyIndex:
+    name = _name_of(options, paths)
     found = _in_memory.pop(name, None) or make_key_index(options)
     _in_memory[name] = found
     while len(_in_memory) > _MEMORY_TABLES:

@@ -172,12 +172,16 @@ class KeyIndex(Protocol):
 
     @property
     def holds_keys(self) -> bool:
-        """True when it has the keys of the whole table in this process's memory."""
+        """True when `tag` has the keys of the whole table in this process's memory; they count as what the driver holds."""
         ...
 
     @property
     def joins_files(self) -> bool:
-        """True when keys are found by reading data files: tasks may then read them, and `lakeidx.key_index.joined` locates."""
+        """True when keys may be found by reading data files: tasks then read them, and `lakeidx.key_index.joined` locates."""
+        ...
+
+    def files_to_join(self, partitions: Collection[bytes] | None, context: IndexContext) -> Sequence[LiveFile]:
+        """Return the data files of some partitions (None = of all) whose keys are looked at; of those that join files."""
         ...
 
     @property
@@ -314,6 +318,10 @@ class KeyIndexDefaults:
 
     def prepare_tag(self, context: IndexContext, tasks: TagTasks) -> None:
         """Do nothing: shares have nothing in common."""
+
+    def files_to_join(self, partitions: Collection[bytes] | None, context: IndexContext) -> Sequence[LiveFile]:
+        """Return all of them."""
+        return context.view.files(partitions)
 
     def candidates(self, batch: KeyBatch, files: Sequence[LiveFile], context: IndexContext) -> Candidates:
         """Refuse: files are not narrowed."""

@@ -195,7 +195,8 @@ register(
     IndexType(
         name="inmemory",
         make=lambda options: _make_state(options, in_memory=True),
-        limits="Held in memory by each process, which rebuilds it; for tests, and tables whose keys fit in memory.",
+        limits="Held in memory by each process, which rebuilds it; for tests, and tables whose keys fit in memory. Beyond "
+        "index.driver-memory tasks read all keys of the partitions that are looked in for every batch, as global-simple does.",
         cross_partition=True,
         stays_in_process=True,
         placement=_SCOPE,

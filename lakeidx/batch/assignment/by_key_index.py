@@ -69,10 +69,19 @@ def place_by_key_index(
         new_hashes=opened.new_hashes,
         metrics={**metrics, **located.notes},
         moves=Moves(batch, plan),
-        located=(batch, located) if key_index.has_external_state else None,
+        located=(batch, located) if _is_told(key_index, task) else None,
         is_global=key_index.is_global and bool(work.schema.partition_keys),
         by_partition=key_index.splits_buckets(tagging.options),
     )
+
+
+def _is_told(key_index: KeyIndex, task: int | None) -> bool:
+    """Return True when the index is told at the commit what it said; of a batch in tasks only when these may tell it.
+
+    The driver would read the keys of the whole batch for it. One that is not told finds out when the next batch comes.
+    """
+    in_shares = key_index.told_in_shares or key_index.updates_in_shares
+    return key_index.has_external_state and (task is None or in_shares)
 
 
 def _outgoing(batch: KeyedBatch, located: KeyLocations, plan: MovePlan) -> list[PartPlaces]:

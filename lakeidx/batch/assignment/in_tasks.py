@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -41,13 +42,14 @@ from lakeidx.batch.assignment.sent_index import IndexFiles, SentIndex, plan_inde
 from lakeidx.batch.assignment.shares import place_parts
 from lakeidx.batch.assignment.targets import ShareFigures, write_share
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import finds_by_keys, index_context, open_key_index
+from lakeidx.batch.index_types import finds_by_keys, index_context, index_options
 from lakeidx.batch.keys import RowKeys
 from lakeidx.format.schema.schema_file import BucketMode
 from lakeidx.key_index.joined import file_of, hashes_of, locate_joined, read_file_keys
 from lakeidx.key_index.locations import KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext, KeyIndex, TagTasks
+from lakeidx.key_index.registry import make_key_index
 from lakeidx.table.key_buckets import hash_entries
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
@@ -128,7 +130,8 @@ class _PlacingTasks:
 
     def _place_keys(self, received: ReceivedKeys, index: SentIndex, of_files: Iterator[Block], task: int) -> Placed:
         batch = received.keyed(self.work.schema)
-        with open_key_index(self.work.schema, self.work.metadata.paths) as key_index:
+        # Its own, also where an index stays in the process: what that holds is the driver's.
+        with closing(make_key_index(index_options(self.work.schema))) as key_index:
             locate = _locator(key_index, of_files) if key_index.joins_files else None
             return place_by_key_index(self.work, batch, key_index, task, locate, index)
 
@@ -171,7 +174,8 @@ def place_in_tasks(
     count, held, first_file = work.plan.num_channels, 0, len(items)
     if key_index is not None and not work.fresh:
         remake = partial(index_context, work.metadata, work.schema, work.snapshot)
-        key_index.prepare_tag(remake(), TagTasks(context.runner, remake, context.label("key_state")))
+        if not key_index.joins_files:
+            key_index.prepare_tag(remake(), TagTasks(context.runner, remake, context.label("key_state")))
         partitions = batch_partitions(context, ingest, work) if _wants_partitions(work, key_index) else ()
         if work.schema.bucket_mode is BucketMode.HASH_DYNAMIC:
             index = plan_index_files(hash_entries(work.metadata, work.snapshot, partitions), first_file)
@@ -206,4 +210,4 @@ def _files_to_read(
     of = None if key_index.is_global else partitions
     if key_index.narrows_files:
         return check_files(context, ingest, work, of)
-    return index_context(work.metadata, work.schema, work.snapshot).view.files(of)
+    return key_index.files_to_join(of, index_context(work.metadata, work.schema, work.snapshot))

@@ -11,11 +11,11 @@ from lakeidx.batch.assignment.keyed_batch import read_batch, sourced_parts
 from lakeidx.batch.assignment.part_keys import read_keys
 from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.placed import Placed
-from lakeidx.batch.assignment.room import check_driver_holds, check_rows_fit, rows_in_driver
+from lakeidx.batch.assignment.room import check_rows_fit, driver_is_full, fits_driver
 from lakeidx.batch.assignment.shares import place_parts
 from lakeidx.batch.assignment.targets import BatchFigures, join_shares, write_share
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import index_options, open_key_index, uses_key_index
+from lakeidx.batch.index_types import forget_key_index, index_options, open_key_index, uses_key_index
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -35,16 +35,16 @@ def place_batch(
     key_index = make_key_index(index_options(schema)) if uses_key_index(schema) else None
     if key_index is not None:
         _check_overwrite(context, key_index)
-    fits = ingest.rows_staged <= rows_in_driver(schema, context.driver_bytes)
+    held_keys = snapshot.total_record_count or 0 if key_index and key_index.holds_keys and snapshot else 0
     parts = len(ingest.parts)
-    if not fits and (key_index is None or can_place_in_tasks(key_index)):
+    if not fits_driver(schema, ingest.rows_staged, held_keys, context.driver_bytes):
+        if key_index is not None and not can_place_in_tasks(key_index):
+            raise driver_is_full(schema, ingest.rows_staged, held_keys, context.driver_bytes)
+        forget_key_index(schema, context.paths)
         work = PlaceWork.of(context, schema, snapshot, directory, context.runner.parallelism)
         figures = join_shares(directory, place_in_tasks(context, ingest, work, key_index), parts)
         return replace(figures, metrics={**figures.metrics, "placing_tasks": float(work.plan.num_channels)})
     check_rows_fit(schema, ingest.rows_staged)
-    if key_index is not None and not can_place_in_tasks(key_index):
-        held_keys = snapshot.total_record_count or 0 if key_index.holds_keys and snapshot is not None else 0
-        check_driver_holds(schema, ingest.rows_staged, held_keys, context.driver_bytes)
     work = PlaceWork.of(context, schema, snapshot, directory, 1)
     if key_index is not None and key_index.needs_keys:
         placed = _by_keys(work, ingest)

@@ -21,14 +21,19 @@ _TARGET_BYTES = 2000
 _MOST_ROWS = (1 << 31) - 1
 
 
-def rows_in_driver(schema: TableSchema, held: int | None = None) -> int:
-    """Return how many rows of a batch may be assigned in the driver; more of them are in tasks.
+def fits_driver(schema: TableSchema, rows: int, held_keys: int, held: int | None = None) -> bool:
+    """Return True when the rows of a batch may be assigned in the driver; those of a larger one are in tasks.
 
-    held   bytes that a batch may hold there; default as the table's option says
+    held_keys   keys of the table that an index in the driver's memory has; 0 for other types
+    held        bytes that a batch may hold there; default as the table's option says
     """
     if held is None:
         held = index_options(schema).index_driver_memory
-    return min(held // _ROW_BYTES.get(index_type(schema), _KEYED_ROW_BYTES), _MOST_ROWS)
+    return _needed(schema, rows, held_keys) <= held and rows <= _MOST_ROWS
+
+
+def _needed(schema: TableSchema, rows: int, held_keys: int) -> int:
+    return rows * _ROW_BYTES.get(index_type(schema), _KEYED_ROW_BYTES) + held_keys * _HELD_KEY_BYTES
 
 
 def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None) -> None:
@@ -51,24 +56,15 @@ def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None) -> N
         )
 
 
-def check_driver_holds(schema: TableSchema, rows: int, table_rows: int, held: int | None = None) -> None:
-    """Refuse a batch that only the driver can place when it would hold more than it may.
-
-    rows         of the batch
-    table_rows   keys of the table that an index in the driver's memory has; 0 for other types
-    held         bytes that it may hold; default as the table's option says
-    errors       InvalidInputError: says what it takes and what to change
-    """
+def driver_is_full(schema: TableSchema, rows: int, held_keys: int, held: int | None = None) -> InvalidInputError:
+    """Return the error for a batch that does not fit into the driver and cannot be placed in tasks; see `fits_driver`."""
     if held is None:
         held = index_options(schema).index_driver_memory
-    kind = index_type(schema)
-    needed = rows * _ROW_BYTES.get(kind, _KEYED_ROW_BYTES) + table_rows * _HELD_KEY_BYTES
-    if needed <= held:
-        return
-    table = f" and the keys of {table_rows} rows of the table" if table_rows else ""
-    raise InvalidInputError(
-        f"with index.type={kind} the driver would hold {rows} rows of the batch{table}, {_gib(needed)} GiB or more, and option"
-        f" 'index.driver-memory' allows {_gib(held)} GiB: raise it, or use a type that works in tasks, such as state"
+    table = f" and the keys of {held_keys} rows of the table" if held_keys else ""
+    return InvalidInputError(
+        f"with index.type={index_type(schema)} the driver would hold {rows} rows of the batch{table},"
+        f" {_gib(_needed(schema, rows, held_keys))} GiB or more, and option 'index.driver-memory' allows {_gib(held)} GiB:"
+        " raise it, or use a type that works in tasks, such as state"
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from lakeidx.errors import CommitConflictError, CorruptFileError, NotFoundError
 from lakeidx.key_index.locations import CommitInfo, LiveFile
@@ -79,7 +79,7 @@ class StateHome:
                 if missing:
                     assert manifest.snapshot_id is not None
                     before = context.view.files_at(manifest.snapshot_id)
-                    self._loader(context).catch_up(state, before, self._files(context), context, metrics)
+                    self._loader(context).catch_up(state, before, self.files(context), context, metrics)
             except (CorruptFileError, NotFoundError) as error:
                 _log.warning("the key state of snapshot %d is left aside: %s", snapshot_id, error)
                 continue
@@ -95,7 +95,7 @@ class StateHome:
 
         tasks   where; None = in this process
         """
-        files = self._files(context)
+        files = self.files(context)
         state = self._empty(context, sum(f.meta.row_count for f in files))
         if tasks is None or self._memory is not None:
             self._loader(context).load(state, files, context, metrics)
@@ -197,12 +197,13 @@ class StateHome:
     def _run_files(self, context: IndexContext) -> RunFiles:
         return RunFiles(self._memory or context.store, self.scope.folder(context))
 
-    def _files(self, context: IndexContext) -> list[LiveFile]:
+    def files(self, context: IndexContext, partitions: Collection[bytes] | None = None) -> list[LiveFile]:
+        """Return the view's data files in the partitions that the state is of, or in some of these."""
         pattern = re.compile(context.options.index_partition_regex)
         text = context.view.partition_text
         wanted: dict[bytes, bool] = {}
         out = []
-        for file in context.view.files(None):
+        for file in context.view.files(partitions):
             if file.partition not in wanted:
                 wanted[file.partition] = pattern.fullmatch(text(file.partition)) is not None
             if wanted[file.partition]:

@@ -8,8 +8,8 @@ was rolled back costs time and never an answer. What was read is put on the stor
 
 Global: a key lives in one partition at a time; a row of another partition takes it there (`moves`).
 ``index.state.ttl`` makes the state forget keys that were not written for so long; a forgotten key is inserted again,
-and is in the table twice if its old record still does. ``inmemory`` is the same in this process's memory: for tests, and tables
-that fit.
+and is in the table twice if its old record still does. ``inmemory`` is the same in this process's memory, while the driver may hold
+the table's keys. Beyond that tasks find them in the data files, each those of its share, as a state that was rebuilt answers.
 
 source   Flink's org.apache.hudi.sink.partitioner.BucketAssignFunction, sink.bootstrap.BootstrapOperator, Hudi 1.0.2;
          org.apache.paimon.crosspartition.GlobalIndexAssigner, release 1.4.2
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,7 @@ from lakeidx.key_index.locations import (
     Int32s,
     KeyBatch,
     KeyLocations,
+    LiveFile,
     no_locations,
 )
 from lakeidx.key_index.metrics import IndexMetrics
@@ -94,7 +95,7 @@ class StateKeyIndex(KeyIndexDefaults):
         self.is_global = is_global
         self.moves_keys = is_global
         self.in_shares = self.updates_in_shares = not in_memory
-        self.holds_keys = in_memory
+        self.holds_keys = self.joins_files = in_memory
         self.name = "inmemory" if in_memory else "state"
         self._share = share or Share()
         self._home = StateHome(StateScope(is_global, self._share), MemoryStore() if in_memory else None, clock)
@@ -186,8 +187,14 @@ class StateKeyIndex(KeyIndexDefaults):
         state.adopt(stored, expire_before=self._expire_before(context))
         self._state = self._home.at_snapshot(state, context)
 
-    def count_keys(self, context: IndexContext) -> dict[tuple[bytes, int], int]:
-        """Count keys per (partition, bucket), to place new keys."""
+    def files_to_join(self, partitions: Collection[bytes] | None, context: IndexContext) -> Sequence[LiveFile]:
+        """Return the files of the partitions that a state is of."""
+        return self._home.files(context, partitions)
+
+    def count_keys(self, context: IndexContext) -> dict[tuple[bytes, int], int] | None:
+        """Count keys per (partition, bucket), to place new keys; None where the keys were found without the state."""
+        if self.holds_keys and self._state is None:
+            return None
         state = self._bring_to_snapshot(context, IndexMetrics(), set())
         counts = state.bucket_counts(expire_before=self._expire_before(context))
         return {(state.partitions[p], b): n for (p, b), n in counts.items()}

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakeidx.batch.index_types import check_index_type, limits_of
+from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.key_index import registry
 from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, no_locations
@@ -22,7 +23,8 @@ from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import content, make_table, upsert
+from lakeidx.testing.reachable import files_on_disk
+from lakeidx.testing.small_tables import content, make_table, rows, upsert
 
 
 @dataclass
@@ -114,6 +116,18 @@ def test_what_it_cannot_do_is_said_by_it(tmp_path: Path, parity: ParityKeyIndex)
         check_index_type(make_table(tmp_path / "b", options={"index.type": "parity"}).schema)
     with pytest.raises(InvalidInputError, match="parity needs 'bucket' = '-1'"):
         check_index_type(make_table(tmp_path / "c", options={**OPTIONS, "bucket": "2"}).schema)
+
+
+def test_what_only_the_driver_can_ask_is_refused_above_its_budget(tmp_path: Path, parity: ParityKeyIndex) -> None:
+    table = make_table(tmp_path, options=OPTIONS)
+    before = files_on_disk(table)
+    values = rows([(1, k, "a") for k in range(5)])
+    said = r"index\.type=parity the driver would hold 5 rows of the batch, .*'index\.driver-memory' allows 0\.0 GiB"
+    with pytest.raises(InvalidInputError, match=said):
+        upsert_table(make_context(table.metadata, "b", driver_bytes=5 * 90 - 1), values)
+    assert files_on_disk(table) == before
+    upsert_table(make_context(table.metadata, "b", driver_bytes=5 * 90), values)
+    assert len(content(table)) == 5
 
 
 def test_names_are_taken_once(parity: ParityKeyIndex) -> None:

@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
 from lakeidx.batch.assignment.told_keys import ToldKeys
+from lakeidx.batch.index_types import _in_memory
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_table
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
@@ -25,15 +26,15 @@ from lakeidx.testing.index_history import (
     fixed_history,
     hbase_stand_in,
 )
-from lakeidx.testing.small_tables import rows
+from lakeidx.testing.small_tables import make_table, rows
 from tests.unit.batch.test_index_faults import POINTS, DeathError
 from tests.unit.key_index.hbase.test_hbase_index import StandIn
 
 #: Types whose keys are placed in tasks when a batch is more than the driver may hold.
 TYPES = [
     *((n, False) for n in ("hash", "fixed buckets", "bucket", "bucket ring", "simple", "bloom", "bloom cache")),
-    ("state", False),
-    *((n, True) for n in ("global-simple", "global-bloom", "hbase", "state", "cross-partition")),
+    *((n, False) for n in ("state", "inmemory")),
+    *((n, True) for n in ("global-simple", "global-bloom", "hbase", "state", "inmemory", "cross-partition")),
 ]
 
 
@@ -105,6 +106,23 @@ def test_a_history_of_batches_placed_in_tasks(tmp_path: Path, name: str, over_pa
         assert sum(t.rows for t in result.assign.targets) == len(batch) + result.assign.moved - result.assign.dropped
     table.compact()
     table.check(model)
+
+
+@pytest.mark.parametrize("in_tasks", [False, True])
+def test_keys_of_partitions_that_are_left_out_are_not_found(tmp_path: Path, in_tasks: bool) -> None:
+    """A state of one partition, rebuilt in memory or found in the files by tasks: what is in the other one is new to it."""
+    options = {"index.type": "inmemory", "index.partition.regex": "p=1"}
+    table = make_table(tmp_path, options=options)
+    for number, batch in enumerate(([(1, 1, "a"), (2, 2, "a")], [(2, 1, "b"), (1, 2, "b")])):
+        _in_memory.clear()
+        held = 0 if in_tasks else None
+        context = make_context(TableHandle.open(table.uri).metadata, str(number), driver_bytes=held)
+        result = upsert_table(context, rows(batch))
+        assert bool(result.assign.placing_tasks) == in_tasks
+        assert bool(result.assign.located_paths) != in_tasks
+    assert (result.assign.moved, result.assign.inserts, result.assign.updates) == (1, 1, 1)
+    found = TableHandle.open(table.uri).scan().to_arrow().to_pylist()
+    assert sorted((r["p"], r["k"], r["v"]) for r in found) == [(1, 2, "b"), (2, 1, "b"), (2, 2, "a")]
 
 
 @pytest.mark.parametrize(

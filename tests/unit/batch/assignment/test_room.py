@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.batch import index_types
 from lakeidx.batch.assignment import room as rooms
-from lakeidx.batch.assignment.room import check_buckets_fit, check_driver_holds, check_rows_fit
+from lakeidx.batch.assignment.room import check_buckets_fit, check_rows_fit, fits_driver
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import InvalidInputError
 from lakeidx.testing.reachable import files_on_disk
@@ -33,26 +34,23 @@ def test_rows_of_a_gibibyte(tmp_path: Path, options: dict[str, str], fits: int, 
         check_rows_fit(schema, too_many, GIB)
 
 
-def test_what_only_the_driver_can_place_is_refused_above_its_budget(tmp_path: Path) -> None:
-    """The keys of the table count, too, for an index that has them in memory."""
+def test_what_an_index_holds_counts_for_the_driver(tmp_path: Path) -> None:
+    """A batch into a table whose keys are beyond the budget is placed in tasks, and what lay in memory is let go."""
     table = make_table(tmp_path, options={"index.type": "inmemory", "index.driver-memory": "128 mb"})
-    schema = table.schema
-    check_driver_holds(schema, 800_000, 0)
-    check_driver_holds(schema, 100_000, 2_000_000)
-    for rows, held in ((900_000, 0), (100_000, 3_000_000)):
-        with pytest.raises(
-            InvalidInputError, match=rf"index\.type=inmemory.* {rows} rows.*'index\.driver-memory' allows 0\.1 GiB"
-        ):
-            check_driver_holds(schema, rows, held)
-    before = files_on_disk(table)
-    values = [(1, k, "a") for k in range(5)]
-    small = make_context(table.metadata, "b", driver_bytes=5 * 160 - 1)
-    with pytest.raises(InvalidInputError, match="the driver would hold 5 rows of the batch, "):
-        upsert_table(small, rows_of(values))
-    assert files_on_disk(table) == before
-    upsert_table(make_context(table.metadata, "b", driver_bytes=5 * 160), rows_of(values))
-    with pytest.raises(InvalidInputError, match="5 rows of the batch and the keys of 5 rows of the table"):
-        upsert_table(make_context(table.metadata, "b2", driver_bytes=5 * 160), rows_of(values))
+    assert fits_driver(table.schema, 800_000, 0)
+    assert fits_driver(table.schema, 100_000, 2_000_000)
+    assert not fits_driver(table.schema, 900_000, 0)
+    assert not fits_driver(table.schema, 100_000, 3_000_000)
+    held = index_types._in_memory
+    held.clear()
+    results = []
+    for name, room in (("a", 5 * 160), ("b", 5 * 160), ("c", 5 * 160 + 10 * 45)):
+        context = make_context(table.metadata, name, driver_bytes=room)
+        results.append(upsert_table(context, rows_of([(1, k, name) for k in range(5)])))
+        assert len(held) == (name != "b")
+    assert [bool(r.assign.placing_tasks) for r in results] == [False, True, False]
+    assert [r.assign.inserts for r in results] == [5, 0, 0]
+    assert content(table) == {(1, k): "c" for k in range(5)}
 
 
 def test_an_index_of_keys_numbers_its_rows_in_32_bits(tmp_path: Path) -> None:
