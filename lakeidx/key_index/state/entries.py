@@ -16,6 +16,7 @@ import xxhash
 
 from lakeidx.codec.jit import frozen, kernel
 from lakeidx.codec.kernels import gather
+from lakeidx.codec.order.hash_order import hash_order
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.keys.sets import hash_keys, same_span
@@ -121,7 +122,10 @@ def merge_runs(runs: Sequence[Entries], *, expire_before: int, drop_gone: bool) 
 
 def newest_rows(hashes: Hashes, keys: RowBytes) -> Ints:
     """Return the last row of each distinct key, ascending by hash."""
-    order = np.argsort(hashes, kind="stable")
+    order = hash_order(hashes)
+    ordered = hashes[order]
+    if not (ordered[1:] == ordered[:-1]).any():
+        return order
     keep = np.empty(len(hashes), np.bool_)
     _keep_newest(frozen(hashes), frozen(keys.data), frozen(keys.offsets), frozen(order), keep)
     rows: Ints = order[keep[order]]

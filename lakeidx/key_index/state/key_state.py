@@ -12,6 +12,7 @@ from itertools import chain
 
 import numpy as np
 
+from lakeidx.codec.order.hash_order import hash_order
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.state.entries import GONE, Entries, Hashes, Int32s, newest_rows, take_rows
 from lakeidx.key_index.state.lookup import Asked, Lookup
@@ -123,7 +124,7 @@ class KeyState:
         returns        int32[n] partition numbers (GONE = nowhere), int32[n] buckets
         errors         NotFoundError, CorruptFileError when files of the state are gone or damaged
         """
-        order = np.argsort(hashes, kind="stable")
+        order = hash_order(hashes)
         lookup = Lookup(
             self.files,
             hashes[order],

@@ -172,18 +172,21 @@ def pack_keys(data: Any, offsets: Any, ends: Any, out: Any) -> None:
     """Write keys in groups: the lengths of a group's keys (u32), then their bytes.
 
     ends   int64[groups], filled in: where each group ends in `out`
+    out    eight bytes longer than they need
     """
     n = len(offsets) - 1
     at = 0
     for g in range(len(ends)):
         low, high = g * GROUP, min(n, (g + 1) * GROUP)
         for i in range(low, high):
-            length = offsets[i + 1] - offsets[i]
-            for b in range(4):
-                out[at + b] = np.uint8((length >> (8 * b)) & 0xFF)
+            # What is written beyond the four bytes is written over.
+            store_u64(out, at, np.uint64(offsets[i + 1] - offsets[i]))
             at += 4
         first, size = offsets[low], offsets[high] - offsets[low]
-        for b in range(size):
+        whole = size // 8 * 8
+        for b in range(0, whole, 8):
+            store_u64(out, at + b, load_u64(data, first + b))
+        for b in range(whole, size):
             out[at + b] = data[first + b]
         at += size
         ends[g] = at

@@ -267,9 +267,10 @@ def _place_codes(entries: Entries) -> tuple[npt.NDArray[np.uint32], npt.NDArray[
 def _encode_keys(keys: RowBytes) -> tuple[bytes, Ints]:
     n = len(keys)
     ends = np.zeros(-(-n // GROUP), np.int64)
-    out = np.empty(keys.nbytes + 4 * n, np.uint8)
+    size = keys.nbytes + 4 * n
+    out = np.empty(size + len(PADDING), np.uint8)
     pack_keys(frozen(keys.data), frozen(keys.offsets), ends, out)
-    return out.tobytes(), ends
+    return out[:size].tobytes(), ends
 
 
 def _encode_columns(entries: Entries) -> bytes:
