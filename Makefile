@@ -57,7 +57,7 @@ bench-growth: install-dev ## what a batch of one size costs while its table grow
 	@$(BIN)/python -m bench.bench_growth --most $(or $(MOST),1) $(if $(KEEP),--keep,--picture $(WORK)/growth.png)
 
 bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
-	@PYTHONPATH=. $(BIN)/python bench/bench_peers.py --rows $(or $(ROWS),2000000) $(if $(KEEP),--keep)
+	@$(BIN)/python -m bench.bench_peers --rows $(or $(ROWS),2000000) $(if $(KEEP),--keep)
 
 profile: install-dev ## flame graphs of a benchmark, one per Python process (CASE=upsert, ARGUMENTS="--sizes 100000")
 	@$(BIN)/python -m bench.flame_graphs $(or $(CASE),upsert) -- $(ARGUMENTS)
@@ -70,9 +70,10 @@ docs: install-dev ## build the documentation site into .work/site (links are che
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(WORK)/site
 	@echo "open $(WORK)/site/index.html"
 
-dist: install-dev ## build sdist and wheel into dist/
+dist: install-dev ## build sdist and wheel into dist/, the wheel with compiled kernels for this Python and kind of machine
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation --outdir dist
+	@$(BIN)/python -m tests.shipped_kernels dist/*.whl
 
 lint: install-dev ## ruff (style, docstrings, security, complexity), formatting and strict mypy, tests and benchmarks included
 	@$(BIN)/ruff check .

@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from numba.core import types
@@ -24,14 +25,22 @@ def unlisted() -> list[str]:
     return sorted(set(_on_disk()) - {str(kernel) for kernel in listed()})
 
 
-def _on_disk() -> Iterator[str]:
+def kept_kernels() -> Iterator[tuple[Dispatcher, tuple[types.Type, ...], Path]]:
+    """Yield each kernel that Numba keeps on disk, with the types of its arguments and the file of its code."""
     for module in _modules():
-        for name, kernel in vars(module).items():
+        for kernel in vars(module).values():
             if not isinstance(kernel, Dispatcher) or kernel.py_func.__module__ != module.__name__:
                 continue
             kept = getattr(vars(kernel)["_cache"], "_cache_file", None)
-            for signature, *_ in kept._load_index() if kept is not None else ():
-                yield f"{module.__name__}.{name}({', '.join(_text(t) for t in signature)})"
+            if kept is None:
+                continue
+            for (signature, *_), file in kept._load_index().items():
+                yield kernel, signature, Path(kept._data_path(file))
+
+
+def _on_disk() -> Iterator[str]:
+    for kernel, signature, _ in kept_kernels():
+        yield f"{kernel.py_func.__module__}.{kernel.py_func.__name__}({', '.join(_text(t) for t in signature)})"
 
 
 def _modules() -> Iterator[Any]:

@@ -12,6 +12,8 @@ from typing import Any
 import numba
 from numba.core import event as events
 
+from lakeidx.codec import shipped
+
 log = logging.getLogger(__name__)
 
 
@@ -24,8 +26,10 @@ class _Word(events.Listener):
         """Look at a compilation that begins; those of other packages' functions are none of ours."""
         if not self.said and str(event.data["dispatcher"].py_func.__module__).startswith("lakeidx."):
             self.said = True
+            why = shipped.why_none()
             log.info(
-                "compiling kernels that this command needs, seconds and once; `lakeidx warm-up` compiles all (a minute)"
+                "compiling kernels that this command needs, seconds and once%s; `lakeidx warm-up` compiles all (a minute)",
+                f" ({why})" if why else "",
             )
 
     def on_end(self, event: Any) -> None:

@@ -1,8 +1,8 @@
 """How kernels are compiled, and unaligned access to byte arrays for them.
 
 Kernels compile at their first call (a second at most) and are kept on disk beside the source, so that a later process
-loads them in milliseconds. Several processes may compile one kernel at once: the cache files are replaced whole. A process may
-put Numba off until a kernel needs it (`lakeidx.codec.deferred`).
+loads them in milliseconds; a wheel has them compiled (`lakeidx.codec.shipped`). Several processes may compile one kernel at once:
+the cache files are replaced whole. A process may put Numba off until a kernel needs it (`lakeidx.codec.deferred`).
 
 Inputs of kernels are always *frozen* (read-only, aligned, contiguous): Arrow's buffers are read-only arrays, ours are
 not, and Numba would compile each kernel once for every mixture of the two.
@@ -56,11 +56,13 @@ def intrinsic(emitted: Callable[[], Any], python: Callable[..., Any]) -> Any:
 
 
 def _on_disk(function: Callable[..., Any], **options: Any) -> Any:
+    from lakeidx.codec.shipped import with_shipped
+
     try:
-        return _compiled(function, cache=True, **options)
+        return with_shipped(_compiled(function, cache=True, **options))
     except RuntimeError:
         # No folder to keep the compiled code in (read-only install without a home): compile in every process.
-        return _compiled(function, **options)
+        return with_shipped(_compiled(function, **options))
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

@@ -1,0 +1,183 @@
+"""Kernels that come compiled with the wheel.
+
+A wheel may hold sets of compiled kernels, a file each in the folder ``compiled`` beside this module. A set is for one version of
+Python, of Numba and llvmlite, and one kind of machine; its code is for the processors of `BASELINES`. A kernel that is not on disk
+is taken from the set that fits; without one, or on a processor that lacks something, it is compiled as ever. Code compiled for the
+processor at hand (``lakeidx warm-up``) is found first: it is up to twice as fast where it uses wider vectors.
+
+A set is a ZIP file; each entry is what Numba's own cache would keep, under the name that `entry_name` gives, which no kernel of
+another source has. `tests.shipped_kernels` makes sets and puts them into a wheel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+import pickle
+import platform
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import llvmlite
+import numba
+from llvmlite import binding
+from numba.core import caching, config
+from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
+
+log = logging.getLogger(__name__)
+
+FOLDER = Path(__file__).parent / "compiled"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Processors that a set is compiled for.
+
+    cpu        LLVM's name of them
+    features   LLVM's names of what code for them may use; a processor without one of these gets code of its own
+    """
+
+    cpu: str
+    features: tuple[str, ...]
+
+
+_X86_64_V2 = "cmov cx8 fxsr mmx sse sse2 cx16 sahf popcnt sse3 ssse3 sse4.1 sse4.2 crc32"
+_X86_64_V3 = f"{_X86_64_V2} avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave"
+#: By what `platform.machine` says. The second level of x86-64 that has vectors of 256 bits: Intel since 2013, AMD since 2015.
+BASELINES = {
+    "x86_64": Baseline("x86-64-v3", tuple(_X86_64_V3.split())),
+    "aarch64": Baseline("generic", ("fp-armv8", "neon")),
+}
+
+
+def set_name() -> str:
+    """Return the file name of the set for this interpreter: all that its code depends on but the processor and the sources."""
+    made_with = f"numba-{numba.__version__}-llvmlite-{llvmlite.__version__}"
+    return f"{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}-{made_with}.zip"
+
+
+def entry_name(function: Callable[..., Any], signature: Any) -> str:
+    """Return the name of a kernel in its set, for the Numba types of its arguments; sources that differ give other names."""
+    key = repr(signature).encode() + _source_digest(inspect.getfile(function))
+    return f"{function.__module__}.{function.__qualname__}-{hashlib.sha256(key).hexdigest()}"
+
+
+def with_shipped(kernel: Any) -> Any:
+    """Let a declared kernel look for its code in the set that fits, after the disk; without a set it stays as it is."""
+    if isinstance(kernel, Dispatcher) and _fitting() is not None:
+        kept = vars(kernel)
+        kept["_cache"] = _DiskAndShipped(kernel.py_func, kept["_cache"])
+    return kernel
+
+
+@contextmanager
+def ignored() -> Iterator[None]:
+    """Leave shipped kernels aside, to compile for the processor at hand."""
+    _DiskAndShipped.asked = False
+    try:
+        yield
+    finally:
+        _DiskAndShipped.asked = True
+
+
+def why_none() -> str:
+    """Return why none of the sets that came with lakeidx fits; empty when one does, and when none came."""
+    if not FOLDER.is_dir() or _fitting() is not None:
+        return ""
+    if not (FOLDER / set_name()).exists():
+        return f"lakeidx came with none for {set_name().removesuffix('.zip')}"
+    return f"those that came with lakeidx are for other processors than this one ({binding.get_host_cpu_name()})"
+
+
+class _DiskAndShipped(caching._Cache):
+    """What Numba asks for a kernel's code: the disk first, which keeps what is compiled here, then the set.
+
+    function   the kernel as Python has it
+    disk       Numba's own cache, or one that keeps nothing
+    """
+
+    asked = True
+
+    def __init__(self, function: Callable[..., Any], disk: Any) -> None:
+        self._function, self._disk = function, disk
+
+    @property
+    def cache_path(self) -> Any:
+        """Return the folder of the disk's part."""
+        return self._disk.cache_path
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code for the types, None when it is to be compiled."""
+        found = self._disk.load_overload(sig, target_context)
+        packed = _packed(entry_name(self._function, sig)) if found is None and self.asked else None
+        if packed is None:
+            return found
+        target_context.refresh()
+        parts = pickle.loads(packed)  # noqa: S301 (code of the package itself)
+        return CompileResult._rebuild(target_context, *parts)  # type: ignore[no-untyped-call]
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep code that was compiled here."""
+        self._disk.save_overload(sig, data)
+
+    def enable(self) -> None:
+        """Use the disk."""
+        self._disk.enable()
+
+    def disable(self) -> None:
+        """Do not use the disk."""
+        self._disk.disable()
+
+    def flush(self) -> None:
+        """Forget what is on disk."""
+        self._disk.flush()
+
+
+@cache
+def _fitting() -> Path | None:
+    """Return the file of the set for this interpreter and processor."""
+    baseline, path = BASELINES.get(platform.machine()), FOLDER / set_name()
+    # Who names a processor for Numba gets code for it. Numba sets its variables at run time.
+    named = vars(config)["CPU_NAME"] or vars(config)["CPU_FEATURES"] is not None
+    if baseline is None or named or not path.exists():
+        return None
+    has = binding.get_host_cpu_features()
+    return path if all(has.get(feature) for feature in baseline.features) else None
+
+
+@cache
+def _opened(path: Path) -> ZipFile | None:
+    try:
+        # Wholly in memory: processes that fork share the position in an open file.
+        return ZipFile(BytesIO(path.read_bytes()))
+    except (OSError, BadZipFile) as error:
+        log.warning("%s cannot be read (%s): kernels are compiled; install lakeidx again", path, error)
+        return None
+
+
+def _packed(name: str) -> bytes | None:
+    """Return the entry of a kernel; None when the set has none for these types."""
+    path = _fitting()
+    opened = None if path is None else _opened(path)
+    try:
+        return None if opened is None else opened.read(name)
+    except KeyError:
+        return None
+    except (BadZipFile, zlib.error) as error:
+        log.warning("%s is damaged (%s): kernels are compiled; install lakeidx again", path, error)
+        return None
+
+
+@cache
+def _source_digest(file: str) -> bytes:
+    return hashlib.sha256(Path(file).read_bytes()).digest()
