@@ -59,6 +59,14 @@ _NUMBERS = {
     "min_sequence": (_FILE, "_MIN_SEQUENCE_NUMBER"),
     "max_sequence": (_FILE, "_MAX_SEQUENCE_NUMBER"),
 }
+#: Fields that every entry has.
+_MUST = (
+    ("_VERSION",),
+    ("_PARTITION",),
+    (_FILE, "_FILE_NAME"),
+    *(path for name, path in _NUMBERS.items() if name != "delete_row_count"),
+)
+_WIDTHS = {name: COLUMNS.field(name).type.to_pandas_dtype() for name in _NUMBERS}
 
 
 def entries_of(entries: Iterable[ManifestEntry]) -> Entries:
@@ -172,13 +180,11 @@ class _Group:
 
     def _sound(self) -> bool:
         version, kind = self.value(("_VERSION",)), self.value(("_KIND",))
-        must = [version, *(self.value(p) for n, p in _NUMBERS.items() if n != "delete_row_count")]
+        must = self.slots[[self._walk.first[path] for path in _MUST]]
         return bool(
             (version == MANIFEST_VERSION).all()
             and ((kind == 0) | (kind == 1)).all()
-            and all((m != ABSENT).all() for m in must)
-            and (self.value(("_PARTITION",)) != ABSENT).all()
-            and (self.value((_FILE, "_FILE_NAME")) != ABSENT).all()
+            and (must != ABSENT).all()
             and plain_names(self.raw, self.piece((_FILE, "_FILE_NAME")))
         )
 
@@ -221,11 +227,21 @@ def _group_entries(group: _Group, hold: bool, external: Callable[[list[str]], No
     columns: dict[str, Any] = {"partition": partition, "high": high, "low": low}
     columns |= {"block": block, "start": start, "size": size}
     for name, path in _NUMBERS.items():
-        # A copy: Arrow would keep all slots for one of them.
-        values = group.value(path).copy()
+        values = group.value(path)
         missing = values == ABSENT if name == "delete_row_count" else None
-        columns[name] = pa.array(values, mask=missing).cast(COLUMNS.field(name).type)
-    return Entries(pa.table([columns[n] for n in COLUMNS.names], schema=COLUMNS), blocks)
+        columns[name] = pa.array(_narrowed(values, name), mask=missing)
+    return Entries(pa.Table.from_arrays([columns[n] for n in COLUMNS.names], schema=COLUMNS), blocks)
+
+
+def _narrowed(values: npt.NDArray[np.int64], name: str) -> npt.NDArray[np.signedinteger[Any]]:
+    """Copy the values of a column in its own width: a view would keep all slots in memory.
+
+    errors   ValueError when one does not fit
+    """
+    found = values.astype(_WIDTHS[name])
+    if found.dtype != values.dtype and (found != values).any():
+        raise ValueError(f"a value of {name} does not fit")
+    return found
 
 
 def _tell_external(group: _Group, external: Callable[[list[str]], None]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -71,17 +72,15 @@ def read_columns(
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptFileError(f"the key columns cannot be read: {error}", path=key_file.path) from error
     sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-    firsts = np.concatenate([[0], np.cumsum(sizes)])
+    firsts = [0, *accumulate(sizes)]
     positions = [np.arange(firsts[g], firsts[g + 1]) for g in groups]
     wanted = set(columns)
+    read = [c for c, leaf in enumerate(key_file.leaves) if leaf.path in wanted]
     metrics.files_read += 1
     metrics.row_groups += metadata.num_row_groups
     metrics.row_groups_read += len(groups)
     metrics.rows_read += table.num_rows
-    for g in groups:
-        for c, leaf in enumerate(key_file.leaves):
-            if leaf.path in wanted:
-                metrics.bytes_read += key_file.chunks.compressed_bytes(g, c)
+    metrics.bytes_read += sum(key_file.chunks.compressed_bytes(g, c) for g in groups for c in read)
     return table, (np.concatenate(positions) if positions else np.zeros(0, np.int64))
 
 
