@@ -33,7 +33,7 @@ from lakeidx.spark.catalog_tables import options_of, with_options
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
 from lakeidx.spark.task_errors import one_line
-from lakeidx.spark.worker_python import check_worker_python, python_errors
+from lakeidx.spark.workers.python import check_worker_python, python_errors
 from lakeidx.types import Field
 
 FORMAT = "lakeidx"

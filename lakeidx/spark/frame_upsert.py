@@ -25,7 +25,7 @@ from lakeidx.spark.jobs import described
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.table_writer import TableWriter
-from lakeidx.spark.worker_python import check_worker_python, python_errors
+from lakeidx.spark.workers.python import check_worker_python, python_errors
 
 _RESULT = "ok boolean, result binary"
 

@@ -28,7 +28,7 @@ from pyspark.sql import functions as sf
 from lakeidx.errors import InternalError, LakeIdxError
 from lakeidx.spark.jobs import described
 from lakeidx.spark.slots import session_slots
-from lakeidx.spark.worker_python import python_errors
+from lakeidx.spark.workers.python import python_errors
 from lakeidx.tasks.routed_rows import Block, GroupBlock, RoutedRows, TargetGroups, by_target, cut_rows, group_targets
 
 T = TypeVar("T")

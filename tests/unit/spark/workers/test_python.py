@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.spark.worker_python import check_worker_python, python_errors
+from lakeidx.spark.workers.python import check_worker_python, python_errors
 
 MINE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
