@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.spark.workers.python import runs_lakeidx
 
 #: Settings of sessions that lakeidx makes itself.
 _DEFAULTS: dict[str, str] = {
@@ -70,4 +71,10 @@ def default_settings(master: str | None, *, submitted: bool) -> dict[str, str]:
     submitted   the master is that of spark-submit, which has its own idea of the driver's address
     """
     local = not submitted and (master or "local").startswith("local")
-    return {**_DEFAULTS, **(_LOCAL_DEFAULTS if local else {})}
+    return {**_DEFAULTS, **(_LOCAL_DEFAULTS if local else {}), **(_worker_daemon() if local else {})}
+
+
+def _worker_daemon() -> dict[str, str]:
+    """Return the daemon that Spark's workers are forked from, where they run this Python and it has lakeidx by itself."""
+    program = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    return {"spark.python.daemon.module": "lakeidx.spark.workers.daemon"} if runs_lakeidx(program) else {}

@@ -63,6 +63,14 @@ def test_the_same_results_as_in_one_process(spark: SparkSession) -> None:
     assert SparkRunner(spark).map(lambda n: n, [], label="t") == []
 
 
+def test_workers_begin_with_lakeidx_loaded(spark: SparkSession) -> None:
+    def parent(_: int) -> bytes:
+        return Path(f"/proc/{os.getppid()}/cmdline").read_bytes()
+
+    for command in SparkRunner(spark).map(parent, [1, 2], label="t"):
+        assert b"lakeidx.spark.workers.daemon" in command
+
+
 def test_what_many_items_and_targets_are_goes_with_the_rows(spark: SparkSession) -> None:
     padding = bytes(100_000)
 

@@ -44,6 +44,14 @@ def check_worker_python(session: SparkSession) -> None:
         raise InvalidInputError(f"Spark's workers run {found}, which has no lakeidx: {_way_out()}")
 
 
+def runs_lakeidx(program: str) -> bool:
+    """Return whether a Python program is the one of this process and finds lakeidx without being told where it is."""
+    found = shutil.which(program)
+    if found is None or os.path.abspath(found) != os.path.abspath(sys.executable):
+        return False
+    return _asked(found)[1]
+
+
 @contextmanager
 def python_errors() -> Iterator[None]:
     """Turn what Spark says of workers with another Python version, or without lakeidx, into the one line."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from lakeidx.spark.session import default_settings
@@ -27,3 +30,19 @@ def test_the_address_of_the_driver_is_set_only_where_all_is_one_process(
     settings = default_settings(master, submitted=submitted)
     assert (set(settings) & ADDRESS) == (ADDRESS if local else set())
     assert settings["spark.sql.adaptive.enabled"] == "false"
+
+
+DAEMON = "spark.python.daemon.module"
+
+
+def test_workers_are_forked_with_lakeidx_only_where_they_run_this_python(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert default_settings("local[2]", submitted=False)[DAEMON] == "lakeidx.spark.workers.daemon"
+    assert DAEMON not in default_settings("spark://m:7077", submitted=False)
+    assert DAEMON not in default_settings(None, submitted=True)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "python"))
+    assert DAEMON not in default_settings("local[2]", submitted=False)
+    (tmp_path / "python").symlink_to(sys.executable)
+    assert DAEMON not in default_settings("local[2]", submitted=False)
