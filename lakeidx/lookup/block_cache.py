@@ -7,6 +7,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,25 +69,34 @@ class BlockCache:
 
     def touch(self, file: int, blocks: list[int]) -> None:
         """Count uses of blocks that are in the cache; the caller holds the lock."""
-        for block in blocks:
-            self._sizes.move_to_end((file, block))
+        self.refresh(file, blocks)
         self._hits += len(blocks)
 
-    def admit(self, file: int, numbers: list[int], blocks: list[Block]) -> None:
-        """Add loaded blocks and evict the least recently used ones that no longer fit."""
+    def refresh(self, file: int, blocks: list[int]) -> None:
+        """Make blocks that are in the cache those that were used last; the caller holds the lock."""
+        for block in blocks:
+            self._sizes.move_to_end((file, block))
+
+    def admit(self, file: int, blocks: Mapping[int, Block], addresses: Sequence[int]) -> None:
+        """Add loaded blocks of a file and evict the least recently used ones that no longer fit.
+
+        addresses  of the blocks, in their order
+        """
         with self.lock:
-            for number, block in zip(numbers, blocks, strict=True):
-                self._loads += 1
-                if len(block) > self.max_bytes or (file, number) in self._sizes:
+            owner = self._files[file]
+            self._loads += len(blocks)
+            for (number, block), address in zip(blocks.items(), addresses, strict=True):
+                size = len(block)
+                if size > self.max_bytes or (file, number) in self._sizes:
                     continue
-                self._sizes[file, number] = len(block)
-                self._used += len(block)
-                self._files[file].keep(number, block)
+                self._sizes[file, number] = size
+                self._used += size
+                owner.keep(number, block, address)
             while self._used > self.max_bytes:
                 (other, dropped), size = self._sizes.popitem(last=False)
-                owner = self._files.get(other)
-                if owner is not None:
-                    owner.drop(dropped)
+                gone = owner if other == file else self._files.get(other)
+                if gone is not None:
+                    gone.drop(dropped)
                 self._used -= size
                 self._evictions += 1
 
@@ -149,6 +159,16 @@ class BlockFile(ABC):
         """Return one block if it is in memory; does not count as a use."""
         return self.file_range(number) if self._resident[number] else self._copies[number]
 
+    def missing(self, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the blocks that are not in memory; the others among them become the last to be dropped."""
+        if self._all_resident:
+            return wanted[:0]
+        with self._cache.lock:
+            there = self.addresses[wanted] != 0
+            self._cache.refresh(self._number, wanted[there & ~self._resident[wanted]].tolist())
+            missing: npt.NDArray[np.int64] = wanted[~there]
+        return missing
+
     def parts(self, wanted: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
         """Cut block numbers into runs that may be held together (a run has at least one block)."""
         if self._all_resident or not len(wanted):
@@ -200,10 +220,10 @@ class BlockFile(ABC):
         """How many bytes of blocks a batch lookup may load together."""
         return self._cache.working_bytes
 
-    def keep(self, number: int, block: Block) -> None:
+    def keep(self, number: int, block: Block, address: int) -> None:
         """Record that the cache holds the block."""
         self._copies[number] = block
-        self.addresses[number] = block.ctypes.data
+        self.addresses[number] = address
 
     def drop(self, number: int) -> None:
         """Record that the cache evicted the block."""
@@ -214,11 +234,12 @@ class BlockFile(ABC):
         """Load blocks; those that can stay do."""
         loaded = self.load_blocks(numbers)
         copies = loaded.copies
+        copied = np.fromiter((number in copies for number in numbers.tolist()), np.bool_, len(numbers))
         if copies:
-            self._cache.admit(self._number, list(copies), list(copies.values()))
+            in_order = {number: copies[number] for number in numbers[copied].tolist()}
+            self._cache.admit(self._number, in_order, loaded.addresses[copied].tolist())
         if len(copies) < len(numbers):
-            stay = np.array([number not in copies for number in numbers.tolist()]) if copies else np.True_
-            at = np.flatnonzero(np.broadcast_to(stay, len(numbers)))
+            at = np.flatnonzero(~copied)
             self.addresses[numbers[at]] = loaded.addresses[at]
             self._resident[numbers[at]] = True
             self._all_resident = bool(self._resident.all())

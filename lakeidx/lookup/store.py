@@ -151,6 +151,16 @@ class LookupStoreReader(Protocol):
     def store_type(self) -> StoreType:
         """Which format it has."""
 
+    @property
+    def is_compressed(self) -> bool:
+        """True when blocks may have to be decompressed."""
+
+    def missing_blocks(self, keys: RowBytes) -> npt.NDArray[np.int64]:
+        """Return the numbers of the blocks not in memory that `lookup_many` will load first."""
+
+    def load(self, blocks: npt.NDArray[np.int64]) -> None:
+        """Load blocks into the cache, which may drop them before they are used."""
+
     def lookup(self, key: bytes) -> bytes | None:
         """Look up the value of a key, or None.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 
 S = TypeVar("S")
@@ -12,6 +14,7 @@ T = TypeVar("T")
 
 #: Requests in flight at once.
 REQUESTS = 16
+_here = threading.local()
 
 
 def in_parallel(work: Callable[[S], T], items: Sequence[S], *, threads: int = REQUESTS) -> list[T]:
@@ -21,4 +24,16 @@ def in_parallel(work: Callable[[S], T], items: Sequence[S], *, threads: int = RE
     returns   results in the order of the items
     errors    the first item's error, as it is
     """
-    return LocalRunner(threads).map(work, items)
+    if threads < 2 or len(items) < 2:
+        return LocalRunner(1).map(work, items)
+
+    def beside_others(item: S) -> T:
+        _here.beside_others = True
+        return work(item)
+
+    return LocalRunner(threads).map(beside_others, items)
+
+
+def idle_cores() -> int:
+    """Return over how many threads work that computes may spread: one inside of `in_parallel`, whose threads have the cores."""
+    return 1 if getattr(_here, "beside_others", False) else available_cores()

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import struct
 import threading
+from collections.abc import Sequence
 from enum import IntEnum
 
 import lz4.block
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import zstandard
 
 from lakeidx.codec.containers.lzo import decompress_lzo
@@ -134,16 +136,42 @@ def decompress_zstd(payload: memoryview, size: int, *, path: str | None = None, 
     base     position of the frame in `path`, for errors
     errors   CorruptFileError for a damaged frame
     """
+    try:
+        # One byte more than expected, so that a longer frame shows; 0 would mean "no limit".
+        raw: bytes = _zstd_context().decompress(payload, max_output_size=size + 1)
+    except zstandard.ZstdError as e:
+        raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
+    return raw
+
+
+def decompress_zstd_ranges(
+    data: memoryview, begins: Sequence[int], ends: Sequence[int], sizes: Sequence[int], *, path: str | None = None
+) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.int64]]:
+    """Decompress the zstd frames ``data[begin:end]``: hundreds of blocks of a file cost little more than their bytes.
+
+    sizes     original size of each
+    returns   uint8 arrays of these sizes, and int64[n], the address of each
+    errors    CorruptFileError for a damaged frame or another size
+    """
+    decompress, begin, found = _zstd_context().decompress, 0, []
+    try:
+        for begin, end, size in zip(begins, ends, sizes, strict=True):
+            raw = decompress(data[begin:end], max_output_size=size + 1)
+            if len(raw) != size:
+                raise CorruptFileError(f"block holds {len(raw)} bytes, expected {size}", path=path, offset=begin)
+            found.append(raw)
+    except zstandard.ZstdError as e:
+        raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=begin) from e
+    addresses = np.array([pa.py_buffer(raw).address for raw in found], np.int64)
+    return [np.frombuffer(raw, np.uint8) for raw in found], addresses
+
+
+def _zstd_context() -> zstandard.ZstdDecompressor:
     # A decompression context is large and not thread-safe: one for each thread.
     context = getattr(_local, "zstd", None)
     if context is None:
         context = _local.zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-    try:
-        # One byte more than expected, so that a longer frame shows; 0 would mean "no limit".
-        raw: bytes = context.decompress(payload, max_output_size=size + 1)
-    except zstandard.ZstdError as e:
-        raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
-    return raw
+    return context
 
 
 def _decompress_lz4(payload: memoryview, size: int, path: str | None, base: int) -> npt.NDArray[np.uint8]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.containers.checksum import crc32_ranges
-from lakeidx.codec.containers.compress import BlockCodec, decompress_block
+from lakeidx.codec.containers.compress import BlockCodec, decompress_block, decompress_zstd_ranges
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.hash_store import (
     PAGE_HEADER_SIZE,
@@ -139,6 +139,11 @@ class HashFile(BlockFile):
                 )
         if self.context.codec is BlockCodec.NONE:
             return Loaded({}, self.data.ctypes.data + starts)
+        if self.context.codec is BlockCodec.ZSTD and self._headers_fit(starts, sizes):
+            begins, ends = (starts + PAGE_HEADER_SIZE).tolist(), (starts + sizes).tolist()
+            image_bytes = self.block_bytes(numbers).tolist()
+            bodies, addresses = decompress_zstd_ranges(view, begins, ends, image_bytes, path=self.path)
+            return Loaded(dict(zip(numbers.tolist(), bodies, strict=True)), addresses)
         copies = {
             number: self._decompressed(number, view[start : start + size], start)
             for number, start, size in zip(numbers.tolist(), starts.tolist(), sizes.tolist(), strict=True)
@@ -158,6 +163,13 @@ class HashFile(BlockFile):
             self.context.page_size, self.context.image_size - (numbers << self.shift)
         )
         return found
+
+    def _headers_fit(self, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> bool:
+        """Return whether the header of every page says how long the page is."""
+        if int(sizes.min()) < PAGE_HEADER_SIZE:
+            return False
+        headers = self.data[starts[:, None] + np.arange(PAGE_HEADER_SIZE)].view(">i4").reshape(-1)
+        return bool((headers == sizes - PAGE_HEADER_SIZE).all())
 
     def _decompressed(self, number: int, stored: memoryview, start: int) -> Block:
         size = len(stored)

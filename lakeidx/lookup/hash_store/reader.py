@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.containers.compress import BlockCodec
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.hash_store import describe_context
@@ -36,6 +37,28 @@ class HashLookupStoreReader(OpenReader[HashFile]):
         self._scratch = np.empty(file.scratch_size, np.uint8)
         self._scratch_address = int(self._scratch.ctypes.data)
         self._descriptor = int(file.descriptor().ctypes.data)
+
+    @property
+    def is_compressed(self) -> bool:
+        """True when pages of the image are compressed."""
+        return self._file().context.codec is not BlockCodec.NONE
+
+    def missing_blocks(self, keys: RowBytes) -> npt.NDArray[np.int64]:
+        """Return the numbers of the pages that hold the first slot of each key and are not in memory."""
+        file = self._file()
+        keys = plain(keys)
+        file.order.check(keys)
+        slots, state = _begun(file, keys)
+        todo = np.flatnonzero(slots >= 0)
+        first, last = np.empty(len(todo), np.int64), np.empty(len(todo), np.int64)
+        kernels.needs_of(file.descriptor().ctypes.data, addresses_of(keys)[1], slots, state, todo, first, last)
+        return file.missing(np.unique(np.concatenate([first, last])))
+
+    def load(self, blocks: npt.NDArray[np.int64]) -> None:
+        """Load pages into the cache, which may drop them before they are used."""
+        file = self._file()
+        for part in file.parts(blocks):
+            file.pin(part)
 
     def lookup(self, key: bytes) -> bytes | None:
         """Look up the value of a key, or None."""
@@ -136,9 +159,7 @@ class HashLookupStoreReader(OpenReader[HashFile]):
     def _in_rounds(self, file: HashFile, keys: RowBytes) -> Found:
         n = len(keys)
         spans = addresses_of(keys)
-        slots, state = np.empty(n, np.int64), np.full((n, 3), -1, np.int64)
-        state[:, kernels.PROBE] = 0
-        kernels.begin_many(file.descriptor().ctypes.data, *spans, n, slots)
+        slots, state = _begun(file, keys)
         found, addresses = np.zeros(n, np.bool_), np.zeros(n, np.int64)
         scratch = np.empty(file.scratch_size, np.uint8)
         todo, held = np.flatnonzero(slots >= 0), []
@@ -180,6 +201,14 @@ class HashLookupStoreReader(OpenReader[HashFile]):
                 break
             wanted = np.arange(place >> file.shift, ((place + len(scratch) - 17) >> file.shift) + 1)
         return int(slot), RowBytes(keys, np.arange(int(count) + 1, dtype=np.int64) * length)
+
+
+def _begun(file: HashFile, keys: RowBytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the first slot of each key, -1 for one that the filter keeps out, and what is known of its search: nothing."""
+    slots, state = np.empty(len(keys), np.int64), np.full((len(keys), 3), -1, np.int64)
+    state[:, kernels.PROBE] = 0
+    kernels.begin_many(file.descriptor().ctypes.data, *addresses_of(keys), len(keys), slots)
+    return slots, state
 
 
 def _next_group(

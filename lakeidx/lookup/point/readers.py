@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from lakeidx.errors import NotFoundError
 from lakeidx.lookup.block_cache import BlockCache
@@ -13,8 +18,11 @@ from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
 from lakeidx.lookup.store import LookupStoreReader, StoreType
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.in_parallel import idle_cores, in_parallel
 
 OPEN_READERS = 512
+#: Blocks that are worth a thread.
+LEAST_SHARE = 8
 
 
 class LookupReaders:
@@ -32,6 +40,7 @@ class LookupReaders:
         self.places = LookupPlaces(metadata.paths)
         self._files = files or LookupFileCache(max_bytes=options.lookup_cache_max_disk_size)
         self._blocks = blocks or BlockCache(options.lookup_cache_max_memory_size)
+        self._block_size = options.cache_page_size
         self._readers: OrderedDict[str, LookupStoreReader] = OrderedDict()
         self._factories: dict[tuple[StoreType, int], LookupStoreFactory] = {}
         # Threads that look keys up in several buckets share the readers.
@@ -59,6 +68,23 @@ class LookupReaders:
     def is_at_hand(self, stored: StoredLookup) -> bool:
         """Return True when opening a lookup file copies nothing."""
         return self._files.has(self._metadata.store, self.places, stored)
+
+    def load(self, wanted: Sequence[tuple[LookupStoreReader, npt.NDArray[np.int64]]]) -> None:
+        """Load blocks of several readers, every core as many; nothing when they are more than the cache keeps."""
+        counts = [len(blocks) for _, blocks in wanted]
+        shares = min(idle_cores(), sum(counts) // LEAST_SHARE)
+        if shares < 2 or sum(counts) * self._block_size > self._blocks.max_bytes:
+            return
+        cuts = np.linspace(0, sum(counts), shares + 1).astype(np.int64).tolist()
+        begins = (np.cumsum(counts) - counts).tolist()
+
+        def load(share: tuple[int, int]) -> None:
+            for (reader, blocks), begin in zip(wanted, begins, strict=True):
+                mine = blocks[max(0, share[0] - begin) : max(0, share[1] - begin)]
+                if len(mine):
+                    reader.load(mine)
+
+        in_parallel(load, list(itertools.pairwise(cuts)), threads=shares)
 
     def close(self) -> None:
         """Close all readers."""

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows
+from lakeidx.data.level_column import merges_by_level
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
@@ -195,3 +196,17 @@ def _groups(buckets: npt.NDArray[np.int32], rows: Int64s) -> Iterator[tuple[int,
         if ordered[start] >= 0:
             end = starts[i + 1] if i + 1 < len(starts) else len(ordered)
             yield int(ordered[start]), rows[order[start:end]]
+
+
+def in_order(route: Route, schema: TableSchema) -> list[ManifestEntry]:
+    """Return the files of a bucket in the order they are asked."""
+    return sorted(route.files, key=_by_level if merges_by_level(schema) else _newest_first)
+
+
+def _newest_first(entry: ManifestEntry) -> tuple[int, int]:
+    return 0, -entry.file.max_sequence_number
+
+
+def _by_level(entry: ManifestEntry) -> tuple[int, int]:
+    """Return a sort key: level 0 first, its newest first; then level by level."""
+    return entry.file.level, -entry.file.max_sequence_number

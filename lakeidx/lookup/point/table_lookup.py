@@ -42,7 +42,7 @@ from lakeidx.lookup.point.data_file_lookup import DataFileLookup
 from lakeidx.lookup.point.hits import Answers, Hits, gives_rows, joined_hits
 from lakeidx.lookup.point.metrics import LookupMetrics
 from lakeidx.lookup.point.readers import OPEN_READERS, LookupReaders
-from lakeidx.lookup.point.routes import PartitionFiles, Route, find_routes, partition_files, split_partitions
+from lakeidx.lookup.point.routes import PartitionFiles, Route, find_routes, in_order, partition_files, split_partitions
 from lakeidx.lookup.store import LookupStoreReader
 from lakeidx.lookup.value_rows import Processor, ValueRows, decode_positions, decode_value_rows
 from lakeidx.lookup.versions import Versions, kv_rows, newest_wins
@@ -230,10 +230,22 @@ class TableLookup:
 
         stored = [self._stored(state, entry) for route in routes for entry in route.files]
         from_files = any(s is None or not s.processor.has_rows for s in stored)
+        self._load_together(state, routes, encoded)
         found = in_parallel(ask, routes, threads=available_cores() if from_files else 1)
         self.metrics.lookup_files += sum(a.lookup_files for a in found)
         self.metrics.data_files += sum(a.data_files for a in found)
         return found
+
+    def _load_together(self, state: _State, routes: Sequence[Route], encoded: RowBytes) -> None:
+        """Load the compressed blocks that the first file of each bucket needs: over all buckets, the cores share them evenly."""
+        if len(routes) < 2 or available_cores() < 2:
+            return
+        wanted = []
+        for route in routes:
+            reader = self._reader(state, in_order(route, state.schema)[0])
+            if reader is not None and reader.is_compressed:
+                wanted.append((reader, reader.missing_blocks(take_row_bytes(encoded, route.rows))))
+        self._readers.load(wanted)
 
     def _ask(self, state: _State, route: Route, keys: pa.Table, encoded: RowBytes, answers: Answers) -> None:
         """Look up keys in the files of one bucket, those with the largest sequence numbers first."""
@@ -241,7 +253,7 @@ class TableLookup:
         newest = np.full(len(route.rows), _NOTHING, np.int64)
         vectors = state.partitions[route.partition].vectors
         by_level = merges_by_level(state.schema)
-        for entry in sorted(route.files, key=_by_level if by_level else _newest_first):
+        for entry in in_order(route, state.schema):
             # Of equal numbers the engine decides, so both versions are wanted.
             open_rows = np.flatnonzero(newest <= entry.file.max_sequence_number)
             if not len(open_rows):
@@ -374,12 +386,3 @@ class TableLookup:
 def _identity(snapshot: Snapshot | None) -> str | None:
     """Return an identity of the snapshot; ids alone repeat after a rollback."""
     return None if snapshot is None else snapshot.identity
-
-
-def _newest_first(entry: ManifestEntry) -> tuple[int, int]:
-    return 0, -entry.file.max_sequence_number
-
-
-def _by_level(entry: ManifestEntry) -> tuple[int, int]:
-    """Return a sort key: level 0 first, its newest first; then level by level."""
-    return entry.file.level, -entry.file.max_sequence_number

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.containers.checksum import crc32, crc32_ranges
+from lakeidx.codec.containers.compress import BlockCodec, decompress_zstd_ranges
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.sst import FOOTER_SIZE, TRAILER_SIZE, decode_footer, read_block, stored_body
@@ -37,8 +38,7 @@ from lakeidx.lookup.mapped_file import map_file
 from lakeidx.lookup.packed import addresses_of, take_spans
 from lakeidx.lookup.sort_store import check_kernels as checks
 from lakeidx.lookup.sort_store import read_kernels as kernels
-from lakeidx.tasks.in_parallel import in_parallel
-from lakeidx.tasks.limits import available_cores
+from lakeidx.tasks.in_parallel import idle_cores, in_parallel
 
 #: Bytes of block bodies that are worth a thread.
 _SHARE_BYTES = 1 << 20
@@ -89,6 +89,11 @@ class SortFile(BlockFile):
         self.descriptor = self._describe_to_kernels(self._descriptor, self.addresses)
         if self.filter is not None and checksum is None and not trust_filter:
             self._check_filter(self.filter)
+
+    @property
+    def is_compressed(self) -> bool:
+        """True when the first block is compressed."""
+        return len(self.ends) > 0 and bool(self.data[self.ends[0]] != BlockCodec.NONE)
 
     def pinned_descriptor(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Make a descriptor over other block addresses; kernels take ``.ctypes.data`` of it."""
@@ -168,7 +173,10 @@ class SortFile(BlockFile):
 
     def load_blocks(self, numbers: npt.NDArray[np.int64]) -> Loaded:
         """Load the block bodies that kernels may search; many compressed ones on threads, a share each."""
-        shares = int(min(available_cores(), self.block_bytes(numbers).sum() // _SHARE_BYTES, len(numbers)))
+        cores = idle_cores()
+        if cores < 2:
+            return self._load_share(numbers)
+        shares = int(min(cores, self.block_bytes(numbers).sum() // _SHARE_BYTES, len(numbers)))
         if shares < 2:
             return self._load_share(numbers)
         loaded = in_parallel(self._load_share, np.array_split(numbers, shares), threads=shares)
@@ -188,15 +196,33 @@ class SortFile(BlockFile):
                 offset=int(starts[bad]),
             )
         addresses, sizes = self._base + starts, ends - starts
-        copies = {}
-        codecs = self.data[ends]
-        for i in np.flatnonzero(codecs).tolist():
-            start = int(starts[i])
-            body = stored_body(self.view[start : ends[i]], int(codecs[i]), path=self.path, base=start)
-            copies[int(numbers[i])] = body
-            addresses[i], sizes[i] = body.ctypes.data, len(body)
+        copies = self._decompressed(numbers, self.data[ends], addresses, sizes)
         self._check_bodies(numbers, addresses, sizes, whole=self._check_order)
         return Loaded(copies, addresses)
+
+    def _decompressed(
+        self,
+        numbers: npt.NDArray[np.int64],
+        codecs: npt.NDArray[np.uint8],
+        addresses: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+    ) -> dict[int, Block]:
+        """Decompress blocks that are compressed; their addresses and sizes take the place of those in the file."""
+        plain, payloads = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.int64)
+        checks.body_sizes(self._base, self.ends, self.starts, numbers, plain, payloads)
+        at = np.flatnonzero((codecs == BlockCodec.ZSTD) & (payloads >= 0))
+        ends = self.ends[numbers[at]].tolist()
+        bodies, addresses[at] = decompress_zstd_ranges(
+            self.view, payloads[at].tolist(), ends, plain[at].tolist(), path=self.path
+        )
+        sizes[at] = plain[at]
+        copies = dict(zip(numbers[at].tolist(), bodies, strict=True))
+        for i in np.flatnonzero((codecs != BlockCodec.NONE) & ((codecs != BlockCodec.ZSTD) | (payloads < 0))).tolist():
+            start, end = int(self.starts[numbers[i]]), int(self.ends[numbers[i]])
+            body = stored_body(self.view[start:end], int(codecs[i]), path=self.path, base=start)
+            copies[int(numbers[i])] = body
+            addresses[i], sizes[i] = body.ctypes.data, len(body)
+        return copies
 
     def check_order(self, number: int) -> None:
         """Check form and order of all keys of a block, also where a known checksum speaks for the writer."""
@@ -229,7 +255,7 @@ class SortFile(BlockFile):
     def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return what blocks take in memory, by their unchecked prefixes."""
         out = np.empty(len(numbers), np.int64)
-        checks.body_sizes(self._base, self.ends, self.starts, numbers, out)
+        checks.body_sizes(self._base, self.ends, self.starts, numbers, out, np.empty(len(numbers), np.int64))
         return out
 
     def _spans(self, number: int, body: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InternalError
@@ -32,6 +33,25 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         self._descriptor = file.descriptor
         self._uses = 0
 
+    @property
+    def is_compressed(self) -> bool:
+        """True when the first block is compressed."""
+        return self._file().is_compressed
+
+    def missing_blocks(self, keys: RowBytes) -> npt.NDArray[np.int64]:
+        """Return the numbers of blocks that the keys may be in and that are not in memory."""
+        file = self._file()
+        keys = plain(keys)
+        file.order.check(keys)
+        _, counts, _ = self._located(keys)
+        return file.missing(np.flatnonzero(counts))
+
+    def load(self, blocks: npt.NDArray[np.int64]) -> None:
+        """Load blocks into the cache, which may drop them before they are used."""
+        file = self._file()
+        for part in file.parts(blocks):
+            file.pin(part)
+
     def lookup(self, key: bytes) -> bytes | None:
         """Look up the value of a key, or None."""
         file = self._file()
@@ -56,10 +76,8 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         file = self._file()
         keys = plain(keys)
         file.order.check(keys)
-        n, n_blocks = len(keys), len(file.starts)
-        blocks = np.empty(n, np.int32)
-        counts, key_bytes = np.zeros(n_blocks, np.int64), np.zeros(n_blocks, np.int64)
-        kernels.locate_many(self._descriptor, *addresses_of(keys), n, blocks, counts, key_bytes)
+        n = len(keys)
+        blocks, counts, key_bytes = self._located(keys)
         # Keys are copied together by block and values taken block by block: the input's own order would miss the CPU's
         # cache several times for each key.
         first_places, first_bytes = np.cumsum(counts) - counts, np.cumsum(key_bytes) - key_bytes
@@ -109,6 +127,14 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         """Describe the footer, index and number of entries as JSON values; reads every block."""
         file = self._file()
         return {"path": self._path, "key_order": str(file.order), **describe_sst(file.view, path=self._path)}
+
+    def _located(self, keys: RowBytes) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the block of each key, and how many keys, of how many bytes, each block has."""
+        n_blocks = len(self._file().starts)
+        blocks = np.empty(len(keys), np.int32)
+        counts, key_bytes = np.zeros(n_blocks, np.int64), np.zeros(n_blocks, np.int64)
+        kernels.locate_many(self._descriptor, *addresses_of(keys), len(keys), blocks, counts, key_bytes)
+        return blocks, counts, key_bytes
 
     def _lookup_in_block(self, file: SortFile, block: int, key: bytes) -> bytes | None:
         body = file.block(block)

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.containers.compress import BlockCodec, BlockCompressor, decompress_block, parse_codec
+from lakeidx.codec.containers.compress import (
+    BlockCodec,
+    BlockCompressor,
+    decompress_block,
+    decompress_zstd_ranges,
+    parse_codec,
+)
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 
 WRITTEN = [BlockCodec.NONE, BlockCodec.ZSTD, BlockCodec.LZ4]
@@ -73,3 +79,20 @@ def test_every_cut_is_damage(codec: BlockCodec) -> None:
     for end in range(len(payload)):
         with pytest.raises(CorruptFileError):
             decompress_block(codec, memoryview(payload[:end]), len(block))
+
+
+def test_many_frames_of_a_file() -> None:
+    blocks = [b"first" * 50, b"", b"second" * 70]
+    frames = [BlockCompressor(BlockCodec.ZSTD).compress(block) for block in blocks]
+    data = b"--".join([b"", *frames, b""])
+    begins = [2, 4 + len(frames[0]), 6 + len(frames[0]) + len(frames[1])]
+    ends = [begin + len(frame) for begin, frame in zip(begins, frames, strict=True)]
+    found, addresses = decompress_zstd_ranges(memoryview(data), begins, ends, [len(b) for b in blocks])
+    assert [f.tobytes() for f in found] == blocks
+    assert addresses.tolist() == [f.ctypes.data for f in found]
+    with pytest.raises(CorruptFileError, match="holds 420 bytes, expected 430") as error:
+        decompress_zstd_ranges(memoryview(data), begins, ends, [250, 0, 430], path="x")
+    assert (error.value.path, error.value.offset) == ("x", begins[2])
+    with pytest.raises(CorruptFileError, match="zstd frame is damaged") as error:
+        decompress_zstd_ranges(memoryview(data), begins, [*ends[:2], ends[2] - 1], [250, 0, 420], path="x")
+    assert error.value.offset == begins[2]

@@ -7,9 +7,12 @@ import errno
 import json
 import os
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -19,8 +22,11 @@ from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.inspect.lookup_files import describe_lookup_file
 from lakeidx.lookup import file_cache as file_cache_module
+from lakeidx.lookup.block_cache import BlockFile, Loaded
 from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.listing import LISTING_NAME, decode_listing, encode_listing
+from lakeidx.lookup.point import readers as readers_module
+from lakeidx.lookup.point import table_lookup as table_lookup_module
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.lookup_store import clean_lookup_files, run_lookup_store
 from lakeidx.maintenance.staging_cleanup import clean_orphans
@@ -310,3 +316,34 @@ def test_blocks_are_small_and_plain_unless_the_table_says_otherwise(
     ]
     assert {b["compression"] for b in blocks} == codecs
     assert largest * 0.9 < max(b["body_size"] for b in blocks) < largest * 1.1
+
+
+@pytest.mark.parametrize("store_type", ["sort", "hash"])
+@pytest.mark.parametrize("memory", ["256 mb", "1 kb"])
+def test_blocks_of_many_buckets_are_decompressed_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_type: str, memory: str
+) -> None:
+    options = {
+        "lookup.store.type": store_type, "lookup.cache-spill-compression": "zstd", "cache-page-size": "1 kb",
+        "lookup.cache-max-memory-size": memory,
+    }  # fmt: skip
+    table = make_table(tmp_path, **options)
+    build(table)
+    loading: set[str] = set()
+    load_blocks = BlockFile._load
+
+    def noted(file: BlockFile, numbers: npt.NDArray[np.int64]) -> Loaded:
+        loading.add(threading.current_thread().name)
+        return load_blocks(file, numbers)
+
+    monkeypatch.setattr(BlockFile, "_load", noted)
+    monkeypatch.setattr(table_lookup_module, "available_cores", lambda: 3)
+    monkeypatch.setattr(readers_module, "idle_cores", lambda: 3)
+    monkeypatch.setattr(readers_module, "LEAST_SHARE", 1)
+    lookup = TableLookup(table.metadata, files=LookupFileCache(str(tmp_path / "cache")))
+    expected = rows(range(300))
+    answer = lookup.lookup(expected.select(["d", "id"]))
+    assert answer.found.all()
+    assert answer.rows.select(["d", "id", "v"]).to_pydict() == expected.to_pydict()
+    # A cache that cannot keep them is not filled for the calls that follow.
+    assert (len(loading - {threading.main_thread().name}) > 1) == (memory == "256 mb")

@@ -79,7 +79,7 @@ def test_compressed_blocks_are_loaded_in_shares(tmp_path: Path, monkeypatch: pyt
         return one_share(file, numbers)
 
     monkeypatch.setattr(SortFile, "_load_share", counted)
-    monkeypatch.setattr(sort_file, "available_cores", lambda: 3)
+    monkeypatch.setattr(sort_file, "idle_cores", lambda: 3)
     monkeypatch.setattr(sort_file, "_SHARE_BYTES", 20_000)
     asked = [key for key, _ in entries]
     with made_by.open_reader(built) as reader:
@@ -99,7 +99,7 @@ def test_damage_in_any_share_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
     made_by = factory(StoreType.SORT, block_size=500, compression="zstd", bloom_fpp=None)
     entries = [(b"%05d" % i, b"%d" % i * 9) for i in range(1000)]
     built = build(made_by, tmp_path / "x", entries)
-    monkeypatch.setattr(sort_file, "available_cores", lambda: 4)
+    monkeypatch.setattr(sort_file, "idle_cores", lambda: 4)
     monkeypatch.setattr(sort_file, "_SHARE_BYTES", 1000)
     whole = Path(built.path).read_bytes()
     with made_by.open_reader(built) as reader:
