@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
@@ -29,14 +28,12 @@ from lakeidx.errors import InternalError, LakeIdxError
 from lakeidx.spark.jobs import described
 from lakeidx.spark.slots import session_slots
 from lakeidx.spark.workers.python import python_errors
-from lakeidx.tasks.routed_rows import Block, GroupBlock, RoutedRows, TargetGroups, by_target, cut_rows, group_targets
+from lakeidx.tasks.block_bytes import decode_block, encode_block
+from lakeidx.tasks.routed_rows import Block, RoutedRows, TargetGroups, blocks_by_target, cut_rows, group_targets
 
 T = TypeVar("T")
 R = TypeVar("R")
 U = TypeVar("U")
-
-#: Arrow bytes of one block before compression; keeps a block far below Spark's 2 GiB limit for one value.
-BLOCK_BYTES = 64 << 20
 
 #: Reduce tasks per slot of the cluster: more tasks even out skew, fewer save start-up.
 TASKS_PER_SLOT = 4
@@ -57,9 +54,6 @@ _CLOSURE_BYTES = 128 << 10
 
 #: Tasks of a map per slot of the cluster; more items than that share tasks, heaviest first as they come.
 _MAP_TASKS_PER_SLOT = 64
-
-# Keys of a block's Arrow schema: which targets its rows go to, and how many go to each.
-_TARGETS, _LENGTHS = b"lakeidx.targets", b"lakeidx.lengths"
 
 
 class SparkRunner:
@@ -275,43 +269,14 @@ def _split_function(
                 try:
                     for routed in split(item):
                         for block in cut_rows(routed, groups):
-                            yield from _encode(block, groups)
+                            for piece, payload in enumerate(encode_block(block, groups)):
+                                task = int(groups.task_of[block.group])
+                                yield _row(task, block.group, block.order, piece, payload)
                 except LakeIdxError as error:
                     # Every reduce task would do; the first one raises it.
                     yield _row(0, _ERROR_GROUP, number, 0, _pickled(error))
 
     return run
-
-
-def _encode(block: GroupBlock, groups: TargetGroups) -> Iterator[pa.RecordBatch]:
-    rows = block.rows
-    alone = groups.sizes[block.group] == 1
-    # A group of many targets is small by its making; only a target that is alone comes in pieces.
-    pieces = max(1, -(-rows.nbytes // BLOCK_BYTES)) if alone else 1
-    length = max(1, -(-rows.num_rows // pieces))
-    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
-    for piece, start in enumerate(range(0, max(rows.num_rows, 1), length)):
-        cut = rows.slice(start, length)
-        lengths = np.array([cut.num_rows], np.int64) if alone else block.lengths
-        schema = rows.schema.with_metadata(
-            {
-                **(rows.schema.metadata or {}),
-                _TARGETS: block.targets.astype("<i4").tobytes(),
-                _LENGTHS: lengths.astype("<i8").tobytes(),
-            }
-        )
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema, options=options) as writer:
-            writer.write_table(cut)
-        yield _row(int(groups.task_of[block.group]), block.group, block.order, piece, sink.getvalue())
-
-
-def _decode(group: int, order: int, payload: pa.Buffer) -> GroupBlock:
-    rows = pa.ipc.open_stream(payload).read_all()
-    metadata = dict(rows.schema.metadata)
-    targets = np.frombuffer(metadata.pop(_TARGETS), "<i4")
-    lengths = np.frombuffer(metadata.pop(_LENGTHS), "<i8")
-    return GroupBlock(group, order, rows.replace_schema_metadata(metadata or None), targets, lengths)
 
 
 def _group_rows(payloads: Sequence[bytes], groups: TargetGroups) -> Iterator[pa.RecordBatch]:
@@ -347,7 +312,7 @@ def _combine_function(
                     pass
             else:
                 known = pickle.loads(next(received)[2])  # noqa: S301 - pickled by this job, sent by Spark
-                for target, blocks in _by_target(received, list(known)):
+                for target, blocks in blocks_by_target((decode_block(*row) for row in received), list(known)):
                     try:
                         yield _result(target, True, combine(pickle.loads(known[target]), blocks))  # noqa: S301 - as above
                     except LakeIdxError as error:
@@ -363,16 +328,3 @@ def _received(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, pa.
         payloads = batch.column("payload")
         for i, (group, order) in enumerate(zip(groups, orders, strict=True)):
             yield group, order, payloads[i].as_buffer()
-
-
-def _by_target(
-    received: Iterator[tuple[int, int, pa.Buffer]], targets: Sequence[int]
-) -> Iterator[tuple[int, Iterator[Block]]]:
-    """Yield the blocks of one group, target by target; those of a target that is alone are read one after another.
-
-    targets   of the group, ascending
-    """
-    decoded = (_decode(*row) for row in received)
-    if len(targets) == 1:
-        return iter([(targets[0], (b for block in decoded for b in block.blocks()))])
-    return by_target(decoded, targets)

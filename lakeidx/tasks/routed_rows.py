@@ -173,11 +173,17 @@ def cut_rows(routed: RoutedRows, groups: TargetGroups) -> Iterator[GroupBlock]:
         yield GroupBlock(int(of_group[first]), routed.order, cut, found[first:last], lengths[first:last])
 
 
-def by_target(blocks: Iterable[GroupBlock], targets: Iterable[int]) -> Iterator[tuple[int, Iterator[Block]]]:
+def blocks_by_target(blocks: Iterable[GroupBlock], targets: Sequence[int]) -> Iterator[tuple[int, Iterator[Block]]]:
     """Return all blocks of one group, target by target; within a target as they came.
 
-    targets   of the group; one that no rows went to has no blocks
+    targets   of the group; one that no rows went to has no blocks. Blocks of one that is alone are taken one after another.
     """
+    if len(targets) == 1:
+        return iter([(targets[0], (b for block in blocks for b in block.blocks()))])
+    return _gathered(blocks, targets)
+
+
+def _gathered(blocks: Iterable[GroupBlock], targets: Sequence[int]) -> Iterator[tuple[int, Iterator[Block]]]:
     received: dict[int, list[Block]] = {target: [] for target in targets}
     for group_block in blocks:
         for block in group_block.blocks():
