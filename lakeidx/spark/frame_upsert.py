@@ -4,8 +4,8 @@
     upsert(frame, "/lake/shop.db/orders")
     stream.writeStream.foreachBatch(lambda rows, n: upsert(rows, "/lake/shop.db/orders", batch_id=f"orders-{n}"))
 
-``frame.write.format("lakeidx")`` stages rows in tasks as well, but Spark runs what comes after them in one process that can start
-no tasks. Here the caller's session runs it.
+``frame.write.format("lakeidx")`` stages rows in tasks as well, but Spark runs what comes after them in a process that can start no
+tasks, only processes beside it. Here the caller's session runs it.
 """
 
 from __future__ import annotations

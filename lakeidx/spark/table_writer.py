@@ -32,7 +32,11 @@ from lakeidx.spark.task_errors import one_line
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.limits import available_cores
+from lakeidx.tasks.process_runner import ProcessRunner, process_count
 from lakeidx.tasks.runner import LocalRunner, Runner
+
+#: How often rows are in memory in a process that writes them: as they were staged, by target, sorted, encoded.
+_COPIES = 4
 
 
 @dataclass
@@ -129,20 +133,16 @@ class TableWriter(DataSourceArrowWriter):
 
     @one_line
     def commit(self, messages: list[Any]) -> None:
-        """Run all staged rows through assignment, write and commit, in this process: Spark gives it no tasks.
+        """Run all staged rows through assignment, write and commit, on this machine: Spark gives this process no tasks.
 
-        errors   InvalidInputError for more rows than it may hold
+        More rows than it may hold are those of processes that it starts, and lie in local files between these.
         """
         size = sum(m.size for m in messages if m is not None)
-        most = index_options(self.schema).index_driver_memory
-        if size > most:
-            raise InvalidInputError(
-                f"the batch takes {size >> 20} MiB, and the one process in which Spark commits a write of format lakeidx may hold"
-                f" {most >> 20}: call lakeidx.spark.upsert(frame, table), which runs in tasks, or raise table option"
-                " 'index.driver-memory'",
-                path=self.options.path,
-            )
-        self.finish(messages, LocalRunner(available_cores()))
+        if size * _COPIES <= index_options(self.schema).index_driver_memory:
+            self.finish(messages, LocalRunner(available_cores()))
+            return
+        with ProcessRunner(process_count()) as runner:
+            self.finish(messages, runner)
 
     def finish(self, messages: list[Any], runner: Runner) -> BatchResult:
         """Run all staged rows through assignment, write and commit.

@@ -299,7 +299,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.spark.joins": ("regress/test_stream_over_a_rollback.py",),
     "lakeidx.spark.table_reader": ("regress/test_stream_over_a_rollback.py", "spark/test_datasource.py",),
     "lakeidx.spark.frame_upsert": ("spark/test_frame_upsert.py",),
-    "lakeidx.spark.table_writer": ("spark/test_datasource.py",),
     "lakeidx.storage.base": ("unit/inspect/test_journey.py",),
     "lakeidx.storage.private_dir": ("unit/lookup/point/test_table_lookup.py",),
     "lakeidx.storage.s3.client": ("unit/storage/s3/test_store.py",),
