@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 from collections import UserDict
 from collections.abc import Iterator, Mapping
@@ -10,10 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.abc import MetaPathFinder
-from typing import Any
+from pathlib import Path
+from typing import Any, TypedDict
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+#: What each command says of itself, which `python -m docs.generate` writes: a command's module brings Arrow, most of a second.
+HELP = Path(__file__).parent / "help.json"
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,45 @@ class Group:
     help: str
     commands: Mapping[str, Command | Group]
     default: str | None = None
+
+
+class Written(TypedDict):
+    """What the help of a command is laid out of.
+
+    text       its docstring
+    usage      what stands behind its name
+    sections   by their title pairs of (how a parameter is written, what it is for)
+    """
+
+    text: str
+    usage: list[str]
+    sections: dict[str, list[list[str]]]
+
+
+class WrittenHelp(TyperCommand):
+    """A command that can only show its help."""
+
+    def __init__(self, name: str, written: Written) -> None:
+        super().__init__(name, help=written["text"], rich_markup_mode=None)
+        self._written = written
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return what stands behind the command's name."""
+        return list(self._written["usage"])
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections of arguments and options."""
+        for title, records in self._written["sections"].items():
+            with formatter.section(title):
+                formatter.write_dl([(record[0], record[1]) for record in records])
+
+
+def help_of(name: str, entry: Command) -> WrittenHelp | None:
+    """Return the help of a command; None when it is not in the file."""
+    if not HELP.exists():
+        return None
+    written = json.loads(HELP.read_text(encoding="utf-8")).get(f"{entry.module}.{entry.function}")
+    return None if written is None else WrittenHelp(name, written)
 
 
 class Commands(UserDict[str, Any]):
@@ -76,9 +120,14 @@ class LazyGroup(TyperGroup):
         return None if entry is None else TyperCommand(cmd_name, help=entry.help, short_help=entry.help)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return (name, command, its arguments) of the command that is called; imports its module."""
+        """Return (name, command, its arguments) of the command that is called; for more than its help its module is imported."""
         name, _, rest = super().resolve_command(ctx, args)
-        return name, None if name is None else self.commands[name], rest
+        if name is None:
+            return name, None, rest
+        entry = self.group.commands[name]
+        if isinstance(entry, Command) and len(rest) == 1 and rest[0] in ctx.help_option_names:
+            return name, help_of(name, entry) or self.commands[name], rest
+        return name, self.commands[name], rest
 
 
 def build(name: str, entry: Command | Group) -> Any:

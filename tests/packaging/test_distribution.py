@@ -57,7 +57,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sources() -> set[str]:
     """Files of the packages, as the wheel must have them."""
-    packages, named = ("lakeidx", "dagster_project", "pyspark_lakeidx"), ("py.typed", "kernels.txt")
+    packages, named = ("lakeidx", "dagster_project", "pyspark_lakeidx"), ("py.typed", "kernels.txt", "help.json")
     files = (f for p in packages for f in (ROOT / p).rglob("*") if f.suffix in (".py", ".jinja") or f.name in named)
     return {str(f.relative_to(ROOT)) for f in files}
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 
 import lakeidx.cli
 from lakeidx.cli.context import report_errors
-from lakeidx.cli.lazy import Command, Group
+from lakeidx.cli.lazy import Command, Group, build, help_of
 from lakeidx.cli.main import COMMANDS, app
 from lakeidx.testing.small_tables import make_table
 
@@ -63,9 +65,44 @@ def test_completion_imports_nothing_heavy() -> None:
     assert heavy == set()
 
 
+def test_help_of_commands_imports_nothing_heavy() -> None:
+    """Of all commands, in one process."""
+    program = (
+        "import sys\n"
+        "from lakeidx.cli.main import app\n"
+        f"for words in {[name.split() for name in TABLE]!r}:\n"
+        "    app([*words, '--help'], prog_name='lakeidx', standalone_mode=False)\n"
+        f"print(*[m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.count("Usage: lakeidx ") == len(TABLE)
+    assert done.stderr.split() == []
+
+
+def shown(command: object, name: str) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        command.main(["-h"], f"lakeidx {name}", standalone_mode=False, help_option_names=["-h", "--help"])  # type: ignore[attr-defined]
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+@pytest.mark.parametrize("name", TABLE)
+def test_help_without_a_command_is_the_command_s_own(name: str, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    entry = TABLE[name]
+    written = help_of(name, entry)
+    assert written is not None, "python -m docs.generate"
+    assert shown(written, name) == shown(build(name, entry), name)
+
+
+def test_a_command_that_is_not_in_the_file_of_help_has_none_there() -> None:
+    assert help_of("later", Command("read_commands", "later", "")) is None
+
+
 @pytest.mark.slow
-def test_help_of_a_command_imports_it() -> None:
-    printed, heavy = imported_by("scan --help")
+def test_help_among_other_words_imports_the_command() -> None:
+    printed, heavy = imported_by("scan lake/db.db/t --help")
     assert "--where" in printed
     assert "pyarrow" in heavy
 
