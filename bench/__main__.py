@@ -46,6 +46,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "engines": (),
     "checks": (),
     "metadata": ("--files", "100000"),
+    "scale": ("--share", "0.1"),
     "file_index": ("--rows", "1000000"),
     "lookup_store": ("--rows", "10000,1000000"),
     "tagging": (),

@@ -36,7 +36,9 @@ _NAMED = ("case", "operation", "order")
 _COLUMNS = {
     "seconds": "seconds", "ms": "ms", "cpu_seconds": "CPU seconds", "cpu_ms": "CPU ms", "of_bare_limit": "times the bare limit",
     "mib": "MiB", "peak_mib": "peak MiB", "driver_mib": "driver MiB", "jvm_mib": "JVM MiB", "worker_mib": "worker MiB",
-    "requests": "requests", "java": "Java, seconds", "pyarrow_cpu": "pyarrow, CPU seconds", "times_pyarrow": "times pyarrow",
+    "requests": "requests", "read_share": "share read",
+    "times_upsert": "times the CPU seconds of the upsert", "java": "Java, seconds",
+    "pyarrow_cpu": "pyarrow, CPU seconds", "times_pyarrow": "times pyarrow",
     "per_second": "a second", "late_files": "files of level 0", "kernels": "kernels compiled", "targets": "asked",
 }  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from bench.scale.frames import Session
 from lakeidx.batch.artifacts import BucketAssignmentReport, StagedPart, Target
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.index_write import WriteContext
@@ -24,72 +25,6 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import make_table, rows
 
 MOST_BYTES = 1_000_000
-
-
-class Frame:
-    """Rows of some tasks, made when they are asked for; functions are pickled as Spark would."""
-
-    def __init__(self, session: Session, tasks: Callable[[], list[pa.Table]]) -> None:
-        self.session, self.tasks = session, tasks
-
-    def mapInArrow(self, function: Callable[..., Any], _: str) -> Frame:
-        sent = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
-        self.session.sent.append(len(sent))
-
-        def tasks() -> list[pa.Table]:
-            out = []
-            for table in self.tasks():
-                made = list(cloudpickle.loads(sent)(iter(table.combine_chunks().to_batches())))
-                out += [pa.Table.from_batches(made)] if made else []
-            return out
-
-        return Frame(self.session, tasks)
-
-    def union(self, other: Frame) -> Frame:
-        return Frame(self.session, lambda: [*self.tasks(), *other.tasks()])
-
-    def repartition(self, count: int, column: str) -> Frame:
-        def tasks() -> list[pa.Table]:
-            whole = pa.concat_tables(self.tasks())
-            owner = whole.column(column).to_numpy() % count
-            return [whole.filter(pa.array(owner == task)) for task in range(count)]
-
-        return Frame(self.session, tasks)
-
-    def select(self, *names: str) -> Frame:
-        return Frame(self.session, lambda: [t.select(list(names)) for t in self.tasks()])
-
-    def sortWithinPartitions(self, *names: str) -> Frame:
-        return Frame(self.session, lambda: [t.sort_by([(n, "ascending") for n in names]) for t in self.tasks()])
-
-    def toArrow(self) -> pa.Table:
-        return pa.concat_tables(self.tasks())
-
-
-class Session:
-    """A Spark session as far as the runner uses one; `sent` are the sizes of functions that went to tasks."""
-
-    def __init__(self) -> None:
-        self.sent: list[int] = []
-        self.conf = self.sparkContext = self
-
-    def getLocalProperty(self, _: str) -> None:
-        pass
-
-    def setLocalProperty(self, *_: str) -> None:
-        pass
-
-    def get(self, _: str, default: str) -> str:
-        return default
-
-    def set(self, *_: str) -> None:
-        pass
-
-    def range(self, start: int, end: int, step: int, numPartitions: int) -> Frame:
-        return Frame(self, lambda: [pa.table({"id": [n]}) for n in range(start, end, step)])
-
-    def createDataFrame(self, table: pa.Table) -> Frame:
-        return Frame(self, lambda: [table])
 
 
 def runner() -> tuple[SparkRunner, Session]:

@@ -1,0 +1,104 @@
+"""The key state without a machine: built from a table's key columns, and asked by a process that has read nothing of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from bench.bench_tagging import Workload, check, fresh_batch, make_workload
+from bench.scale.figure import Clock, Figure, SlowStore, in_new_process
+from lakeidx.key_index.locations import KeyBatch
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.registry import make_key_index
+from lakeidx.key_index.state.key_state import SHARD_ROWS
+from lakeidx.key_index.state.manifest import StateManifest, decode_manifest, encode_manifest
+from lakeidx.key_index.state.run_files import SegmentRef
+from lakeidx.key_index.table_view import make_tag_context
+from lakeidx.table.handle import TableHandle
+
+ASKED, WARM = 100_000, 50_000
+#: Of the state whose manifest is made: keys of a bucket, segments of a shard, bytes of a key in files and of a file.
+BUCKET_KEYS, SEGMENTS, KEY_BYTES, FILE_BYTES = 2_000_000, 4, 45, 32 << 20
+_STATE = {"index.type": "state"}
+
+
+def measure(keys: int, folder: Path) -> list[Figure]:
+    """Build the state of a table of text keys, and ask it for some of them, each in a process of its own."""
+    warm = make_workload("random", WARM, 1000, folder / "warm")
+    work = make_workload("random", keys, min(ASKED, keys), folder / "table")
+    return [
+        in_new_process(built, work, warm),
+        in_new_process(asked, work),
+        *(manifest(n) for n in (keys, 100 * keys)),
+    ]
+
+
+def built(work: Workload, warm: Workload) -> Figure:
+    """Build the state; a small one was built before."""
+    for _ in range(2):
+        make_key_index(IndexOptions(_STATE)).tag(fresh_batch(warm), warm.context(_STATE))
+    few = np.arange(1000)
+    b = work.batch
+    batch = KeyBatch(b.partitions, b.partition[few], b.keys.slice(0, len(few)), b.key_types, b.hashes[few])
+    context, key_index = work.context(_STATE), make_key_index(IndexOptions(_STATE))
+    clock = Clock()
+    found = key_index.tag(batch, context)
+    seconds, cpu = clock.seconds()
+    mib = clock.mib()
+    check(found, dataclasses.replace(work, batch=batch, bucket_of=work.bucket_of[few]), "state")
+    return Figure(f"key state of {work.rows:,} text keys is built", seconds, cpu, mib=mib)
+
+
+def asked(work: Workload) -> Figure:
+    """Ask the state behind a slow store; seconds are those since the process was started, imports and all."""
+    opened = TableHandle.open(str(work.handle.paths.root))
+    store = SlowStore(opened.store)
+    metadata = TableHandle(store, opened.paths).metadata
+    index_dir = work.folder / "index"
+    made = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=str(index_dir))
+    options = IndexOptions({**metadata.latest_schema().options, **_STATE})
+    found = make_key_index(options).tag(work.batch, dataclasses.replace(made, options=options))
+    process = psutil.Process()
+    times, seconds = process.cpu_times(), time.time() - process.create_time()
+    check(found, work, "state")
+    whole = sum(f.stat().st_size for f in index_dir.rglob("*") if f.is_file())
+    read = sum(c.bytes for verb, c in store.counts.items() if verb.startswith("get"))
+    return Figure(
+        f"fresh process, 30 ms a request, {len(work.batch):,} of {work.rows:,} keys",
+        seconds,
+        times.user + times.system,
+        requests=store.total.requests,
+        read_share=read / whole,
+    )
+
+
+def manifest(keys: int) -> Figure:
+    """Make the manifest of a state, which every task reads that asks it; seconds are those of reading it."""
+    bits = max(0, (keys - 1) // SHARD_ROWS).bit_length()
+    files = [f"run-{number:032x}.keys" for number in range(1 + keys * KEY_BYTES // FILE_BYTES)]
+    shards = tuple(
+        tuple(
+            SegmentRef(files[(s * SEGMENTS + i) % len(files)], SHARD_ROWS, *([FILE_BYTES] * 8)) for i in range(SEGMENTS)
+        )
+        for s in range(1 << bits)
+    )
+    made = StateManifest(
+        table_id="t",
+        scope="s",
+        snapshot_id=1,
+        token="t",
+        partitions=("00" * 24,),
+        bits=bits,
+        shards=shards,
+        counts={(0, b): BUCKET_KEYS for b in range(1 + keys // BUCKET_KEYS)},
+    )
+    data = encode_manifest(made)
+    clock = Clock()
+    if decode_manifest(data) != made:
+        raise AssertionError("the manifest is read as another")
+    seconds, cpu = clock.seconds()
+    return Figure(f"manifest of the key state of {keys:,} keys", seconds, cpu, mib=len(data) / (1 << 20))
