@@ -20,8 +20,8 @@ from lakeidx.format.manifest import ManifestEntry, decode_manifest
 from lakeidx.format.snapshot import Snapshot, encode_snapshot
 from lakeidx.pipeline_file.partitions import current_batch
 from lakeidx.table.view import load_view
-from lakeidx.testing.replaced_manifest import replace_manifest
 from tests.dagster.pipelines import Deployment
+from tests.replaced_manifest import replace_manifest
 
 
 def rows(low: int, high: int, text: str) -> list[tuple[int, int, str | None]]:

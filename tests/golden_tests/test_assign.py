@@ -26,7 +26,7 @@ from lakeidx.bucket_assignment import (
     group_rows,
 )
 from lakeidx.errors import InternalError, InvalidInputError
-from lakeidx.testing.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey, SimpleHashBucketAssigner
+from tests.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey, SimpleHashBucketAssigner
 from tests.conftest import GOLDEN
 
 pytestmark = pytest.mark.golden

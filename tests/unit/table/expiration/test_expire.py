@@ -20,10 +20,10 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.cut_off_store import StopsAfter
 from lakeidx.testing.metered_store import MeteredStore
 from lakeidx.testing.reachable import files_on_disk, reachable, reopened
 from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.cut_off_store import StopsAfter
 
 FAR_AHEAD_MS = 1 << 60
 NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)
