@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from lakeidx.format.json_text import JsonObject, format_json
+from lakeidx.format.json_text import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,31 +44,6 @@ class TableStatistics:
     merged_record_count: int | None = None
     merged_record_size: int | None = None
     columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
-
-
-def encode_statistics(stats: TableStatistics) -> bytes:
-    """Encode the file."""
-    columns = {
-        name: _present(
-            colId=c.col_id,
-            distinctCount=c.distinct_count,
-            min=c.min,
-            max=c.max,
-            nullCount=c.null_count,
-            avgLen=c.avg_len,
-            maxLen=c.max_len,
-        )
-        for name, c in stats.columns.items()
-    }
-    return format_json(
-        _present(
-            snapshotId=stats.snapshot_id,
-            schemaId=stats.schema_id,
-            mergedRecordCount=stats.merged_record_count,
-            mergedRecordSize=stats.merged_record_size,
-            colStats=columns,
-        )
-    )
 
 
 def decode_statistics(data: bytes, path: str | None = None) -> TableStatistics:
@@ -102,7 +76,3 @@ def decode_statistics(data: bytes, path: str | None = None) -> TableStatistics:
         merged_record_size=o.get_int("mergedRecordSize"),
         columns=columns,
     )
-
-
-def _present(**pairs: Any) -> dict[str, Any]:
-    return {key: value for key, value in pairs.items() if value is not None}

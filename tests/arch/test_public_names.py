@@ -14,15 +14,6 @@ from tests.arch.sources import MODULES, ROOT, nodes, parsed
 #: Public names that only tests use, with what for; the test that uses each is looked for.
 FOR_TESTS = {
     "lakeidx.batch.upsert:upsert_table": "rows in memory through all stages in one call, as tests and benchmarks fill tables",
-    "lakeidx.codec.hudi.hashes:java_order_key": "scalar twin of java_order",
-    "lakeidx.codec.hudi.hashes:md5_routing_hash": "scalar twin of md5_routing_hash_many",
-    "lakeidx.codec.hudi.murmur:bloom_positions": "scalar twin of the filter's kernels",
-    "lakeidx.codec.rows.compacted_row:compare_compacted": "scalar twin of the order of lookup keys",
-    "lakeidx.format.lookup.hash_store:plain_page_sizes": "how Java's store cuts a file whose pages are not packed",
-    "lakeidx.format.lookup.hash_store:walk_pages": "how Java's store packs its pages, one after another",
-    "lakeidx.format.statistics:encode_statistics": "the other half of a file that Paimon's ANALYZE writes and lakeidx reads",
-    "lakeidx.key_index.bucket.consistent_hashing:node_of": "scalar twin of node_positions",
-    "lakeidx.key_index.bucket.consistent_hashing:ring_place": "scalar twin of ring_places",
     "lakeidx.lookup.bloom:BloomFilter.might_contain": "scalar twin of might_contain_many",
     "lakeidx.lookup.keys.order:KeyOrder.unsigned_bytes": "the order of stores whose keys are no rows",
 }  # fmt: skip

@@ -13,7 +13,7 @@ from lakeidx.codec.containers.compress import BlockCodec, parse_codec
 from lakeidx.codec.hashes.murmur import hash_bytes
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import UnsupportedError
-from lakeidx.format.lookup.hash_store import HashContext, LengthSection, plain_page_sizes, walk_pages
+from lakeidx.format.lookup.hash_store import HashContext, LengthSection
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.hash_store.file import HashFile
 from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
@@ -21,6 +21,7 @@ from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import LookupStoreOptions
 from tests.conftest import GOLDEN
+from tests.scalar_twins import plain_page_sizes, walk_pages
 from tests.unit.lookup.stores import ask
 
 pytestmark = pytest.mark.golden

@@ -11,15 +11,8 @@ import numpy as np
 import pytest
 
 from lakeidx.codec.hudi.bloom import decode_filter_base64, new_filter, size_filter
-from lakeidx.codec.hudi.hashes import (
-    java_string_hash,
-    md5_routing_hash,
-    md5_routing_hash_many,
-    signed32,
-    xxh32,
-    xxh32_many,
-)
-from lakeidx.codec.hudi.murmur import JENKINS, MURMUR, bloom_positions, jenkins_hash, murmur_hash
+from lakeidx.codec.hudi.hashes import java_string_hash, md5_routing_hash_many, signed32, xxh32_many
+from lakeidx.codec.hudi.murmur import JENKINS, MURMUR
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.bucket.consistent_hashing import (
     decode_metadata,
@@ -27,7 +20,6 @@ from lakeidx.key_index.bucket.consistent_hashing import (
     initial_metadata,
     merge_nodes,
     nodes_of,
-    ring_place,
     ring_places,
     split_node,
 )
@@ -43,6 +35,7 @@ from lakeidx.key_index.bucket.ids import (
 )
 from lakeidx.key_index.hbase.rows import rebalanced_row_key
 from tests.conftest import GOLDEN
+from tests.scalar_twins import bloom_positions, jenkins_hash, md5_routing_hash, murmur_hash, ring_place, xxh32
 
 pytestmark = pytest.mark.golden
 

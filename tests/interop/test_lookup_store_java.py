@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from lakeidx.codec.containers.compress import BlockCodec, parse_codec
 from lakeidx.codec.rows.compacted_row import encode_compacted
-from lakeidx.format.lookup.hash_store import HashContext, LengthSection, decode_context, plain_page_sizes, walk_pages
+from lakeidx.format.lookup.hash_store import HashContext, LengthSection, decode_context
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.hash_store.file import HashFile
 from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
@@ -23,6 +23,7 @@ from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import StoreType
 from lakeidx.types import DataType, format_type
 from tests.interop.java_judges import judge, paimon_0_9, paimon_jars
+from tests.scalar_twins import plain_page_sizes, walk_pages
 from tests.unit.codec.strategies import atomic_types, tables
 from tests.unit.lookup.stores import CODECS, PLAIN, ask, build, factory
 

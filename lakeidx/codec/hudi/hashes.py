@@ -18,12 +18,10 @@ source   java.lang.String#hashCode and #compareTo; org.apache.hudi.common.util.N
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from lakeidx.codec.jit import frozen, inlined, kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
@@ -43,17 +41,6 @@ def java_string_hash(text: str) -> int:
     return signed32(h)
 
 
-def md5_routing_hash(text: str) -> int:
-    """Hash that routes keys to buckets of candidate pairs and to insert buckets: signed 64 bits."""
-    digest = hashlib.md5(text.encode("utf-8"), usedforsecurity=False).digest()
-    return int.from_bytes(digest[:8], "little", signed=True)
-
-
-def xxh32(text: str) -> int:
-    """Return XXH32 with seed 0: signed 32 bits."""
-    return signed32(xxhash.xxh32_intdigest(text.encode("utf-8"), seed=0))
-
-
 def signed32(h: int) -> int:
     """Convert an unsigned 32-bit number to Java's int."""
     return h - (1 << 32) if h >> 31 else h
@@ -66,13 +53,8 @@ def java_order(keys: RowBytes) -> RowBytes:
     return RowBytes(_JAVA_ORDER[keys.data], keys.offsets)
 
 
-def java_order_key(text: str) -> bytes:
-    """Return the scalar twin of `java_order`: a sort key for one string."""
-    return text.encode("utf-16-be", "surrogatepass")
-
-
 def xxh32_many(keys: RowBytes) -> npt.NDArray[np.int32]:
-    """Return `xxh32` of each UTF-8 string.
+    """Return XXH32 with seed 0 of each UTF-8 string.
 
     returns  int32[n]
     """
@@ -82,7 +64,7 @@ def xxh32_many(keys: RowBytes) -> npt.NDArray[np.int32]:
 
 
 def md5_routing_hash_many(keys: RowBytes, take: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
-    """Return `md5_routing_hash` of each UTF-8 string.
+    """Hash UTF-8 strings as they are routed to buckets of candidate pairs and to insert buckets.
 
     take     int64[c] positions in `keys`; None = all
     returns  int64[c]

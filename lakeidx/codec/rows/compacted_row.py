@@ -25,7 +25,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from lakeidx.codec.order.compare import compare_rows
 from lakeidx.codec.rows import binary_row
 from lakeidx.codec.values import unscaled_of
 from lakeidx.codec.varint import decode_varint, encode_varint
@@ -148,11 +147,3 @@ def _take(data: bytes, at: int, length: int) -> bytes:
     if at + length > len(data):
         raise CorruptFileError(f"expected {length} bytes, found {len(data) - at}", offset=at)
     return bytes(data[at : at + length])
-
-
-def compare_compacted(a: bytes, b: bytes, types: Sequence[DataType]) -> int:
-    """Order of two compacted keys: negative, 0 or positive; field by field, null first (rules in ``compare``).
-
-    errors   CorruptFileError when one is not such a row; InvalidInputError for types without order
-    """
-    return compare_rows(decode_compacted(a, types), decode_compacted(b, types), types)

@@ -47,7 +47,6 @@ source   org.apache.paimon.lookup.hash (HashLookupStoreWriter, HashContext) and 
 
 from __future__ import annotations
 
-import itertools
 import math
 import struct
 from dataclasses import asdict, dataclass
@@ -217,25 +216,6 @@ def check_context(context: HashContext, *, path: str | None = None) -> None:
         place = s.data_offset + 2
     if place > c.image_size or (not c.sections and place != c.image_size):
         raise refuse(f"parts of {place} bytes in an image of {c.image_size}")
-
-
-def walk_pages(data: bytes | memoryview, *, path: str | None = None) -> npt.NDArray[np.int64]:
-    """Return the stored bytes of each page of a compressed data file, found by following the payload sizes.
-
-    errors   CorruptFileError when they do not end at the end of the file
-    """
-    cursor = Cursor(data, path)
-    sizes = []
-    while cursor.remaining:
-        sizes.append(PAGE_HEADER_SIZE + cursor.i32be())
-        cursor.skip(sizes[-1] - PAGE_HEADER_SIZE)
-    return np.array(sizes, np.int64)
-
-
-def plain_page_sizes(image_size: int, page_size: int) -> npt.NDArray[np.int64]:
-    """Return the bytes of each page of an image that is not compressed."""
-    bounds = [*range(0, image_size, page_size), image_size] if image_size else [0]
-    return np.array([b - a for a, b in itertools.pairwise(bounds)], np.int64)
 
 
 def describe_context(context: HashContext) -> dict[str, Any]:

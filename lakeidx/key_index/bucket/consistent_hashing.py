@@ -25,10 +25,10 @@ from uuid import UUID, uuid4
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.hudi.hashes import xxh32, xxh32_many
+from lakeidx.codec.hudi.hashes import xxh32_many
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError
-from lakeidx.key_index.bucket.ids import extract_values, joined_values
+from lakeidx.key_index.bucket.ids import joined_values
 
 RING = 0x7FFFFFFF
 INITIAL_INSTANT = "00000000000000"
@@ -99,22 +99,12 @@ def _name_based_uuid(raw: bytes) -> UUID:
     return UUID(bytes=bytes(digest))
 
 
-def ring_place(record_key: str, fields: Sequence[str]) -> int:
-    """Compute a key's place on the ring; the scalar twin of `ring_places`."""
-    return xxh32("".join("null" if v is None else v for v in extract_values(record_key, fields))) & RING
-
-
 def ring_places(record_keys: RowBytes, fields: Sequence[str]) -> npt.NDArray[np.int32]:
     """Compute the ring positions of n record keys (UTF-8).
 
     returns  int32[n], 0..0x7FFFFFFF
     """
     return xxh32_many(joined_values(record_keys, fields)) & np.int32(RING)
-
-
-def node_of(metadata: HashingMetadata, place: int) -> int:
-    """Return the position in `metadata.nodes` of the bucket of a place; the scalar twin of `nodes_of`."""
-    return next((i for i, node in enumerate(metadata.nodes) if node.value >= place), 0)
 
 
 def nodes_of(metadata: HashingMetadata, places: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:

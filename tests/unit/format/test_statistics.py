@@ -5,7 +5,8 @@ import json
 import pytest
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.statistics import ColumnStatistics, TableStatistics, decode_statistics, encode_statistics
+from lakeidx.format.statistics import ColumnStatistics, TableStatistics, decode_statistics
+from tests.scalar_twins import encode_statistics
 
 STATS = TableStatistics(
     snapshot_id=3,

@@ -22,11 +22,11 @@ from lakeidx.format.manifest import encode_manifest
 from lakeidx.format.manifest_list import encode_manifest_list
 from lakeidx.format.paths import NewFileNames, TablePaths
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
-from lakeidx.format.statistics import encode_statistics
 from lakeidx.format.tag import Tag, encode_tag
 from lakeidx.inspect.files import inspect_file
 from lakeidx.storage import LocalStore
 from lakeidx.types import parse_type
+from tests.scalar_twins import encode_statistics
 from tests.unit.format import test_manifest, test_snapshot, test_statistics, test_tag
 
 STORE = LocalStore(sync=False)

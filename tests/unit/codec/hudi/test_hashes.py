@@ -8,17 +8,9 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.hudi.hashes import (
-    java_order,
-    java_order_key,
-    java_string_hash,
-    md5_routing_hash,
-    md5_routing_hash_many,
-    signed32,
-    xxh32,
-    xxh32_many,
-)
+from lakeidx.codec.hudi.hashes import java_order, java_string_hash, md5_routing_hash_many, signed32, xxh32_many
 from lakeidx.codec.rows.rowbytes import RowBytes
+from tests.scalar_twins import java_order_key, md5_routing_hash, xxh32
 
 TEXT = st.text(max_size=40)
 TEXTS = st.lists(TEXT, max_size=20)

@@ -18,10 +18,9 @@ from lakeidx.format.lookup.hash_store import (
     describe_context,
     encode_context,
     image_pages,
-    plain_page_sizes,
     slots_for,
-    walk_pages,
 )
+from tests.scalar_twins import plain_page_sizes, walk_pages
 
 # The worked file of the format sheet, 43 bytes, in pages of 16.
 CONTEXT = HashContext(

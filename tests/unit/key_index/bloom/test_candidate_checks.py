@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.hudi.hashes import md5_routing_hash, signed32
+from lakeidx.codec.hudi.hashes import signed32
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.bloom.candidate_checks import CheckPlan, plan_checks, share_out
 from lakeidx.key_index.keys.ranges import Candidates
+from tests.scalar_twins import md5_routing_hash
 
 
 @given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 20), st.integers(1, 12))

@@ -20,13 +20,12 @@ from lakeidx.key_index.bucket.consistent_hashing import (
     encode_metadata,
     initial_metadata,
     merge_nodes,
-    node_of,
     nodes_of,
     resize,
-    ring_place,
     ring_places,
     split_node,
 )
+from tests.scalar_twins import node_of, ring_place
 
 
 @settings(deadline=None)

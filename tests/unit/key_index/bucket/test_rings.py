@@ -10,18 +10,11 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import CommitConflictError, CorruptFileError
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
-from lakeidx.key_index.bucket.consistent_hashing import (
-    RING,
-    HashingMetadata,
-    Node,
-    initial_metadata,
-    node_of,
-    resize,
-    ring_place,
-)
+from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata, Node, initial_metadata, resize
 from lakeidx.key_index.bucket.rings import HashRings, Resize, bucket_of_node, plan_resizes
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
+from tests.scalar_twins import node_of, ring_place
 from tests.unit.key_index.fake_table import FakeTable
 
 RING_OPTIONS = {

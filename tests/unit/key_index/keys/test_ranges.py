@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.hudi.hashes import java_order_key
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.keys.range_tree import list_spans, tree_spans
 from lakeidx.key_index.keys.ranges import Candidates, SlotRanges, bytes_slots, find_candidates, int_slots, text_slots
+from tests.scalar_twins import java_order_key
 
 TEXT = st.text(alphabet="ab\ue000\U00010000é", max_size=3)
 

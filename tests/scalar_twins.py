@@ -1,0 +1,198 @@
+"""Plain forms of what kernels and whole-column code of the product do: one key, one row, one file at a time, written out from the
+sources that they name. Tests compare the two, and both with recorded answers of the Java classes.
+
+source   of the hashes org.apache.hudi.common.bloom.HashFunction, org.apache.hadoop.util.hash.{MurmurHash,JenkinsHash},
+         org.apache.hudi.common.util.NumericUtils and hash.HashID of Hudi 1.0.2
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.hudi.hashes import signed32
+from lakeidx.codec.hudi.murmur import MURMUR
+from lakeidx.codec.order.compare import compare_rows
+from lakeidx.codec.rows.compacted_row import decode_compacted
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.json_text import format_json
+from lakeidx.format.lookup.hash_store import PAGE_HEADER_SIZE
+from lakeidx.format.statistics import TableStatistics
+from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata
+from lakeidx.key_index.bucket.ids import extract_values
+from lakeidx.types import DataType
+
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+_JENKINS_START = 0xDEADBEEF
+
+
+def murmur_hash(data: bytes, seed: int) -> int:
+    """Return Hadoop's MurmurHash: signed 32 bits.
+
+    errors   InvalidInputError for an empty key, which Hudi refuses, too
+    """
+    n = len(data)
+    if n == 0:
+        raise InvalidInputError("a bloom filter cannot contain an empty key")
+    h = (seed ^ n) & _MASK
+    for at in range(0, n - n % 4, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
+        k = (k ^ k >> 24) * _M & _MASK
+        h = h * _M & _MASK ^ k
+    tail = n % 4
+    if tail:
+        for i in range(1, tail + 1):
+            byte = data[n - i]
+            signed = byte if byte < 0x80 else byte | 0xFFFFFF00
+            h ^= signed << 8 * (i - 1) & _MASK
+        h = h * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    return signed32(h ^ h >> 15)
+
+
+def jenkins_hash(data: bytes, seed: int) -> int:
+    """Return Jenkins' lookup3 (hashlittle) of a key: signed 32 bits. Only filters with the old header use it.
+
+    errors   InvalidInputError for an empty key
+    """
+    n = len(data)
+    if n == 0:
+        raise InvalidInputError("a bloom filter cannot contain an empty key")
+    a = b = c = (_JENKINS_START + n + seed) & _MASK
+    at = 0
+    while n - at > 12:
+        a, b, c = (v + w & _MASK for v, w in zip((a, b, c), _three_words(data[at : at + 12]), strict=True))
+        a, b, c = _jenkins_mix(a, b, c)
+        at += 12
+    a, b, c = (v + w & _MASK for v, w in zip((a, b, c), _three_words(data[at:]), strict=True))
+    return signed32(_jenkins_finish(a, b, c))
+
+
+def bloom_positions(data: bytes, *, rounds: int, bits: int, hash_type: int = MURMUR) -> list[int]:
+    """Return the bit positions of one key, in round order (repeats possible).
+
+    rounds   number of hash rounds k, > 0
+    bits     size of the filter's bit vector, > 0
+    """
+    function = murmur_hash if hash_type == MURMUR else jenkins_hash
+    h, out = 0, []
+    for _ in range(rounds):
+        h = function(data, h)
+        out.append(abs(h) % bits)
+    return out
+
+
+def _three_words(data: bytes) -> tuple[int, int, int]:
+    padded = data.ljust(12, b"\0")
+    return tuple(int.from_bytes(padded[i : i + 4], "little") for i in (0, 4, 8))  # type: ignore[return-value]
+
+
+def _rotate(x: int, k: int) -> int:
+    return (x << k | x >> 32 - k) & _MASK
+
+
+def _jenkins_mix(a: int, b: int, c: int) -> tuple[int, int, int]:
+    for k in (4, 6, 8, 16, 19, 4):
+        # Each of the six steps is the same with the names turned: (a, b, c) -> (b, c, a).
+        a = (a - c & _MASK) ^ _rotate(c, k)
+        c = c + b & _MASK
+        a, b, c = b, c, a
+    return a, b, c
+
+
+def _jenkins_finish(a: int, b: int, c: int) -> int:
+    for k in (14, 11, 25, 16, 4, 14, 24):
+        c = (c ^ b) - _rotate(b, k) & _MASK
+        a, b, c = b, c, a
+    # Seven turns of three names end one step past the last value written.
+    return b
+
+
+def md5_routing_hash(text: str) -> int:
+    """Hash that routes keys to buckets of candidate pairs and to insert buckets: signed 64 bits."""
+    digest = hashlib.md5(text.encode("utf-8"), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:8], "little", signed=True)
+
+
+def xxh32(text: str) -> int:
+    """Return XXH32 with seed 0: signed 32 bits."""
+    return signed32(xxhash.xxh32_intdigest(text.encode("utf-8"), seed=0))
+
+
+def java_order_key(text: str) -> bytes:
+    """Return the scalar twin of `java_order`: a sort key for one string."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def compare_compacted(a: bytes, b: bytes, types: Sequence[DataType]) -> int:
+    """Order of two compacted keys: negative, 0 or positive; field by field, null first (rules in ``compare``).
+
+    errors   CorruptFileError when one is not such a row; InvalidInputError for types without order
+    """
+    return compare_rows(decode_compacted(a, types), decode_compacted(b, types), types)
+
+
+def walk_pages(data: bytes | memoryview, *, path: str | None = None) -> npt.NDArray[np.int64]:
+    """Return the stored bytes of each page of a compressed data file, found by following the payload sizes.
+
+    errors   CorruptFileError when they do not end at the end of the file
+    """
+    cursor = Cursor(data, path)
+    sizes = []
+    while cursor.remaining:
+        sizes.append(PAGE_HEADER_SIZE + cursor.i32be())
+        cursor.skip(sizes[-1] - PAGE_HEADER_SIZE)
+    return np.array(sizes, np.int64)
+
+
+def plain_page_sizes(image_size: int, page_size: int) -> npt.NDArray[np.int64]:
+    """Return the bytes of each page of an image that is not compressed."""
+    bounds = [*range(0, image_size, page_size), image_size] if image_size else [0]
+    return np.array([b - a for a, b in itertools.pairwise(bounds)], np.int64)
+
+
+def ring_place(record_key: str, fields: Sequence[str]) -> int:
+    """Compute a key's place on the ring; the scalar twin of `ring_places`."""
+    return xxh32("".join("null" if v is None else v for v in extract_values(record_key, fields))) & RING
+
+
+def node_of(metadata: HashingMetadata, place: int) -> int:
+    """Return the position in `metadata.nodes` of the bucket of a place; the scalar twin of `nodes_of`."""
+    return next((i for i, node in enumerate(metadata.nodes) if node.value >= place), 0)
+
+
+def encode_statistics(stats: TableStatistics) -> bytes:
+    """Encode the file."""
+    columns = {
+        name: _present(
+            colId=c.col_id,
+            distinctCount=c.distinct_count,
+            min=c.min,
+            max=c.max,
+            nullCount=c.null_count,
+            avgLen=c.avg_len,
+            maxLen=c.max_len,
+        )
+        for name, c in stats.columns.items()
+    }
+    return format_json(
+        _present(
+            snapshotId=stats.snapshot_id,
+            schemaId=stats.schema_id,
+            mergedRecordCount=stats.merged_record_count,
+            mergedRecordSize=stats.merged_record_size,
+            colStats=columns,
+        )
+    )
+
+
+def _present(**pairs: Any) -> dict[str, Any]:
+    return {key: value for key, value in pairs.items() if value is not None}
