@@ -44,7 +44,6 @@ from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.data_file import EMPTY_ROW, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.key_index.bucket.ids import bucket_of
 from lakeidx.key_index.hbase.client import create_location_table
 from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
 from lakeidx.key_index.locations import KeyBatch, KeyLocations
@@ -57,6 +56,7 @@ from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import write_hash_index
+from tests.scalar_twins import bucket_of
 
 BUCKETS = 12
 ORDERS = ("ordered", "random")

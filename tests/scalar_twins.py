@@ -17,7 +17,7 @@ import numpy.typing as npt
 import xxhash
 
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.hudi.hashes import signed32
+from lakeidx.codec.hudi.hashes import java_string_hash, signed32
 from lakeidx.codec.hudi.murmur import MURMUR
 from lakeidx.codec.order.compare import compare_rows
 from lakeidx.codec.rows.compacted_row import decode_compacted
@@ -26,7 +26,7 @@ from lakeidx.format.json_text import format_json
 from lakeidx.format.lookup.hash_store import PAGE_HEADER_SIZE
 from lakeidx.format.statistics import TableStatistics
 from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata
-from lakeidx.key_index.bucket.ids import extract_values
+from lakeidx.key_index.bucket.ids import EMPTY_VALUE, NULL_VALUE
 from lakeidx.types import DataType
 
 _M = 0x5BD1E995
@@ -128,7 +128,7 @@ def xxh32(text: str) -> int:
 
 
 def java_order_key(text: str) -> bytes:
-    """Return the scalar twin of `java_order`: a sort key for one string."""
+    """Return a sort key for one string in Java's order."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -159,13 +159,81 @@ def plain_page_sizes(image_size: int, page_size: int) -> npt.NDArray[np.int64]:
     return np.array([b - a for a, b in itertools.pairwise(bounds)], np.int64)
 
 
+def extract_values(record_key: str, fields: Sequence[str]) -> list[str | None]:
+    """Cut the index values of a record key, in the key's order (not that of `fields`), as Hudi 1.0 and later cuts them.
+
+    fields   wanted field names; none, or one empty name, means all
+    returns  the whole key as the only value when it is not composite or no wanted field is in it
+    """
+    if "," not in record_key or ":" not in record_key:
+        return [record_key]
+    every = _every(fields)
+    out: list[str | None] = []
+    at = 0
+    while at < len(record_key):
+        colon = record_key.find(":", at)
+        if colon < 0:
+            break
+        name = record_key[at:colon]
+        following = record_key.find(":", colon + 1)
+        comma = -1
+        # A ':' inside the value (a time, say) has no ',' between it and this field's own ':'; look further then.
+        while following >= 0:
+            comma = record_key.rfind(",", 0, following + 1)
+            if comma > colon:
+                break
+            comma = -1
+            following = record_key.find(":", following + 1)
+        end = comma if comma >= 0 else len(record_key)
+        if every or name in fields:
+            value = record_key[colon + 1 : end]
+            out.append(None if value == NULL_VALUE else "" if value == EMPTY_VALUE else value)
+        at = end + 1
+    return out or [record_key]
+
+
+def extract_values_legacy(record_key: str, fields: Sequence[str]) -> list[str | None]:
+    """Cut them as releases 0.13.1 to 0.15.0 do: at every comma, then at the first colon."""
+    if ":" not in record_key:
+        return [record_key]
+    parts = record_key.split(",")
+    while parts and not parts[-1]:
+        parts.pop()
+    out: list[str | None] = []
+    for part in parts:
+        name, colon, value = part.partition(":")
+        if not colon:
+            out.append(part)
+        elif _every(fields) or name in fields:
+            out.append(None if value == NULL_VALUE else "" if value == EMPTY_VALUE else value)
+    return out
+
+
+def _every(fields: Sequence[str]) -> bool:
+    return not fields or list(fields) == [""]
+
+
+def list_hash(values: Sequence[str | None]) -> int:
+    """Return ``List.hashCode`` of the values: signed 32 bits."""
+    h = 1
+    for value in values:
+        h = (31 * h + (0 if value is None else java_string_hash(value))) & 0xFFFFFFFF
+    return signed32(h)
+
+
+def bucket_of(record_key: str, fields: Sequence[str], num_buckets: int, *, legacy: bool = False) -> int:
+    """Compute the bucket of one key."""
+    values = (extract_values_legacy if legacy else extract_values)(record_key, fields)
+    return (list_hash(values) & 0x7FFFFFFF) % num_buckets
+
+
 def ring_place(record_key: str, fields: Sequence[str]) -> int:
-    """Compute a key's place on the ring; the scalar twin of `ring_places`."""
+    """Compute a key's place on the ring."""
     return xxh32("".join("null" if v is None else v for v in extract_values(record_key, fields))) & RING
 
 
 def node_of(metadata: HashingMetadata, place: int) -> int:
-    """Return the position in `metadata.nodes` of the bucket of a place; the scalar twin of `nodes_of`."""
+    """Return the position in `metadata.nodes` of the bucket of a place."""
     return next((i for i, node in enumerate(metadata.nodes) if node.value >= place), 0)
 
 

@@ -1,13 +1,10 @@
-"""The rows a predicate selects: as a mask over Arrow columns, or as an Arrow expression for a Parquet reader.
-
-Both are made by one function per kind of leaf; Arrow's compute functions take columns and expressions alike.
-"""
+"""The rows a predicate selects, as a mask over Arrow columns: one function per kind of leaf."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,8 +14,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.predicate.bind import unknown_column
 from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Op, Or, Predicate
 
-Operand: TypeAlias = Any  # pa.Array, pa.ChunkedArray or pc.Expression; Arrow has no common type for them
-_Lift: TypeAlias = Callable[[pa.Scalar], Any]
+_Column: TypeAlias = Any  # pa.Array or pa.ChunkedArray; Arrow has no common type for them
 
 _COMPARE = {
     Op.EQ: pc.equal,
@@ -64,7 +60,7 @@ def _evaluate(pred: Predicate, table: pa.Table) -> pa.ChunkedArray | None:
     if isinstance(pred, (And, Or)):
         join = pc.and_kleene if isinstance(pred, And) else pc.or_kleene
         masks = [m for m in (_evaluate(c, table) for c in pred.children) if m is not None]
-        return _fold(join, masks) if masks else None
+        return reduce(join, masks) if masks else None
     assert isinstance(pred, Leaf)
     if pred.source not in table.column_names:
         raise InvalidInputError(unknown_column(pred.source, table.column_names))
@@ -72,67 +68,30 @@ def _evaluate(pred: Predicate, table: pa.Table) -> pa.ChunkedArray | None:
     if pred.map_key is not None:
         column = pc.map_lookup(column, pred.map_key, "first")
     if not pa.types.is_dictionary(column.type):
-        return leaf_mask(pred, column, column.type, lambda s: s)
+        return _leaf_mask(pred, column)
     if isinstance(pred, IsNull):
         return column.is_valid() if pred.negated else column.is_null()
     chunks = []
     for chunk in column.chunks:
-        by_value = leaf_mask(pred, chunk.dictionary, chunk.dictionary.type, lambda s: s)
+        by_value = _leaf_mask(pred, chunk.dictionary)
         chunks.append(by_value.take(chunk.indices))
     return pa.chunked_array(chunks, pa.bool_())
 
 
-def to_arrow_expression(pred: Predicate, schema: pa.Schema) -> pc.Expression:
-    """Convert the predicate to an Arrow expression that selects exactly the rows `evaluate` does.
-
-    schema   of what the expression will be applied to; columns in the Arrow types of their Paimon types
-    errors   InvalidInputError as `evaluate`
-
-    FLOAT and DOUBLE: Parquet statistics leave NaN out, but NaN passes ``> x``. The expression says so (``x > 5 or
-    is_nan(x)``), and a reader therefore prunes no row group by the maximum of such a column.
-    """
-    if isinstance(pred, Constant):
-        return pc.scalar(pred.value)
-    if isinstance(pred, (And, Or)):
-        parts = [to_arrow_expression(c, schema) for c in pred.children]
-        return _fold((lambda a, b: a & b) if isinstance(pred, And) else (lambda a, b: a | b), parts)
-    assert isinstance(pred, Leaf)
-    index = schema.get_field_index(pred.source)
-    if index < 0:
-        raise InvalidInputError(unknown_column(pred.source, schema.names))
-    operand, t = pc.field(pred.source), schema.field(index).type
-    if pred.map_key is not None:
-        operand, t = pc.map_lookup(operand, pred.map_key, "first"), t.item_type
-    if pa.types.is_dictionary(t):
-        operand, t = operand.cast(t.value_type), t.value_type
-    return leaf_mask(pred, operand, t, pc.scalar)
-
-
-def _fold(join: Callable[[Any, Any], Any], items: list[Any]) -> Any:
-    """Join pairwise in a balanced tree: Arrow expressions of long OR lists must not become as deep as they are long."""
-    while len(items) > 1:
-        items = [join(items[i], items[i + 1]) if i + 1 < len(items) else items[i] for i in range(0, len(items), 2)]
-    return items[0]
-
-
-def leaf_mask(leaf: Leaf, operand: Operand, t: pa.DataType, lift: _Lift) -> Operand:
-    """Test a column or an expression by a leaf; null where the column is (IS NULL: never null).
-
-    t     Arrow type of the operand
-    lift  turns an Arrow scalar into what goes beside the operand: itself for columns, `pc.scalar` for expressions
-    """
+def _leaf_mask(leaf: Leaf, column: _Column) -> _Column:
+    """Test a column by a leaf; null where the column is (IS NULL: never null)."""
     if isinstance(leaf, IsNull):
-        return pc.is_valid(operand) if leaf.negated else pc.is_null(operand)
+        return pc.is_valid(column) if leaf.negated else pc.is_null(column)
     if isinstance(leaf, Compare):
-        return _compare(leaf.op, leaf.value, operand, t, lift)
+        return _compare(leaf.op, leaf.value, column)
     if isinstance(leaf, In):
-        return _in(leaf, operand, t)
+        return _in(leaf, column)
     assert isinstance(leaf, Match)
-    mask = _MATCH[leaf.kind](operand, leaf.text)
+    mask = _MATCH[leaf.kind](column, leaf.text)
     return pc.invert(mask) if leaf.negated else mask
 
 
-_MATCH: dict[MatchKind, Callable[[Operand, str], Operand]] = {
+_MATCH: dict[MatchKind, Callable[[_Column, str], _Column]] = {
     MatchKind.PREFIX: pc.starts_with,
     MatchKind.SUFFIX: pc.ends_with,
     MatchKind.CONTAINS: pc.match_substring,
@@ -140,59 +99,58 @@ _MATCH: dict[MatchKind, Callable[[Operand, str], Operand]] = {
 }
 
 
-def _compare(op: Op, value: Any, operand: Operand, t: pa.DataType, lift: _Lift) -> Operand:
+def _compare(op: Op, value: Any, column: _Column) -> _Column:
     if value is None:
-        return _never(operand)
-    if pa.types.is_floating(t):
-        return _compare_float(op, float(value), operand, t, lift)
-    return _COMPARE[op](operand, lift(to_scalar(value, t)))
+        return _never(column)
+    if pa.types.is_floating(column.type):
+        return _compare_float(op, float(value), column)
+    return _COMPARE[op](column, _to_scalar(value, column.type))
 
 
-def _compare_float(op: Op, value: float, operand: Operand, t: pa.DataType, lift: _Lift) -> Operand:
+def _compare_float(op: Op, value: float, column: _Column) -> _Column:
     """Compare floats with NaN equal to NaN and greater than every number (Arrow follows IEEE 754)."""
     if not math.isnan(value):
-        mask = _COMPARE[op](operand, lift(pa.scalar(value, t)))
-        return pc.or_kleene(mask, pc.is_nan(operand)) if op in (Op.GT, Op.GE) else mask
+        mask = _COMPARE[op](column, pa.scalar(value, column.type))
+        return pc.or_kleene(mask, pc.is_nan(column)) if op in (Op.GT, Op.GE) else mask
     if op in (Op.EQ, Op.GE):
-        return pc.is_nan(operand)
+        return pc.is_nan(column)
     if op in (Op.NE, Op.LT):
-        return pc.invert(pc.is_nan(operand))
-    return pc.is_valid(operand) if op is Op.LE else _never(operand)
+        return pc.invert(pc.is_nan(column))
+    return pc.is_valid(column) if op is Op.LE else _never(column)
 
 
-def _in(leaf: In, operand: Operand, t: pa.DataType) -> Operand:
+def _in(leaf: In, column: _Column) -> _Column:
     values = [v for v in leaf.values if v is not None]
     if leaf.negated and len(values) < len(leaf.values):
-        return _never(operand)  # NOT IN (…, NULL) is never true
+        return _never(column)  # NOT IN (…, NULL) is never true
     if not values:
-        return pc.is_valid(operand) if leaf.negated else _never(operand)
-    has_nan = False
+        return pc.is_valid(column) if leaf.negated else _never(column)
+    has_nan, t = False, column.type
     if pa.types.is_floating(t):
         has_nan = any(math.isnan(v) for v in values)
         values = [v for v in values if not math.isnan(v)]
         if any(v == 0 for v in values):
             values += [0.0, -0.0]  # Arrow's set look-up tells the two zeros apart
-    mask = pc.is_in(
-        operand, value_set=_value_set(tuple(values), t) if len(values) <= _KEPT_VALUES else to_array(values, t)
-    )
+    wanted = _value_set(tuple(values), t) if len(values) <= _KEPT_VALUES else _to_array(values, t)
+    mask = pc.is_in(column, value_set=wanted)
     if has_nan:
-        mask = pc.or_kleene(mask, pc.is_nan(operand))
+        mask = pc.or_kleene(mask, pc.is_nan(column))
     # is_in is false, not null, for a null column
-    return pc.and_kleene(pc.invert(mask), pc.is_valid(operand)) if leaf.negated else mask
+    return pc.and_kleene(pc.invert(mask), pc.is_valid(column)) if leaf.negated else mask
 
 
 @lru_cache(maxsize=32)
 def _value_set(values: tuple[Any, ...], t: pa.DataType) -> pa.Array:
     """Keep the values of a list: a leaf is tested batch after batch, and they are converted one by one."""
-    return to_array(values, t)
+    return _to_array(values, t)
 
 
-def _never(operand: Operand) -> Operand:
-    valid = pc.is_valid(operand)
+def _never(column: _Column) -> _Column:
+    valid = pc.is_valid(column)
     return pc.and_kleene(valid, pc.invert(valid))
 
 
-def to_scalar(value: Any, t: pa.DataType) -> pa.Scalar:
+def _to_scalar(value: Any, t: pa.DataType) -> pa.Scalar:
     """Convert an internal value to an Arrow scalar of its column's Arrow type; InvalidInputError when it does not fit."""
     if isinstance(value, tuple) and pa.types.is_timestamp(t):
         nanos, unit = value[0] * 1_000_000 + value[1], _NANOS[t.unit]
@@ -208,6 +166,6 @@ def to_scalar(value: Any, t: pa.DataType) -> pa.Scalar:
         raise InvalidInputError(f"{value!r} is no value of a column of type {t} ({error}); {hint}") from None
 
 
-def to_array(values: Iterable[Any], t: pa.DataType) -> pa.Array:
+def _to_array(values: Iterable[Any], t: pa.DataType) -> pa.Array:
     """Convert internal values to an Arrow array; None becomes null."""
-    return pa.array([None if v is None else to_scalar(v, t) for v in values], t)
+    return pa.array([None if v is None else _to_scalar(v, t) for v in values], t)

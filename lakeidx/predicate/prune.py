@@ -1,8 +1,5 @@
 """Can a file hold a row that a predicate selects? Answered from min, max and null count of its columns, for one file.
 
-The rules are in one table of tests (`_leaf_may_match`); `lakeidx.predicate.prune_many` applies the same ones to many
-files at once.
-
 What statistics must promise: every non-null value lies between min and max, both included. They need not occur in the
 file, so truncated strings are fine. A FLOAT or DOUBLE column that holds a NaN must have no min and max, or a NaN as its
 max (Java's Parquet writer leaves them out; Arrow's does not, so its NaN-blind statistics need ``nan_blind``).
@@ -72,7 +69,7 @@ def _leaf_may_match(leaf: Leaf, stats: ColumnStats, nan_blind: bool) -> bool:
         return False
     if stats.null_count is not None and stats.null_count == stats.row_count:
         return False
-    if nan_blind and isinstance(stats.max, float) and passes_nan(leaf):
+    if nan_blind and isinstance(stats.max, float) and _passes_nan(leaf):
         return True
     low, high = _order_key(stats.min), _order_key(stats.max)
     if is_nan(stats.min):
@@ -99,7 +96,7 @@ def _range_may_match(op: Op, x: Any, low: Any, high: Any) -> bool:
 def _match_may_match(leaf: Match, low: str | None, high: str | None) -> bool:
     if low is not None and low == high:
         return matches(leaf, low)  # every value is this one
-    prefix, whole = known_prefix(leaf)
+    prefix, whole = _known_prefix(leaf)
     if leaf.negated:
         # All values between two strings with the prefix have it, too.
         return not whole or low is None or high is None or not (low.startswith(prefix) and high.startswith(prefix))
@@ -127,7 +124,7 @@ def _like_pattern(text: str) -> re.Pattern[str]:
     return re.compile("".join(parts), re.DOTALL)
 
 
-def known_prefix(leaf: Match) -> tuple[str, bool]:
+def _known_prefix(leaf: Match) -> tuple[str, bool]:
     """Return the literal start of every matching string, and whether having it is all that the match asks for."""
     if leaf.kind is MatchKind.PREFIX:
         return leaf.text, True
@@ -151,7 +148,7 @@ def is_impossible(leaf: Leaf) -> bool:
     return False
 
 
-def passes_nan(leaf: Leaf) -> bool:
+def _passes_nan(leaf: Leaf) -> bool:
     """Return whether a NaN in the column passes the leaf."""
     if isinstance(leaf, Compare):
         return leaf.op in ((Op.EQ, Op.GE, Op.LE) if is_nan(leaf.value) else (Op.GT, Op.GE, Op.NE))

@@ -72,19 +72,6 @@ def rename(pred: Predicate, mapping: Mapping[str, str]) -> Predicate:
     return pred
 
 
-def substitute(pred: Predicate, holds: Mapping[str, bool]) -> Predicate:
-    """Replace every leaf of some columns by TRUE or FALSE, e.g. an absent column's by what null
-    gives.
-    """
-    if isinstance(pred, And):
-        return and_(substitute(c, holds) for c in pred.children)
-    if isinstance(pred, Or):
-        return or_(substitute(c, holds) for c in pred.children)
-    if isinstance(pred, Leaf) and pred.source in holds:
-        return TRUE if holds[pred.source] else FALSE
-    return pred
-
-
 def equality_values(pred: Predicate, names: Sequence[str], *, limit: int = 1000) -> list[tuple[Any, ...]] | None:
     """Return all value combinations of some columns that a selected row can have, when = and IN say so for every one of them.
 

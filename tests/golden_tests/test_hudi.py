@@ -23,19 +23,21 @@ from lakeidx.key_index.bucket.consistent_hashing import (
     ring_places,
     split_node,
 )
-from lakeidx.key_index.bucket.ids import (
-    bucket_ids,
-    bucket_of,
-    bucket_of_file_id,
-    bucket_text,
-    extract_values,
-    extract_values_legacy,
-    list_hash,
-    new_file_id_prefix,
-)
+from lakeidx.key_index.bucket.ids import bucket_ids, bucket_of_file_id, bucket_text, new_file_id_prefix
 from lakeidx.key_index.hbase.rows import rebalanced_row_key
 from tests.conftest import GOLDEN
-from tests.scalar_twins import bloom_positions, jenkins_hash, md5_routing_hash, murmur_hash, ring_place, xxh32
+from tests.scalar_twins import (
+    bloom_positions,
+    bucket_of,
+    extract_values,
+    extract_values_legacy,
+    jenkins_hash,
+    list_hash,
+    md5_routing_hash,
+    murmur_hash,
+    ring_place,
+    xxh32,
+)
 
 pytestmark = pytest.mark.golden
 

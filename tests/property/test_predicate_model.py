@@ -14,23 +14,19 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.predicate import (
     ColumnStats,
-    StatsArrays,
     columns,
     equality_values,
     evaluate,
     filter_table,
     format_predicate,
-    may_match_many,
     may_match_stats,
     project,
     split_and,
-    to_arrow_expression,
 )
 from lakeidx.predicate.parse import parse_where
 from lakeidx.types import Field, parse_type, to_arrow
@@ -264,43 +260,17 @@ def test_selected_rows_are_those_the_model_calls_true(case: Case, rows: list[Row
 
 
 @settings(max_examples=60, deadline=None)
-@given(cases(), ROWS)
-def test_arrow_expression_selects_the_same_rows(case: Case, rows: list[Row]) -> None:
-    pred = parse_where(case.text, FIELDS)
-    table = to_table(rows).append_column("n", pa.array(range(len(rows)), pa.int64()))
-    found = ds.dataset(table).to_table(filter=to_arrow_expression(pred, table.schema), columns=["n"])
-    assert sorted(found["n"].to_pylist()) == [n for n, row in enumerate(rows) if case.truth(row) is True]
-
-
-@settings(max_examples=60, deadline=None)
 @given(cases(), st.lists(ROWS, min_size=1, max_size=5), st.booleans())
 def test_pruning_never_drops_a_file_with_a_selected_row(case: Case, files: list[list[Row]], blind: bool) -> None:
     pred = parse_where(case.text, FIELDS)
-    per_file = []
     for rows in files:
         stats = {name: stats_of(rows, name) for name in VALUES}
         if blind:  # as Arrow's Parquet writer leaves them
             numbers = [r["x"] for r in rows if r["x"] is not None and not math.isnan(r["x"])]
             bounds = (min(numbers), max(numbers)) if numbers else (None, None)
             stats["x"] = ColumnStats(*bounds, stats["x"].null_count, len(rows))  # type: ignore[call-arg]
-        per_file.append(stats)
         answer = may_match_stats(pred, stats, nan_blind=blind)
         assert answer or not any(case.truth(row) is True for row in rows)
-    arrays = {
-        name: StatsArrays(
-            pa.array([_arrow_form(name, s[name].min) for s in per_file], to_arrow(FIELDS[NAMES.index(name)].type)),
-            pa.array([_arrow_form(name, s[name].max) for s in per_file], to_arrow(FIELDS[NAMES.index(name)].type)),
-            pa.array([s[name].null_count for s in per_file], pa.int64()),
-            pa.array([s[name].row_count for s in per_file], pa.int64()),
-        )
-        for name in VALUES
-    }
-    many = may_match_many(pred, arrays, len(files), nan_blind=blind)
-    assert many.tolist() == [may_match_stats(pred, s, nan_blind=blind) for s in per_file]
-
-
-def _arrow_form(name: str, value: Any) -> Any:
-    return value[0] if name == "ts" and value is not None else value
 
 
 @settings(max_examples=60, deadline=None)

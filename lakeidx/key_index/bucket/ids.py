@@ -19,7 +19,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.hudi.hashes import java_hash_span, java_string_hash, signed32
+from lakeidx.codec.hudi.hashes import java_hash_span
 from lakeidx.codec.jit import frozen, inlined, kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
@@ -29,70 +29,6 @@ _FIXED_SUFFIX = "-0000-0000-0000-000000000000"
 _BUCKET_DIGITS = 8
 # Kinds of a cut-out value, for kernels.
 _TEXT, _NULL, _EMPTY = 0, 1, 2
-
-
-def extract_values(record_key: str, fields: Sequence[str]) -> list[str | None]:
-    """Cut the index values of a record key, in the key's order (not that of `fields`), as Hudi 1.0 and later cuts them.
-
-    fields   wanted field names; none, or one empty name, means all
-    returns  the whole key as the only value when it is not composite or no wanted field is in it
-    """
-    if "," not in record_key or ":" not in record_key:
-        return [record_key]
-    every = _every(fields)
-    out: list[str | None] = []
-    at = 0
-    while at < len(record_key):
-        colon = record_key.find(":", at)
-        if colon < 0:
-            break
-        name = record_key[at:colon]
-        following = record_key.find(":", colon + 1)
-        comma = -1
-        # A ':' inside the value (a time, say) has no ',' between it and this field's own ':'; look further then.
-        while following >= 0:
-            comma = record_key.rfind(",", 0, following + 1)
-            if comma > colon:
-                break
-            comma = -1
-            following = record_key.find(":", following + 1)
-        end = comma if comma >= 0 else len(record_key)
-        if every or name in fields:
-            value = record_key[colon + 1 : end]
-            out.append(None if value == NULL_VALUE else "" if value == EMPTY_VALUE else value)
-        at = end + 1
-    return out or [record_key]
-
-
-def extract_values_legacy(record_key: str, fields: Sequence[str]) -> list[str | None]:
-    """Cut them as releases 0.13.1 to 0.15.0 do: at every comma, then at the first colon."""
-    if ":" not in record_key:
-        return [record_key]
-    parts = record_key.split(",")
-    while parts and not parts[-1]:
-        parts.pop()
-    out: list[str | None] = []
-    for part in parts:
-        name, colon, value = part.partition(":")
-        if not colon:
-            out.append(part)
-        elif _every(fields) or name in fields:
-            out.append(None if value == NULL_VALUE else "" if value == EMPTY_VALUE else value)
-    return out
-
-
-def list_hash(values: Sequence[str | None]) -> int:
-    """Return ``List.hashCode`` of the values: signed 32 bits."""
-    h = 1
-    for value in values:
-        h = (31 * h + (0 if value is None else java_string_hash(value))) & 0xFFFFFFFF
-    return signed32(h)
-
-
-def bucket_of(record_key: str, fields: Sequence[str], num_buckets: int, *, legacy: bool = False) -> int:
-    """Compute the bucket of one key; the scalar twin of `bucket_ids`."""
-    values = (extract_values_legacy if legacy else extract_values)(record_key, fields)
-    return (list_hash(values) & 0x7FFFFFFF) % num_buckets
 
 
 def bucket_ids(
@@ -216,7 +152,7 @@ def _kind(data: Any, start: Any, end: Any) -> Any:
 
 @kernel
 def _cut(data: Any, start: Any, end: Any, names: Any, name_offsets: Any, every: Any, spans: Any) -> Any:
-    """Extract values into spans; scalar twin: extract_values. Fills spans[i] = (start, end, kind), returns their number."""
+    """Cut the index values of a key into spans[i] = (start, end, kind), in the key's order; return their number."""
     count = 0
     if _find(data, 44, start, end) >= 0 and _find(data, 58, start, end) >= 0:
         at = start
@@ -248,7 +184,7 @@ def _cut(data: Any, start: Any, end: Any, names: Any, name_offsets: Any, every: 
 
 @kernel
 def _cut_legacy(data: Any, start: Any, end: Any, names: Any, name_offsets: Any, every: Any, spans: Any) -> Any:
-    """Extract values as older releases did; scalar twin: extract_values_legacy."""
+    """Cut them as releases 0.13.1 to 0.15.0 do: at every comma, then at the first colon."""
     if _find(data, 58, start, end) < 0:
         spans[0, 0], spans[0, 1], spans[0, 2] = start, end, _TEXT
         return 1

@@ -17,7 +17,6 @@ from lakeidx.predicate import (
     project,
     rename,
     split_and,
-    substitute,
 )
 from lakeidx.predicate.tree import Compare, Op
 
@@ -58,12 +57,6 @@ def test_renaming_keeps_map_keys() -> None:
     renamed = rename((a == 1) | (e == 2) | (b == 3), {"a": "z", "m": "n"})
     assert renamed == (col("z") == 1) | (col("n")["k"] == 2) | (b == 3)
     assert columns(renamed) == ("z", "n", "b")
-
-
-def test_substitution() -> None:
-    assert substitute((a == 1) & (b == 2), {"a": True}) == (b == 2)
-    assert substitute((a == 1) & (b == 2), {"a": False}) == FALSE
-    assert substitute((a == 1) | (b == 2), {"a": False}) == (b == 2)
 
 
 @pytest.mark.parametrize(
