@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal, TypeVar
 
@@ -20,12 +18,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from lakeidx.codec.containers.sealed_json import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_uri
-from lakeidx.storage.base import FileInfo, ObjectStore
-from lakeidx.tasks.parallel_walk import parallel_walk
+from lakeidx.storage.base import ObjectStore
 
 STAGING_DIR = "_lakeidx"
 #: Begins no batch id.
-_BRANCH = "_branch-"
+BRANCH_FOLDER = "_branch-"
 _COMMITTING = "committing"
 #: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
 UPSERT = "upsert"
@@ -302,7 +299,7 @@ class BatchFiles:
     def replace(self, report: AnyReport, *, attempt: int = 1) -> None:
         """Write a report of a batch that has ended anew, in few bytes."""
         text = report.model_dump_json(exclude_defaults=True)
-        stage = f'{{"stage":"{_stage(type(report))}",'
+        stage = f'{{"stage":"{stage_name(type(report))}",'
         self._published.clear()
         self.store.put(self._report_path(type(report), attempt), seal((stage + text[1:]).encode()))
 
@@ -315,7 +312,7 @@ class BatchFiles:
         """Read the report of an earlier stage; InvalidInputError says which stage has to run first."""
         report = self.read(model, attempt=attempt)
         if report is None:
-            stage = _stage(model)
+            stage = stage_name(model)
             raise InvalidInputError(
                 f"stage {stage} of batch {self.batch_id!r} has not run: run it first", path=self.root
             )
@@ -330,10 +327,11 @@ class BatchFiles:
 
     def _report_path(self, model: type[BaseModel], attempt: int) -> str:
         suffix = "" if attempt == 1 else f"-{attempt}"
-        return f"{self.root}/{_stage(model)}{suffix}.json"
+        return f"{self.root}/{stage_name(model)}{suffix}.json"
 
 
-def _stage(model: type[BaseModel]) -> str:
+def stage_name(model: type[BaseModel]) -> str:
+    """Return the name of the stage that leaves a report."""
     return str(model.model_fields["stage"].default)
 
 
@@ -346,54 +344,13 @@ def staging_root(paths: TablePaths) -> str:
     return table if paths.branch == MAIN_BRANCH else f"{table}/_{paths.branch_root.rpartition('/')[2]}"
 
 
+def is_batch_id(name: str) -> bool:
+    """Return True for a name that a batch may have; other folders of the staging directory begin with ``_``."""
+    return _BATCH_ID.match(name) is not None
+
+
 def check_batch_id(batch_id: str) -> None:
     """Raise InvalidInputError for an id that cannot be a directory name everywhere."""
-    if not _BATCH_ID.match(batch_id):
+    if not is_batch_id(batch_id):
         allowed = "1 to 150 letters, digits and . _ = @ + - , beginning with a letter or digit"
         raise InvalidInputError(f"batch id {batch_id!r}: use {allowed}")
-
-
-@dataclass(frozen=True, slots=True)
-class StagedBatch:
-    """What a listing shows of one batch.
-
-    paths   of its branch
-    files   by path below the batch's directory
-    """
-
-    paths: TablePaths
-    batch_id: str
-    files: Mapping[str, FileInfo]
-
-    @property
-    def run(self) -> int:
-        """Which run of the batch counts, from 1."""
-        return next(n for n in count(1) if f"superseded-{n}.json" not in self.files)
-
-    def has(self, model: type[BaseModel]) -> bool:
-        """Return True when the run that counts has the report of a stage's first attempt."""
-        folder = "" if self.run == 1 else f"run-{self.run}/"
-        return f"{folder}{_stage(model)}.json" in self.files
-
-
-#: Batches up to which one request lists what each has, about.
-_IN_ONE_WALK = 200
-
-
-def list_staged(store: ObjectStore, paths: TablePaths) -> list[StagedBatch]:
-    """List all batches of a table and its branches that are staged, by branch and id: about a request per thousand files."""
-    root = staging_root(replace(paths, branch=MAIN_BRANCH))
-    found: dict[tuple[str, str], dict[str, FileInfo]] = {}
-    for file in parallel_walk(store, root, enough=_IN_ONE_WALK):
-        batch_id, _, name = file.path[len(root) + 1 :].partition("/")
-        branch = ""
-        if batch_id.startswith(_BRANCH):
-            branch, (batch_id, _, name) = batch_id.removeprefix(_BRANCH), name.partition("/")
-        if name and _BATCH_ID.match(batch_id):
-            found.setdefault((branch, batch_id), {})[name] = file
-    return [StagedBatch(replace(paths, branch=b or MAIN_BRANCH), i, files) for (b, i), files in sorted(found.items())]
-
-
-def batch_ids(store: ObjectStore, paths: TablePaths) -> Sequence[str]:
-    """Return the ids of all batches of a branch that still have a staging directory."""
-    return sorted(f.name for f in store.list(staging_root(paths)) if f.is_dir and _BATCH_ID.match(f.name))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakeidx.batch.artifacts import CommitReport, IngestReport, list_staged
+from lakeidx.batch.artifacts import CommitReport, IngestReport
 from lakeidx.batch.index_types import index_type
+from lakeidx.batch.stages.staged_batches import list_staged
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS
 from lakeidx.format.schema.schema_file import TableSchema

@@ -35,6 +35,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.codec.address_intrinsics": ("unit/codec/test_memory.py",),
     "lakeidx.codec.array_intrinsics": ("unit/codec/test_jit.py",),
     "lakeidx.compaction.shares": ("property/test_compaction_in_shares.py",),
+    "lakeidx.batch.stages.staged_batches": ("unit/maintenance/test_staging_cleanup.py",),
     "lakeidx.checks.of_batch": ("dagster/test_damage.py",),
     "dagster_project.assets.docs_page": ("dagster/test_expectations.py",),
     "dagster_project.expectations.set_aside": ("dagster/test_expectations.py",),

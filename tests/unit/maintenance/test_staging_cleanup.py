@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from lakeidx.batch import artifacts
-from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport, batch_ids, list_staged
+from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import stage_table
+from lakeidx.batch.stages.staged_batches import batch_ids, list_staged
 from lakeidx.batch.upsert import commit_batch, finish_batch, make_context, upsert_files
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table
