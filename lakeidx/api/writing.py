@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Literal, overload
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from lakeidx.api.looking import LookingMixin
 from lakeidx.api.reports import DeletePlan
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.stages.held_batch import held_batch, may_hold
 from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -63,7 +65,8 @@ class WritingMixin(LookingMixin):
         errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError
         """
         context = make_context(self.metadata, batch_id or new_batch_id(), runner=make_runner(runner))
-        return self._write(context, rows, missing, merge_schema, on_stage)
+        own = batch_id is None and runner is None
+        return self._write(context, rows, missing, merge_schema, on_stage, own=own)
 
     def upsert_changes(
         self,
@@ -195,16 +198,26 @@ class WritingMixin(LookingMixin):
         return self.upsert(rows, batch_id=batch_id, missing="null", runner=runner, on_stage=on_stage)
 
     def _write(
-        self, context: BatchContext, rows: Rows, missing: str, merge_schema: bool | str, on_stage: OnStage | None
+        self,
+        context: BatchContext,
+        rows: Rows,
+        missing: str,
+        merge_schema: bool | str,
+        on_stage: OnStage | None,
+        *,
+        own: bool = False,
     ) -> BatchResult:
-        """Run rows in memory through all stages."""
+        """Run rows in memory through all stages; `own`: nobody else knows the batch's id, and it runs in this process."""
         policy = merge_policy(merge_schema)
         tell = on_stage or (lambda stage: None)
         tell("ingest")
         # Types of dictionaries are those of Python, which nobody chose.
         policy = "add" if policy == "widen" and isinstance(rows, list) else policy
-        ingest_given(context, as_table(rows), missing=missing, merge_schema=policy)
-        return self._finished(finish_batch(context, tell), context)
+        given = as_table(rows)
+        with held_batch(context) if own and may_hold(context, given) else nullcontext(context) as running:
+            ingest_given(running, given, missing=missing, merge_schema=policy)
+            result = finish_batch(running, tell)
+        return self._finished(result, context)
 
     def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
         """Log a committed batch, and compact when the table's options request it."""

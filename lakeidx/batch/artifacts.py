@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import uuid
 from itertools import count
-from typing import Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,6 +23,7 @@ from lakeidx.storage.base import ObjectStore
 STAGING_DIR = "_lakeidx"
 #: Begins no batch id.
 BRANCH_FOLDER = "_branch-"
+WRITING_FOLDER = "_writing"
 _COMMITTING = "committing"
 #: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
 UPSERT = "upsert"
@@ -33,6 +34,17 @@ class Report(BaseModel):
     """Base of all reports: strict, frozen, closed against unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    _held: Any = None
+
+    @property
+    def held(self) -> Any:
+        """What the file that the report names would hold, while a small batch has none: `lakeidx.batch.stages.held_batch`."""
+        return self._held
+
+    def holding(self, value: object) -> Self:
+        """Keep what the file that the report names would hold, in this process."""
+        self._held = value
+        return self
 
 
 class SourceFile(Report):
@@ -228,6 +240,9 @@ class BatchFiles:
     says that run n does not count, and run n + 1 has a directory of its own, ``run-<n + 1>``.
     """
 
+    #: True while a small batch needs no files.
+    in_memory = False
+
     def __init__(self, store: ObjectStore, paths: TablePaths, batch_id: str) -> None:
         check_batch_id(batch_id)
         self.store = store
@@ -248,6 +263,10 @@ class BatchFiles:
     def root(self) -> str:
         """Where the reports and files of the run lie."""
         return self.directory if self.run == 1 else f"{self.directory}/run-{self.run}"
+
+    def is_current(self) -> bool:
+        """Return True while no other program has begun the batch anew."""
+        return not self.store.exists(self._superseded(self.run))
 
     def supersede(self, reason: str) -> None:
         """Mark the present run as superseded: its rows are not in the table."""
@@ -342,6 +361,11 @@ def staging_root(paths: TablePaths) -> str:
     table = f"{location.warehouse.rstrip('/')}/{STAGING_DIR}/{middle}/{location.table}"
     # The last part of its directory, branch-<name>, was checked to be a name.
     return table if paths.branch == MAIN_BRANCH else f"{table}/_{paths.branch_root.rpartition('/')[2]}"
+
+
+def writing_note(paths: TablePaths, batch_id: str) -> str:
+    """Return where a batch that is not staged says that it writes files: `lakeidx.batch.stages.held_batch`."""
+    return f"{staging_root(paths)}/{WRITING_FOLDER}/{batch_id}"
 
 
 def is_batch_id(name: str) -> bool:

@@ -76,12 +76,22 @@ def write_part(
     share      of the landing file that the rows are of, where several tasks read it
     checksum   also compute that of the staged file
     """
-    path = f"{out_dir}/part-{share_name(source, share)}-{number:05d}.parquet"
+    path = _part_path(out_dir, share_name(source, share), number)
     with store.open_output(path) as sink:
         digest = _Digest(sink)
-        _write_rows(rows, digest if checksum else sink)
+        write_rows(rows, digest if checksum else sink)
     return StagedPart(path=path, rows=rows.num_rows, bytes=store.size(path), source=source,
                       has_kinds=VALUE_KIND in rows.column_names, checksum=digest.hex() if checksum else None)  # fmt: skip
+
+
+def hold_part(out_dir: str, number: int, rows: pa.Table) -> StagedPart:
+    """Return the part of a small batch that stays in memory; its path is where it would lie."""
+    path, kinds = _part_path(out_dir, share_name(0, None), number), VALUE_KIND in rows.column_names
+    return StagedPart(path=path, rows=rows.num_rows, bytes=rows.nbytes, source=0, has_kinds=kinds).holding(rows)
+
+
+def _part_path(out_dir: str, name: str, number: int) -> str:
+    return f"{out_dir}/part-{name}-{number:05d}.parquet"
 
 
 def share_name(source: int, share: int | None) -> str:
@@ -135,11 +145,12 @@ def _with_kinds(table: pa.Table) -> pa.Table:
 def part_checksum(rows: pa.Table) -> str:
     """Return the checksum that `write_part` gives rows, without writing them."""
     digest = _Digest(None)
-    _write_rows(rows, digest)
+    write_rows(rows, digest)
     return digest.hex()
 
 
-def _write_rows(rows: pa.Table, sink: object) -> None:
+def write_rows(rows: pa.Table, sink: object) -> None:
+    """Write staged rows as Parquet."""
     pq.write_table(
         rows, sink, compression="zstd", compression_level=1, row_group_size=PART_ROWS // 4, write_page_checksum=True
     )
@@ -196,6 +207,8 @@ def read_part(
         _check_source(store, source)
         store = landing_store(store, part.path)
     names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
+    if part.held is not None:
+        return _typed(part.held.select(names), schema, ())
     file = open_parquet(store, part.path)
     groups = list(part.row_groups) if part.row_groups is not None else list(range(file.metadata.num_row_groups))
     kept = _repeating_columns(store, part.path, groups, dictionaries)
@@ -210,7 +223,11 @@ def read_part(
         table = file.read_row_groups(groups, columns=names, use_threads=part.rows >= _THREADED_ROWS).select(names)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise CorruptFileError(f"the staged part is damaged: {error}", path=part.path) from error
-    wanted = pa.schema([pa.field(n, _part_type(n, schema, kept)) for n in names])
+    return _typed(table, schema, kept)
+
+
+def _typed(table: pa.Table, schema: TableSchema, dictionaries: Sequence[str]) -> pa.Table:
+    wanted = pa.schema([pa.field(n, _part_type(n, schema, dictionaries)) for n in table.column_names])
     return table if table.schema.equals(wanted) else table.cast(wanted)
 
 

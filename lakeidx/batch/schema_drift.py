@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakeidx.batch.artifacts import CommitReport, IngestReport
+from lakeidx.batch.artifacts import CommitReport, IngestReport, writing_note
 from lakeidx.batch.index_types import index_type
-from lakeidx.batch.stages.staged_batches import list_staged
+from lakeidx.batch.stages.staged_batches import walk_staging
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS
 from lakeidx.format.schema.schema_file import TableSchema
@@ -35,9 +35,11 @@ def drift_reason(staged: TableSchema, now: TableSchema) -> str:
 
 
 def staged_batches(store: ObjectStore, paths: TablePaths) -> list[str]:
-    """Return the ids of the batches that are staged and not committed yet."""
-    mine = (b for b in list_staged(store, paths) if b.paths.branch == paths.branch)
-    return [b.batch_id for b in mine if b.has(IngestReport) and not b.has(CommitReport)]
+    """Return the ids of the batches that are staged, or run in memory, and are not committed yet."""
+    staged, notes = walk_staging(store, paths)
+    mine = (b for b in staged if b.paths.branch == paths.branch)
+    writing = [note.name for note in notes if note.path == writing_note(paths, note.name)]
+    return [b.batch_id for b in mine if b.has(IngestReport) and not b.has(CommitReport)] + writing
 
 
 def _tightened(staged: TableSchema, now: TableSchema) -> Iterator[str]:

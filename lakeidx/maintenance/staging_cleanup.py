@@ -19,7 +19,7 @@ from lakeidx.batch.artifacts import (
 from lakeidx.batch.evidence import read_reports
 from lakeidx.batch.stages.commit import commit_user
 from lakeidx.batch.stages.rerun import shortened as ingest_in_short
-from lakeidx.batch.stages.staged_batches import StagedBatch, list_staged
+from lakeidx.batch.stages.staged_batches import StagedBatch, walk_staging
 from lakeidx.errors import CommitUnknownError, CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, decode_changes
@@ -79,7 +79,8 @@ def clean_staging(
     abandoned: list[str] = []
     shortened: list[str] = []
     gone: list[FileInfo] = []
-    for staged in list_staged(metadata.store, metadata.paths):
+    batches, notes = walk_staging(metadata.store, metadata.paths)
+    for staged in batches:
         age = now_ms - max(f.mtime_ms for f in staged.files.values())
         found = list(staged.files.values())
         bulky = [f for name, f in staged.files.items() if not _is_note(name, staged.run)]
@@ -101,6 +102,8 @@ def clean_staging(
             if committed is not None and not dry_run:
                 files.close(committed)
             gone += found if committed is None else bulky
+    # Of batches that were not staged, and whose process died.
+    gone += [note for note in notes if now_ms - note.mtime_ms > abandoned_age_ms]
     if not dry_run:
         metadata.store.delete_many(f.path for f in gone)
     return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone), tuple(shortened))
@@ -187,13 +190,14 @@ def staged_files(metadata: TableMetadata) -> Protected:
     """Return the files that batches of the table and its branches have written or are writing, and may still commit.
 
     A batch whose write has finished names its files, and may be putting the manifests of its commit. While one is writing,
-    its files are unknown: then every file is safe that is as new as the batch's bucket assignment. `clean_staging` gives up
-    batches that died, so nothing is safe for ever.
+    its files are unknown: then every file is safe that is as new as the batch's bucket assignment, or as the note of one that is
+    not staged. `clean_staging` gives up batches that died, so nothing is safe for ever.
     """
     names: set[str] = set()
-    writing: list[int] = []
+    batches, notes = walk_staging(metadata.store, metadata.paths)
+    writing = [note.mtime_ms - _CLOCK_STEP_MS for note in notes]
     committing: list[int] = []
-    for staged in list_staged(metadata.store, metadata.paths):
+    for staged in batches:
         if not staged.has(IngestReport) or staged.has(CommitReport):
             continue
         files = BatchFiles(metadata.store, staged.paths, staged.batch_id)

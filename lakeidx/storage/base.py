@@ -160,8 +160,18 @@ class ObjectStore(Protocol):
         """
         ...
 
-    def put(self, path: str, data: bytes) -> None:
-        """Write or replace a file; readers see the old or the new content, never a part."""
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Write or replace a file; readers see the old or the new content, never a part.
+
+        durable   False: a power cut may take it, or leave it empty
+        """
+        ...
+
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Write or replace files, side by side where that helps; when it returns, all are there, and survive a power cut.
+
+        An error may leave any of them.
+        """
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.storage.base import FileInfo, WriteOnly
+from lakeidx.storage.fsync import sync_directory, sync_files
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
@@ -143,19 +144,29 @@ class LocalStore:
             elif not os.path.islink(local_path(info.path)):
                 yield from self.walk(info.path)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write or replace a file."""
         target = local_path(path)
         try:
-            temp = self._write_temp(target, data)
-            try:
-                os.replace(temp, target)
-            except BaseException:
-                _unlink(temp)
-                raise
-            self._sync_dir(target)
+            with self._written([(target, data)], sync=durable) as temps:
+                os.replace(temps[0], target)
+            if durable:
+                self._sync_dir(target)
         except OSError as e:
             raise translate(e, path) from e
+
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Write or replace files; the disk is waited for once, and each directory is synced once."""
+        targets = [local_path(path) for path, _ in files]
+        try:
+            contents = zip(targets, (data for _, data in files), strict=True)
+            with self._written(list(contents), sync=True) as temps:
+                for temp, target in zip(temps, targets, strict=True):
+                    os.replace(temp, target)
+            for directory in sorted({os.path.dirname(target) for target in targets}) if self._sync else ():
+                sync_directory(directory or ".")
+        except OSError as e:
+            raise translate(e, files[0][0]) from e
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""
@@ -163,18 +174,18 @@ class LocalStore:
         try:
             if os.path.lexists(target):
                 return False
-            temp = self._write_temp(target, data)
-            try:
-                os.link(temp, target)
-            except FileExistsError:
-                return False
-            except OSError as e:
-                if e.errno not in _NO_LINKS:
-                    raise
-                if not self._create_exclusive(target, data):
+            with self._written([(target, data)], sync=True) as temps:
+                try:
+                    os.link(temps[0], target)
+                except FileExistsError:
                     return False
-            finally:
-                _unlink(temp)
+                except OSError as e:
+                    if e.errno not in _NO_LINKS:
+                        raise
+                    if not self._create_exclusive(target, data):
+                        return False
+                finally:
+                    _unlink(temps[0])
             self._sync_dir(target)
             return True
         except OSError as e:
@@ -253,29 +264,26 @@ class LocalStore:
         except OSError as e:
             raise translate(e, dir) from e
 
-    def _write_temp(self, target: str, data: bytes) -> str:
-        parent, name = os.path.split(target)
-        temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    @contextlib.contextmanager
+    def _written(self, files: Sequence[tuple[str, bytes]], *, sync: bool) -> Iterator[Sequence[str]]:
+        """Write files under temporary names beside (target, content), and wait for the disk once; removed when the block fails."""
+        temps = []
         try:
-            fd = os.open(temp, flags, 0o666)
-        except FileNotFoundError:
-            os.makedirs(parent, exist_ok=True)
-            fd = os.open(temp, flags, 0o666)
-        try:
-            self._write_fd(fd, data)
+            with contextlib.ExitStack() as opened:
+                descriptors = []
+                for target, data in files:
+                    temp, descriptor = _open_temp(target)
+                    temps.append(temp)
+                    opened.callback(os.close, descriptor)
+                    _write_all(descriptor, data)
+                    descriptors.append(descriptor)
+                if self._sync and sync:
+                    sync_files(descriptors)
+            yield temps
         except BaseException:
-            _unlink(temp)
+            for temp in temps:
+                _unlink(temp)
             raise
-        return temp
-
-    def _write_fd(self, fd: int, data: bytes) -> None:
-        with open(fd, "wb", buffering=0) as f:
-            view = memoryview(data)
-            while view:
-                view = view[f.write(view) :]
-            if self._sync:
-                os.fsync(fd)
 
     def _create_exclusive(self, target: str, data: bytes) -> bool:
         try:
@@ -283,21 +291,19 @@ class LocalStore:
         except FileExistsError:
             return False
         try:
-            self._write_fd(fd, data)
+            _write_all(fd, data)
+            if self._sync:
+                os.fsync(fd)
         except BaseException:
             _unlink(target)
             raise
+        finally:
+            os.close(fd)
         return True
 
     def _sync_dir(self, target: str) -> None:
-        if not self._sync:
-            return
-        fd = os.open(os.path.dirname(target) or ".", os.O_RDONLY)
-        try:
-            with contextlib.suppress(OSError):  # some file systems cannot fsync a directory
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+        if self._sync:
+            sync_directory(os.path.dirname(target) or ".")
 
 
 class LocalOutput(WriteOnly):
@@ -351,6 +357,24 @@ class LocalOutput(WriteOnly):
             with contextlib.suppress(OSError):
                 self._file.close()
             _unlink(self._temp)
+
+
+def _open_temp(target: str) -> tuple[str, int]:
+    """Open a new file beside a target, under a name of its own."""
+    parent, name = os.path.split(target)
+    temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    try:
+        return temp, os.open(temp, flags, 0o666)
+    except FileNotFoundError:
+        os.makedirs(parent, exist_ok=True)
+        return temp, os.open(temp, flags, 0o666)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def _pread(fd: int, length: int, offset: int) -> bytes:

@@ -181,9 +181,14 @@ class FaultStore:
         """Forward to the wrapped store."""
         return self._run("walk", dir, lambda: self.inner.walk(dir, prefix=prefix))
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Forward to the wrapped store."""
-        self._run("put", path, lambda: self.inner.put(path, data))
+        self._run("put", path, lambda: self.inner.put(path, data, durable=durable))
+
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Put one after another, so that a fault can leave some of them."""
+        for path, data in files:
+            self.put(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Forward to the wrapped store."""

@@ -113,10 +113,15 @@ class MeteredStore:
         self._add("walk")
         return self.inner.walk(dir, prefix=prefix)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Count one request and its bytes."""
         self._add("put", len(data))
-        self.inner.put(path, data)
+        self.inner.put(path, data, durable=durable)
+
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Count one request per file, and their bytes."""
+        self._add("put", sum(len(data) for _, data in files), requests=len(files))
+        self.inner.put_many(files)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Count one request and its bytes, whether it won or not."""

@@ -155,6 +155,16 @@ class StoreContract:
         assert not store.exists(join(base, "d"))
         assert store.delete_empty_dir(join(base, "never"))
 
+    def test_puts_of_many_files_and_of_what_a_power_cut_may_take(self, store: ObjectStore, base: str) -> None:
+        files = [(join(base, "a", f"f{n}"), bytes([n]) * n) for n in range(12)] + [(join(base, "b", "g"), b"1")]
+        store.put_many([])
+        store.put_many(files)
+        assert {path: store.get(path) for path, _ in files} == dict(files)
+        store.put_many([(files[3][0], b"again")])
+        store.put(files[4][0], b"hint", durable=False)
+        assert [store.get(path) for path, _ in files[3:5]] == [b"again", b"hint"]
+        assert len([*store.walk(base)]) == len(files)
+
     def test_put_if_absent(self, store: ObjectStore, base: str) -> None:
         path = join(base, "snapshot", "snapshot-1")
         assert store.put_if_absent(path, b"first")

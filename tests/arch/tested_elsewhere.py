@@ -362,6 +362,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.testing.shared_table.programs": ("interop/test_shared_table_java.py", "property/test_histories_find_faults.py",),
     "lakeidx.testing.shared_table.readers": ("property/test_shared_table.py",),
     "lakeidx.testing.shared_table.remembered": ("property/test_shared_table.py",),
+    "lakeidx.testing.shared_table.turns": ("property/test_shared_table.py",),
     "lakeidx.testing.shared_table.runs": ("interop/test_shared_table_java.py", "property/test_histories_find_faults.py",),
     "lakeidx.testing.small_tables": ("unit/batch/test_index_types.py",),
     "lakeidx.testing.store_contract": ("contract/test_store_contract.py",),

@@ -45,10 +45,10 @@ def run_and_die(folder: str, name: str, when: str) -> None:
     for verb in ("put_if_absent", "put"):
         plain = getattr(LocalStore, verb)
 
-        def put(self: LocalStore, path: str, data: bytes, plain: Any = plain) -> Any:
+        def put(self: LocalStore, path: str, data: bytes, plain: Any = plain, **how: bool) -> Any:
             if path.endswith(f"/{name}") and when == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
-            result = plain(self, path, data)
+            result = plain(self, path, data, **how)
             if path.endswith(f"/{name}"):
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
@@ -87,14 +87,15 @@ class Trouble:
         self.matches, self.error, self.left = matches, error, times
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for verb in ("put", "put_if_absent", "open_output"):
+        for verb in ("put", "put_many", "put_if_absent", "open_output"):
             plain = getattr(LocalStore, verb)
 
-            def call(store: LocalStore, path: str, *rest: Any, plain: Any = plain) -> Any:
-                if self.matches in path and self.left:
+            def call(store: LocalStore, path: Any, *rest: Any, plain: Any = plain, **how: Any) -> Any:
+                paths = [path] if isinstance(path, str) else [name for name, _ in path]
+                if any(self.matches in p for p in paths) and self.left:
                     self.left -= 1
                     raise self.error
-                return plain(store, path, *rest)
+                return plain(store, path, *rest, **how)
 
             monkeypatch.setattr(LocalStore, verb, call)
 

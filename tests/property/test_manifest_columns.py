@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -195,7 +195,9 @@ def test_manifests_roll_and_copy_what_later_releases_wrote(
     expected = [*mine, *decode_manifest(later(encode_manifest(theirs)))]
     store = MemoryPuts()
     files = ManifestFiles(store, TablePaths("/t"))  # type: ignore[arg-type]
-    metas = ManifestWriter(files, SCHEMA, NewFileNames()).manifests(joined(parts))
+    writer = ManifestWriter(files, SCHEMA, NewFileNames())
+    metas = writer.manifests(joined(parts))
+    writer.finish()
     written = [decode_manifest(store.files[f"/t/manifest/{m.file_name}"]) for m in metas]
     assert [e for part in written for e in part] == expected
     # What a process holds of the manifests it writes is what another one reads.
@@ -215,8 +217,8 @@ class MemoryPuts:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
 
-    def put(self, path: str, data: bytes) -> None:
-        self.files[path] = data
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        self.files.update(files)
 
 
 def test_a_full_merge_writes_each_entry_once_and_leaves_manifests_that_need_no_change() -> None:

@@ -50,7 +50,8 @@ def place_batch(
         placed = _by_keys(work, ingest)
     else:
         placed = place_parts(work, read_keys(work.metadata, ingest, schema), None)
-    return join_shares(directory, [write_share(context.store, directory, placed, None)], parts)
+    share = write_share(context.store, directory, placed, None, hold=context.files.in_memory)
+    return join_shares(directory, [share], parts)
 
 
 def _by_keys(work: PlaceWork, ingest: IngestReport) -> Placed:

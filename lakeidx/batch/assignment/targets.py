@@ -44,6 +44,7 @@ class ShareFigures:
     dropped      rows that are left out
     moves        some row is dropped, moved, or adds a delete
     located      the answers of an index type with state outside the table were written
+    held         targets of each part, of a batch that stays in memory
     """
 
     task: int | None
@@ -62,6 +63,7 @@ class ShareFigures:
     located: bool
     is_global: bool
     by_partition: bool
+    held: tuple[NDArray[np.int32], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +77,7 @@ class BatchFigures:
     tasks        of each part: the tasks that placed rows of it; () without tasks
     numbers      of each task: int32[k] the batch's number of each of its targets
     located      files with the answers of an index type with state outside the table, of each part
+    held         targets of each part, of a batch that stays in memory
     """
 
     places: list[Place]
@@ -91,6 +94,7 @@ class BatchFigures:
     located: tuple[str, ...]
     is_global: bool
     by_partition: bool
+    held: tuple[NDArray[np.int32], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,13 +133,18 @@ def _number_targets(parts: Sequence[PartPlaces]) -> _Numbered:
     return _Numbered(list(numbers), first, rows, out)
 
 
-def write_share(store: ObjectStore, directory: str, placed: Placed, task: int | None) -> ShareFigures:
+def write_share(
+    store: ObjectStore, directory: str, placed: Placed, task: int | None, *, hold: bool = False
+) -> ShareFigures:
     """Write where rows go, with the targets numbered in the order in which parts come to them; return the figures.
 
     task   the placing task whose share they are; None: all rows of the batch
+    hold   give the targets with the figures instead: for placed rows that nothing moves
     """
     numbered = _number_targets(placed.parts)
-    _write_places(store, directory, placed, numbered.per_part, task)
+    hold = hold and placed.moves is None
+    if not hold:
+        _write_places(store, directory, placed, numbered.per_part, task)
     moves, new = placed.moves, placed.new_hashes
     partitions, codes = number_partitions((), (p for p, _ in numbered.places))
     if placed.located is not None:
@@ -157,6 +166,7 @@ def write_share(store: ObjectStore, directory: str, placed: Placed, task: int | 
         located=placed.located is not None,
         is_global=placed.is_global,
         by_partition=placed.by_partition,
+        held=tuple(numbered.per_part) if hold else None,
     )
 
 
@@ -206,6 +216,7 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         located=tuple(located_path(directory, i) for i in range(parts)) if any(s.located for s in shares) else (),
         is_global=any(share.is_global for share in shares),
         by_partition=any(share.by_partition for share in shares),
+        held=shares[0].held if len(shares) == 1 else None,
     )
 
 

@@ -78,7 +78,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         located_paths=figures.located,
         seconds=time.monotonic() - started,
     )
-    return context.files.close(report, attempt=attempt)
+    return context.files.close(report.holding(figures.held), attempt=attempt)
 
 
 class _Plan(NamedTuple):

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 
-from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_hooks import IndexHooks
@@ -60,7 +60,7 @@ def build_request(
     tried_before     an earlier try of this attempt may have committed it
     files_since_ms   none of its files is older (epoch ms); None when they were written just now
     """
-    changes = decode_changes(context.store.get(write.changes_path), write.changes_path)
+    changes = write.held or decode_changes(context.store.get(write.changes_path), write.changes_path)
     overwrite = None
     if context.overwrite == "table":
         overwrite = Overwrite(partitions=None)
@@ -139,7 +139,7 @@ def _check_run(context: BatchContext, done: CommitReport | None) -> None:
     """
     files = context.files
     reason = None if done is None else why_superseded(context.metadata, files, None)
-    if reason is None and BatchFiles(files.store, context.paths, files.batch_id).run != files.run:
+    if reason is None and not files.is_current():
         reason = "the batch was begun anew"
     if reason is not None:
         raise CommitConflictError(

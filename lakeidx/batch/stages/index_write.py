@@ -64,6 +64,7 @@ class _PartWork:
     source         the landing file it is taken from by reference
     targets_path   the targets of its rows
     tasks          that placed its rows; None: one process did
+    targets        of its rows, when they are in memory
     """
 
     number: int
@@ -71,6 +72,16 @@ class _PartWork:
     source: SourceFile | None
     targets_path: str
     tasks: tuple[int, ...] | None
+    targets: NDArray[np.int32] | None = None
+
+    @classmethod
+    def of_batch(cls, ingest: IngestReport, assign: BucketAssignmentReport) -> list[_PartWork]:
+        """Make the work of each part of a batch."""
+        held = assign.held or [None] * len(ingest.parts)
+        return [
+            cls(number, part, ingest.source_of(part), path, tasks_of_part(assign.placing_tasks, number), targets)
+            for number, (part, path, targets) in enumerate(zip(ingest.parts, assign.targets_paths, held, strict=True))
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,9 @@ class WriteContext:
             self.schema.field_names,
             dictionaries=_dictionary_columns(self.schema),
         )
-        targets = read_part_targets(self.metadata.store, work.targets_path, work.tasks, rows.num_rows)
+        targets = work.targets
+        if targets is None:
+            targets = read_part_targets(self.metadata.store, work.targets_path, work.tasks, rows.num_rows)
         if self.moves_path is not None and self.places is not None:
             deletes = read_moves(self.metadata.store, self.moves_path, work.number, work.tasks)
             rows, targets = move_rows(rows, targets, deletes, self.places, self.schema)
@@ -139,10 +152,7 @@ def run_index_write(
     tasks = WriteContext.of(context, schema, assign, budget_bytes)
     written = context.runner.shuffle(
         tasks.split,
-        [
-            _PartWork(number, part, ingest.source_of(part), path, tasks_of_part(assign.placing_tasks, number))
-            for number, (part, path) in enumerate(zip(ingest.parts, assign.targets_paths, strict=True))
-        ],
+        _PartWork.of_batch(ingest, assign),
         tasks.combine,
         targets=assign.targets,
         weights=[t.rows for t in assign.targets],
@@ -156,7 +166,8 @@ def run_index_write(
         )
     changes = merge_changes(w.changes for w in written)
     out = f"{context.files.new_dir('index_write')}/changes.bin"
-    context.store.put(out, encode_changes(changes))
+    if not context.files.in_memory:
+        context.store.put(out, encode_changes(changes))
     report = IndexWriteReport(
         batch_id=context.files.batch_id,
         attempt=attempt,
@@ -170,7 +181,7 @@ def run_index_write(
         buckets=len(assign.targets),
         seconds=time.monotonic() - started,
     )
-    return context.files.close(report, attempt=attempt)
+    return context.files.close(report.holding(changes) if context.files.in_memory else report, attempt=attempt)
 
 
 def _figures(assign: BucketAssignmentReport) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
 from lakeidx.batch.before_images import refuse_uncheckable
-from lakeidx.batch.parts import cut, part_checksum, write_part
+from lakeidx.batch.parts import cut, hold_part, part_checksum, write_part
 from lakeidx.batch.stages.ingest_task import IngestedFile, IngestTask, by_reference, ingest_files, key_names
 from lakeidx.batch.stages.landing_shares import check_unchanged, share_files
 from lakeidx.batch.stages.rejected_rows import RejectedRows, join_rejected
@@ -197,7 +197,9 @@ def stage_table(
         refuse_missing(schema, rows.column_names, missing, what="the given rows")
     out_dir = files.new_dir("ingest")
     parts = [
-        write_part(files.store, out_dir, 0, number, kept, checksum=True)
+        hold_part(out_dir, number, kept)
+        if files.in_memory
+        else write_part(files.store, out_dir, 0, number, kept, checksum=True)
         for number, kept in enumerate(_pieces(schema, rows))
     ]
     report = IngestReport(

@@ -8,7 +8,7 @@ from itertools import count
 
 from pydantic import BaseModel
 
-from lakeidx.batch.artifacts import BRANCH_FOLDER, is_batch_id, stage_name, staging_root
+from lakeidx.batch.artifacts import BRANCH_FOLDER, WRITING_FOLDER, is_batch_id, stage_name, staging_root
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.tasks.parallel_walk import parallel_walk
@@ -41,10 +41,14 @@ class StagedBatch:
 _IN_ONE_WALK = 200
 
 
-def list_staged(store: ObjectStore, paths: TablePaths) -> list[StagedBatch]:
-    """List all batches of a table and its branches that are staged, by branch and id: about a request per thousand files."""
+def walk_staging(store: ObjectStore, paths: TablePaths) -> tuple[list[StagedBatch], list[FileInfo]]:
+    """List all batches of a table and its branches that are staged, by branch and id, and the notes of those that run in memory.
+
+    cost   about a request per thousand files
+    """
     root = staging_root(replace(paths, branch=MAIN_BRANCH))
     found: dict[tuple[str, str], dict[str, FileInfo]] = {}
+    notes: list[FileInfo] = []
     for file in parallel_walk(store, root, enough=_IN_ONE_WALK):
         batch_id, _, name = file.path[len(root) + 1 :].partition("/")
         branch = ""
@@ -52,7 +56,10 @@ def list_staged(store: ObjectStore, paths: TablePaths) -> list[StagedBatch]:
             branch, (batch_id, _, name) = batch_id.removeprefix(BRANCH_FOLDER), name.partition("/")
         if name and is_batch_id(batch_id):
             found.setdefault((branch, batch_id), {})[name] = file
-    return [StagedBatch(replace(paths, branch=b or MAIN_BRANCH), i, files) for (b, i), files in sorted(found.items())]
+        elif name and batch_id == WRITING_FOLDER:
+            notes.append(file)
+    staged = [StagedBatch(replace(paths, branch=b or MAIN_BRANCH), i, files) for (b, i), files in sorted(found.items())]
+    return staged, notes
 
 
 def batch_ids(store: ObjectStore, paths: TablePaths) -> Sequence[str]:

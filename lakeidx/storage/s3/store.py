@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DELETE_AT_ONCE = 1000
+_PUTS_AT_ONCE = 8
 RETRY_WAIT: tenacity.wait.wait_base = tenacity.wait_random_exponential(multiplier=0.1, max=8)
 """Seconds between tries: random, below 0.1, 0.2, 0.4 ... 8."""
 
@@ -162,9 +164,15 @@ class S3Store:
                 if not o["Key"].endswith("/"):
                     yield _file_info(base, o["Key"][len(above) :], o)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write or replace a file."""
         self._call(path, lambda fs, key: fs.pipe_file(key, bytes(data)))
+
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Write or replace files, several requests at a time."""
+        with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:
+            for _ in threads.map(lambda file: self.put(*file), files):
+                pass
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""

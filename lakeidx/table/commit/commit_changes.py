@@ -299,6 +299,7 @@ class _Attempt:
                 lambda old: combine_index(old, index, self.schema.bucket_mode),
                 self.metadata.index_manifest,
             )
+        writer.finish()
         delta_rows = sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in data)
         watermarks = [w for w in (self.request.watermark, latest.watermark if latest else None) if w is not None]
         return Snapshot(

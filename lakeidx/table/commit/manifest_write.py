@@ -26,9 +26,12 @@ from lakeidx.table.manifest_files import ManifestFiles
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX
 from lakeidx.types import DataType
 
+#: Bytes of files that wait to be written together.
+_WAITING_BYTES = 32 << 20
+
 
 class ManifestWriter:
-    """Writes the metadata files of one commit; remembers their names so that a lost try can be cleaned up.
+    """Writes the metadata files of one commit, all together in `finish`; a lost try can be cleaned up, for their names are kept.
 
     files   the table's manifests, which hold on to what is written: the next commit reads it
     names   one factory per commit: one UUID, one counter per kind of file
@@ -41,6 +44,7 @@ class ManifestWriter:
         self.schema = schema
         self.names = names
         self.written: list[str] = []
+        self._waiting: list[tuple[str, bytes]] = []
         options = schema.table_options
         self._codec = options.manifest_codec
         self._level = options.file_compression_zstd_level
@@ -90,14 +94,22 @@ class ManifestWriter:
         self._put(self.paths.manifest(name), data)
         return name
 
+    def finish(self) -> None:
+        """Write what waits: a snapshot may refer to all files afterwards."""
+        waiting, self._waiting = self._waiting, []
+        self.written += [path for path, _ in waiting]
+        self.store.put_many(waiting)
+
     def forget(self) -> None:
         """Delete the files written since the last publish: the attempt failed, and nothing refers to them."""
+        self._waiting = []
         self.store.delete_many(self.written)
         self.written = []
 
     def _put(self, path: str, data: bytes) -> None:
-        self.written.append(path)
-        self.store.put(path, data)
+        self._waiting.append((path, data))
+        if sum(len(waiting) for _, waiting in self._waiting) > _WAITING_BYTES:
+            self.finish()
 
     def _rolled(self, entries: Entries) -> Iterator[tuple[bytes, Entries]]:
         """Give manifests with their entries; records are copied, not encoded anew.

@@ -122,7 +122,8 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
 
 
 def _put_hint(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    metadata.store.put(metadata.paths.latest, encode_hint(snapshot.id))
+    # One that a power cut took, or emptied, is passed over by readers: the listing tells.
+    metadata.store.put(metadata.paths.latest, encode_hint(snapshot.id), durable=False)
 
 
 def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:

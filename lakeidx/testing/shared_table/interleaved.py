@@ -10,10 +10,8 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,8 +21,10 @@ import pyarrow as pa
 
 from lakeidx.batch.assignment import by_hash
 from lakeidx.batch.commit_priority import CommitPriority
+from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
+from lakeidx.batch.stages.held_batch import held_batch, may_hold
+from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, new_batch_id, write_attempt
 from lakeidx.errors import CommitConflictError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage.local import LocalStore
@@ -37,6 +37,7 @@ from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.shared_table import calls
 from lakeidx.testing.shared_table.readers import StreamReader
 from lakeidx.testing.shared_table.remembered import decoded_once
+from lakeidx.testing.shared_table.turns import Killed, Program, Turns
 from lakeidx.testing.small_tables import make_table, memory_folder
 
 _TABLES: tuple[Mapping[str, str], ...] = (
@@ -51,8 +52,6 @@ _TABLES: tuple[Mapping[str, str], ...] = (
     {"bucket": "2", "changelog-producer": "input"},
     {"bucket": "2", "changelog-producer": "lookup"},
 )
-#: How likely the program that made a call makes the next one, too.
-_STEADY = (0.5, 0.9, 0.97, 0.99)
 _KEYS = [(p, k) for p in (1, 2) for k in range(4)]
 #: The same where a key is in one partition at a time.
 _GLOBAL_KEYS = [(p, k + 4 * p) for p, k in _KEYS]
@@ -62,129 +61,13 @@ _CALLS = 90
 _DEATHS = 0.3
 #: Share of programs that stop for long.
 _STALLS = 0.5
-_FOR_EVER = 10**9
-_HANGS_SECONDS = 120
-
-
-class Killed(BaseException):
-    """A program's death; nothing of the product catches it."""
-
-
-@dataclass(eq=False)
-class Program:
-    """One program: what it does, and what became of it.
-
-    batch       id of the batch that it runs; empty for other programs
-    dies_at     number of the call of the store at which it dies; `after`: when the call has been done
-    stalls_at   number of the call before which it stops until the others can do no more; 0: before it puts a snapshot
-    error       how it ended, None: well
-    """
-
-    name: str
-    act: Callable[[TableHandle], Any]
-    batch: str = ""
-    dies_at: int | None = None
-    after: bool = False
-    stalls_at: int | None = None
-    thread: threading.Thread | None = None
-    calls: int = 0
-    dead: bool = False
-    parked: bool = False
-    stalled: bool = False
-    granted: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    ended: bool = False
-    error: BaseException | None = None
-
-    def __str__(self) -> str:
-        dies = "" if self.dies_at is None else f" (dies {'after' if self.after else 'before'} call {self.dies_at})"
-        return f"{self.name}{dies}: {'done' if self.error is None else repr(self.error)[:200]}"
-
-
-class _Turns:
-    """Lets one program at a time run, up to its next call of the store.
-
-    order   what was done, call by call
-    """
-
-    def __init__(self, rng: random.Random, open_table: Callable[[FaultStore], TableHandle], store: LocalStore) -> None:
-        self._rng = rng
-        self._steady = rng.choice(_STEADY)
-        self._open, self._store = open_table, store
-        self._changed = threading.Condition()
-        self.order: list[str] = []
-
-    def run(self, programs: Sequence[Program]) -> None:
-        """Run programs to their ends."""
-        for program in programs:
-            program.thread = threading.Thread(target=self._thread, args=(program,), daemon=True)
-            program.thread.start()
-        last: Program | None = None
-        while waiting := self._waiting(programs):
-            if able := [p for p in waiting if not p.stalled]:
-                waiting = able
-            else:
-                for program in waiting:
-                    program.stalled = False
-            if last not in waiting or self._rng.random() > self._steady:
-                last = self._rng.choice(waiting)
-            last.parked = False
-            last.granted.release()
-        for program in programs:
-            assert program.thread is not None
-            program.thread.join()
-
-    def _waiting(self, programs: Sequence[Program]) -> list[Program]:
-        with self._changed:
-            if not self._changed.wait_for(lambda: all(p.parked or p.ended for p in programs), timeout=_HANGS_SECONDS):
-                raise AssertionError("a program makes no calls and does not end: " + "; ".join(map(str, programs)))
-            return [p for p in programs if p.parked]
-
-    def _thread(self, program: Program) -> None:
-        store = FaultStore(self._store)
-        store.fail((), act=lambda verb, path: self._call(program, verb, path), times=_FOR_EVER)
-        store.fail((), when="after", act=lambda verb, path: self._called(program), times=_FOR_EVER)
-        self._park(program)
-        try:
-            program.act(self._open(store))
-        except (LakeIdxError, AssertionError, Killed) as error:
-            program.error = error
-        finally:
-            with self._changed:
-                program.ended = True
-                self._changed.notify_all()
-
-    def _call(self, program: Program, verb: str, path: str) -> None:
-        if program.dead:
-            raise Killed
-        if threading.current_thread() is not program.thread:
-            return
-        at_put = program.stalls_at == 0 and verb == "put_if_absent" and "/snapshot/" in path
-        if at_put or program.calls + 1 == program.stalls_at:
-            program.stalled, program.stalls_at = True, None
-            self.order.append(f"{program.name} stalls")
-        self._park(program)
-        self.order.append(f"{program.name}: {verb} {'/'.join(path.rsplit('/', 2)[1:])}")
-        program.calls += 1
-        if program.calls == program.dies_at and not program.after:
-            program.dead = True
-            raise Killed
-
-    def _called(self, program: Program) -> None:
-        if program.dead or (program.calls == program.dies_at and threading.current_thread() is program.thread):
-            program.dead = True
-            raise Killed
-
-    def _park(self, program: Program) -> None:
-        with self._changed:
-            program.parked = True
-            self._changed.notify_all()
-        program.granted.acquire()
 
 
 class Interleaved:
     """One table, and the batches that it must hold.
 
-    marks    batch id -> the keys it marks
+    marks    batch -> the keys it marks
+    unnamed  batches that nobody can run again: they are there when their program ended well
     told     what was done, for whoever reads of a failure
     """
 
@@ -204,6 +87,7 @@ class Interleaved:
         self._keys = _GLOBAL_KEYS if options.get("index.type") == "state" else _KEYS
         self.marks: dict[str, list[tuple[int, int]]] = {}
         self._open_batches: set[str] = set()
+        self.unnamed: dict[str, Program] = {}
         self._tags = self._columns = 0
         self._stream = StreamReader("s", of_changes=options.get("changelog-producer") == "lookup")
         self.told: list[str] = [str(options)]
@@ -239,7 +123,7 @@ class Interleaved:
                 program.dies_at, program.after = self._rng.randint(1, _CALLS), self._rng.random() < 0.5
             if self._rng.random() < _STALLS:
                 program.stalls_at = self._rng.choice([0, self._rng.randint(1, _CALLS)])
-        turns = _Turns(self._rng, self.open, self._store)
+        turns = Turns(self._rng, self.open, self._store)
         turns.run(programs)
         self.told += [*turns.order, *map(str, programs)]
         for program in programs:
@@ -257,12 +141,30 @@ class Interleaved:
         raise AssertionError(f"{program.name} failed: {error}") from error
 
     def _programs(self) -> list[Program]:
-        kinds = ("batch", "twice", "overtake", "compact", "expire", "tag", "read", "lookup", "stream", "alter", "index")
-        kind = self._rng.choices(kinds, (5, 2, 4, 3, 2, 1, 1, 1, 1, 1, 1))[0]
+        kinds = (
+            "batch",
+            "twice",
+            "unnamed",
+            "overtake",
+            "compact",
+            "expire",
+            "tag",
+            "read",
+            "lookup",
+            "stream",
+            "alter",
+            "index",
+        )
+        kind = self._rng.choices(kinds, (5, 2, 3, 4, 3, 2, 1, 1, 1, 1, 1, 1))[0]
         if kind in ("batch", "twice"):
             batch = self._new_batch()
             many = 1 + (kind == "twice")
             return [Program(f"{batch}{'ab'[i]}", partial(self._upsert, batch=batch), batch) for i in range(many)]
+        if kind == "unnamed":
+            batch = self._new_batch()
+            self._open_batches.discard(batch)
+            self.unnamed[batch] = Program(f"{batch} unnamed", partial(self._upsert_unnamed, batch=batch), batch)
+            return [self.unnamed[batch]]
         if kind == "overtake":
             batches = [self._new_batch() for _ in range(self._rng.randint(1, 3))]
             return [Program(f"overtake {'+'.join(batches)}", partial(self._overtake, batches=batches))]
@@ -294,18 +196,30 @@ class Interleaved:
         return name
 
     def _upsert(self, table: TableHandle, batch: str) -> None:
+        self._run_batch(make_context(table.metadata, batch, runner=LocalRunner(1)), self._rows(batch))
+        self._open_batches.discard(batch)
+
+    def _upsert_unnamed(self, table: TableHandle, batch: str) -> None:
+        context, rows = make_context(table.metadata, new_batch_id(), runner=LocalRunner(1)), self._rows(batch)
+        if not may_hold(context, rows):
+            self._run_batch(context, rows)
+            return
+        with held_batch(context) as held:
+            self._run_batch(held, rows)
+
+    def _rows(self, batch: str) -> pa.Table:
         keys = self.marks[batch]
-        rows = pa.table({
+        return pa.table({
             "p": pa.array([p for p, _ in keys], pa.int32()),
             "k": pa.array([k for _, k in keys], pa.int64()),
             "v": pa.array([batch] * len(keys), pa.string()),
         })  # fmt: skip
-        context = make_context(table.metadata, batch, runner=LocalRunner(1))
+
+    def _run_batch(self, context: BatchContext, rows: pa.Table) -> None:
         ingest_rows(context, rows, missing="null")
         run_bucket_assignment(context, context.files.latest_attempt())
         write_attempt(context, context.files.latest_attempt())
         commit_batch(context, sleep=lambda _: None)
-        self._open_batches.discard(batch)
 
     def _overtake(self, table: TableHandle, batches: Sequence[str]) -> None:
         for batch in batches:
@@ -356,11 +270,12 @@ class Interleaved:
         self._check_states()
         rows = self.open().scan().to_arrow()
         found = self._check_rows(rows, "the end")
-        lost = {b: keys for b, keys in self.marks.items() if found.get(b) != set(keys)}
+        died = {b for b, program in self.unnamed.items() if program.error is not None}
+        lost = {b: keys for b, keys in self.marks.items() if found.get(b) != set(keys) and b not in died}
         assert not lost, f"acknowledged batches are not there: {lost}"
         self._stream.read(self.open())
         now = {(r["p"], r["k"]): r["v"] for r in rows.to_pylist()}
-        self._stream.check(self.marks, now)
+        self._stream.check({b: keys for b, keys in self.marks.items() if b in found}, now)
         # A snapshot that a program put on an expired id when it died goes with the next expiry.
         calls.expire(self.open(), 2)
         ids = self.open().metadata.listed_snapshot_ids()

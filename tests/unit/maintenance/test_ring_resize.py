@@ -148,7 +148,7 @@ class _DyingStore:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if name not in ("put", "put_if_absent", "open_output", "delete", "delete_many"):
+        if name not in ("put", "put_many", "put_if_absent", "open_output", "delete", "delete_many"):
             return found
 
         def call(*arguments: Any, **named: Any) -> Any:
