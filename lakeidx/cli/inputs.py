@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.landing.read import FORMATS
+from lakeidx.landing.types import STDIN_FOLDER, shown_source
 from lakeidx.storage.local import absolute
 
 _STDIN = "-"
@@ -24,7 +25,8 @@ def stdin_as_file(files: Sequence[str], file_format: str | None) -> Iterator[lis
     """Return the files, ``-`` replaced by a file with what comes from standard input; it goes when the command ends.
 
     file_format   format of what comes
-    errors        InvalidInputError when ``-`` is there twice or without a format
+    errors        InvalidInputError when ``-`` is there twice or without a format; errors of what is done with the files name
+                  ``stdin`` for the one that stands for it
     """
     if _STDIN not in files:
         yield list(files)
@@ -33,13 +35,17 @@ def stdin_as_file(files: Sequence[str], file_format: str | None) -> Iterator[lis
         raise InvalidInputError("- can be given once: standard input is read once")
     if file_format is None:
         raise InvalidInputError(f"- needs --format: {', '.join(FORMATS)}")
-    with tempfile.TemporaryDirectory(prefix="lakeidx-stdin-") as folder:
+    with tempfile.TemporaryDirectory(prefix=STDIN_FOLDER) as folder:
         path = Path(folder) / f"stdin.{file_format}"
         with path.open("wb") as sink:
             shutil.copyfileobj(sys.stdin.buffer, sink)
         if file_format not in _COLUMNAR:
             path = path.rename(path.with_name(path.name + _codec_ending(path)))
-        yield [str(path) if f == _STDIN else f for f in files]
+        try:
+            yield [str(path) if f == _STDIN else f for f in files]
+        except LakeIdxError as error:
+            error.path = None if error.path is None else shown_source(error.path)
+            raise
 
 
 @contextmanager

@@ -27,6 +27,7 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _DAY = r"\d{4}-\d\d-\d\d"
 _CLOCK = r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?"
 _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
+_UTC = r"(Z|[+-]00(:?00)?)"
 _PLAUSIBLE = {
     **dict.fromkeys(INT_ROOTS, r"^[+-]?\d+$"),
     Root.DECIMAL: _NUMBER,
@@ -34,7 +35,7 @@ _PLAUSIBLE = {
     Root.DOUBLE: rf"{_NUMBER}|^[+-]?(?i:inf|infinity|nan)$",
     Root.DATE: rf"^{_DAY}$",
     Root.TIME: rf"^{_CLOCK}$",
-    Root.TIMESTAMP: rf"^{_DAY}([ T]{_CLOCK})?$",
+    Root.TIMESTAMP: rf"^{_DAY}([ T]{_CLOCK}{_UTC}?)?$",
     Root.TIMESTAMP_LTZ: rf"^{_DAY}([ T]{_CLOCK}{_ZONE}?)?$",
 }
 
@@ -223,6 +224,9 @@ def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Arr
             raise pa.ArrowInvalid("not true or false")
         return pa.array(list(_TRUE_FALSE.values())).take(position)
     if wanted.root in TIMESTAMP_ROOTS:
+        if wanted.root is Root.TIMESTAMP:
+            # As with instants of other files: the wall clock of UTC is meant. Of another zone it may be that or UTC's.
+            text = pc.replace_substring_regex(text, rf"(:\d\d(?:\.\d+)?){_UTC}$", r"\1")
         zoned = pc.match_substring_regex(text, r"(Z|[+-]\d\d:?\d\d)$")
         if wanted.root is Root.TIMESTAMP_LTZ and not pc.all(zoned, min_count=0).as_py():
             text = pc.if_else(pc.fill_null(zoned, True), text, pc.binary_join_element_wise(text, "Z", ""))

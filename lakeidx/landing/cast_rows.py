@@ -17,6 +17,7 @@ from lakeidx.landing.cast import cast_column
 from lakeidx.landing.defaults import fill_default
 from lakeidx.landing.read import BadLine, Piece
 from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
+from lakeidx.landing.types import shown_source
 from lakeidx.types import Field, Root
 
 _REJECT_SAMPLE_BYTES = 2000
@@ -82,7 +83,7 @@ def cast_piece(
     refuse   find more rows to reject, one after the other
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
     """
-    rejects = _Rejects(piece.rows)
+    rejects, source = _Rejects(piece.rows), shown_source(source)
     kept = pa.table({f.name: _cast_field(piece.rows, f, source, rejects, f.name in keys) for f in fields})
     if KIND_COLUMN in piece.rows.column_names:
         codes, unknown = kind_codes(piece.rows.column(KIND_COLUMN))
@@ -106,7 +107,12 @@ def _cast_field(rows: pa.Table, field: Field, source: str, rejects: _Rejects, is
     except InvalidInputError as error:
         raise InvalidInputError(f"column {field.name}: {error.message}", path=source) from error
     if cast.failed is not None:
-        rejects.mark(cast.failed, f"cast: column {field.name} is not {field.type.with_nullable(True)}", field.name)
+        kind = field.type.with_nullable(True)
+        if field.type.root is Root.TIMESTAMP:
+            instant = f"{kind} WITH LOCAL TIME ZONE takes any"
+            zoned = cast.failed & _zoned(rows.column(field.name))
+            rejects.mark(zoned, f"cast: column {field.name} is {kind}, which has no zone but Z ({instant})", field.name)
+        rejects.mark(cast.failed, f"cast: column {field.name} is not {kind}", field.name)
     values = fill_default(cast.values, field)
     if not field.type.nullable and values.null_count:
         rejects.mark(np.asarray(pc.is_null(values)), f"null: column {field.name} must not be null")
@@ -115,6 +121,13 @@ def _cast_field(rows: pa.Table, field: Field, source: str, rejects: _Rejects, is
         if nan.any():
             rejects.mark(nan, f"key: column {field.name} is NaN, which no key column may be")
     return values
+
+
+def _zoned(values: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Find texts that end in a time with a zone."""
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return np.zeros(len(values), dtype=bool)
+    return np.asarray(pc.fill_null(pc.match_substring_regex(values, r":\d\d(\.\d+)?[+-]\d\d(:?\d\d)?\s*$"), False))
 
 
 def _broken_lines(bad: Sequence[BadLine], source: str) -> pa.Table:

@@ -18,6 +18,9 @@ from lakeidx.types import DataType, Field
 #: Formats of files that hold changes of a database.
 CHANGE_FORMATS = ("debezium", "canal", "maxwell", "ogg", "dms-json", "dms")
 
+#: How folders begin that hold what came from standard input.
+STDIN_FOLDER = "lakeidx-stdin-"
+
 #: Rows of a columnar file that are read at a time, at most, and their bytes: text of one chunk ends at 2 GiB.
 _MOST_ROWS = 131_072
 _MOST_BYTES = 64 << 20
@@ -146,3 +149,8 @@ def rows_at_a_time(rows: int, size: int) -> int:
     rows, size   of a file, a row group or a batch; bytes before compression
     """
     return max(1, min(_MOST_ROWS, rows * _MOST_BYTES // size)) if rows > 0 and size > 0 else _MOST_ROWS
+
+
+def shown_source(path: str) -> str:
+    """Return how a landing file is named to people: ``stdin`` for what came from standard input, else its path."""
+    return "stdin" if path.rpartition("/")[0].rpartition("/")[2].startswith(STDIN_FOLDER) else path

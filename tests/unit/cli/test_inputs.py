@@ -98,3 +98,42 @@ def test_tables_are_found_by_relative_paths(
     (tmp_path / "more.csv").write_bytes(CSV)
     monkeypatch.chdir(tmp_path)
     assert json.loads(call("upsert", "wh/d.db/t", "more.csv").stdout)["updates"] == 2
+
+
+def test_rows_of_stdin_are_rejected_under_its_name(table: lakeidx.Table) -> None:
+    done = call("upsert", table.uri, "-", "--format", "jsonl", stdin=b'{"id": 3, "name": "Cy"}\n{"id": "x"}\n')
+    assert "  stdin line 2: cast: column id is not BIGINT: 'x'" in done.stderr
+    assert "lakeidx-stdin" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "code"),
+    [
+        (("upsert", "-", "--format", "jsonl", "--strict"), b'{"id":', 1),
+        (("upsert", "-", "--format", "jsonl"), b'{"idx": 1}\n', 2),
+        (("upsert", "-", "--format", "parquet"), b"no Parquet", 2),
+        (("lookup", "--keys", "-"), b'{"id": "x"}\n', 2),
+        (("delete", "--keys", "-"), b'{"id": "x"}\n', 2),
+    ],
+    ids=str,
+)
+def test_errors_name_stdin(table: lakeidx.Table, arguments: tuple[str, ...], given: bytes, code: int) -> None:
+    command, *rest = arguments
+    words = call(command, table.uri, *rest, code=code, stdin=given).stderr
+    assert words.startswith("lakeidx: stdin: ")
+    assert "lakeidx-stdin" not in words
+
+
+def test_a_time_with_a_zone_is_rejected_with_the_type_that_takes_it(tmp_path: Path) -> None:
+    fields = [{"name": "id", "type": "BIGINT"}, {"name": "t", "type": "TIMESTAMP(3)"}]
+    made = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", {**SPEC, "fields": fields})
+    rows = (
+        b'{"id": 1, "t": "2024-01-01T00:00:00Z"}\n{"id": 2, "t": "2024-01-01T00:00:00+02:00"}\n{"id": 3, "t": "soon"}\n'
+    )
+    said = call("upsert", made.uri, "-", "--format", "jsonl", stdin=rows).stderr
+    assert (
+        "line 2: cast: column t is TIMESTAMP(3), which has no zone but Z (TIMESTAMP(3) WITH LOCAL TIME ZONE takes any):"
+        " '2024-01-01T00:00:00+02:00'"
+    ) in said
+    assert "line 3: cast: column t is not TIMESTAMP(3): 'soon'" in said
+    assert [row["id"] for row in made.scan().to_arrow().to_pylist()] == [1]

@@ -92,7 +92,10 @@ BAD = [
     ("TIME(0)", "24:00:00"),
     ("TIME(3)", "00:00:00.0001"),
     ("TIMESTAMP(3)", "2024-01-02 03:04:05.6789"),
-    ("TIMESTAMP(3)", "2024-01-02 03:04:05Z"),
+    ("TIMESTAMP(3)", "2024-01-02 03:04:05+02:00"),
+    ("TIMESTAMP(3)", "2024-01-02 03:04:05-0030"),
+    ("TIMESTAMP(3)", "2024-01-02 03:04:05ZZ"),
+    ("TIMESTAMP(3)", "2024-01-02Z"),
     ("TIMESTAMP(9)", "9999-01-01 00:00:00"),
     ("TIMESTAMP(3)", "yesterday"),
     (INTS, "{}"),
@@ -123,6 +126,16 @@ def test_zones_are_applied_to_instants() -> None:
         "03:04:05+0000",
         "08:34:05+0000",
     ]
+
+
+def test_a_timestamp_takes_the_clock_of_utc() -> None:
+    """As it takes instants of Parquet files; in any other zone it is not known which clock is meant."""
+    texts = ["2024-01-02T03:04:05Z", "2024-01-02 03:04:05.678+00:00", "2024-01-02 03:04:05+0000", "2024-01-02 03:04:05"]
+    values, failed = cast([*texts, "2024-01-02 03:04Z", "2024-01-02"], "TIMESTAMP(3)")
+    assert failed == [False] * 6
+    shown = [v.isoformat(sep=" ", timespec="milliseconds") for v in values]
+    assert shown == ["2024-01-02 03:04:05.000", "2024-01-02 03:04:05.678", *["2024-01-02 03:04:05.000"] * 2,
+                     "2024-01-02 03:04:00.000", "2024-01-02 00:00:00.000"]  # fmt: skip
 
 
 def test_nested_text() -> None:
