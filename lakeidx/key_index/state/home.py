@@ -16,12 +16,14 @@ from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext, TagTasks
 from lakeidx.key_index.state.key_state import KeyState
 from lakeidx.key_index.state.load import StateLoader
-from lakeidx.key_index.state.load_tasks import load_in_tasks
+from lakeidx.key_index.state.load_tasks import catch_up_in_tasks, load_in_tasks
 from lakeidx.key_index.state.manifest import StateFolder, StateManifest
 from lakeidx.key_index.state.memory_store import MemoryStore
 from lakeidx.key_index.state.run_files import RunFiles
 from lakeidx.key_index.state.scope import StateScope
 
+#: Bytes that a key takes in this process from when it is read until it is written.
+_ROW_BYTES = 160
 _log = logging.getLogger(__name__)
 
 
@@ -59,9 +61,12 @@ class StateHome:
             return None
         return self._opened(found, context)
 
-    def caught_up(self, context: IndexContext, metrics: IndexMetrics, damaged: set[str]) -> tuple[KeyState | None, str]:
+    def caught_up(
+        self, context: IndexContext, metrics: IndexMetrics, damaged: set[str], tasks: TagTasks | None = None
+    ) -> tuple[KeyState | None, str]:
         """Return a state that was brought from an earlier snapshot to the view's, and what it lacked.
 
+        tasks    where, when it is more than the driver may hold; None = in this process
         errors   CommitConflictError when there is only one of a later snapshot of the same history: a batch that was
                  planned before that snapshot would have to be planned again anyway
         """
@@ -77,9 +82,7 @@ class StateHome:
             state = self._opened(manifest, context)
             try:
                 if missing:
-                    assert manifest.snapshot_id is not None
-                    before = context.view.files_at(manifest.snapshot_id)
-                    self._loader(context).catch_up(state, before, self.files(context), context, metrics)
+                    self._catch_up(state, context, metrics, tasks)
             except (CorruptFileError, NotFoundError) as error:
                 _log.warning("the key state of snapshot %d is left aside: %s", snapshot_id, error)
                 continue
@@ -89,6 +92,17 @@ class StateHome:
                 f"the key state is at snapshot {later}, the batch was planned before it: plan it again"
             )
         return None, ""
+
+    def _catch_up(self, state: KeyState, context: IndexContext, metrics: IndexMetrics, tasks: TagTasks | None) -> None:
+        assert state.snapshot_id is not None
+        loader = self._loader(context)
+        planned = loader.plan_catch_up(state, context.view.files_at(state.snapshot_id), self.files(context), context)
+        # Where a bucket lost files all shards are rewritten.
+        rows = planned.rows + (state.rows if planned.lost else 0)
+        if tasks is None or self._memory is not None or rows * _ROW_BYTES <= context.options.index_driver_memory:
+            loader.catch_up(state, planned, context, metrics)
+        else:
+            catch_up_in_tasks(loader, state, planned, tasks, metrics)
 
     def rebuilt(self, context: IndexContext, metrics: IndexMetrics, tasks: TagTasks | None = None) -> KeyState:
         """Build the state of the view's snapshot from the table's key columns.

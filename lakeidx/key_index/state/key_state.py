@@ -100,6 +100,11 @@ class KeyState:
         return tuple(self._shards)
 
     @property
+    def moved(self) -> dict[tuple[int, int], int]:
+        """Keys per (partition number, bucket), of a state of some shards that began without: less those that left."""
+        return dict(self._counts)
+
+    @property
     def partitions(self) -> tuple[bytes, ...]:
         """Manifest bytes of each partition, by number."""
         return tuple(self._partitions)
@@ -185,8 +190,13 @@ class KeyState:
         if merge:
             self._grow(expire_before)
 
-    def adopt(self, parts: Iterable[StoredShards], *, expire_before: int = 0) -> None:
-        """Take over shards that tasks have written (`lakeidx.key_index.state.shared_update`)."""
+    def adopt(self, parts: Iterable[StoredShards], *, expire_before: int = 0, whole: bool = False) -> None:
+        """Take over shards that tasks have written (`lakeidx.key_index.state.shared_update`).
+
+        whole   all shards were rewritten, and what they say came to each place is what is there
+        """
+        if whole:
+            self._counts = {}
         for part in parts:
             for stored in part.shards:
                 self._shards[stored.shard] = _behind(self._shards[stored.shard][: stored.kept], stored.ref)

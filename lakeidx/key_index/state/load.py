@@ -11,7 +11,7 @@ source   org.apache.paimon.crosspartition.IndexBootstrap, release 1.4.2;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -96,6 +96,19 @@ class Loaded:
     metrics: IndexMetrics
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CatchUp:
+    """What brings a state to a later snapshot: what is read, and (partition number, bucket) whose keys are forgotten else."""
+
+    units: list[LoadUnit]
+    lost: set[tuple[int, int]]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the files that are read."""
+        return sum(f.meta.row_count for unit in self.units for f in unit.files)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateLoader:
     """Reads keys into a state.
@@ -129,15 +142,10 @@ class StateLoader:
                 units += [LoadUnit((f,), False) for f in group]
         return units
 
-    def catch_up(
-        self,
-        state: KeyState,
-        before: Sequence[LiveFile],
-        files: Sequence[LiveFile],
-        context: IndexContext,
-        metrics: IndexMetrics,
-    ) -> None:
-        """Update a state from the files of the snapshot it is at to those of the context's view.
+    def plan_catch_up(
+        self, state: KeyState, before: Sequence[LiveFile], files: Sequence[LiveFile], context: IndexContext
+    ) -> CatchUp:
+        """Say what brings a state from the files of the snapshot it is at to those of the context's view.
 
         before  all files of the state's snapshot
         files   the view's files in the partitions that the state is of
@@ -159,10 +167,14 @@ class StateLoader:
                 units.append(LoadUnit(tuple(group), exact and _has_deletes(group)))
             else:
                 units += [LoadUnit((f,), False) for f in new]
-        since = state.start_sweep() if lost else ()
-        self._fill(state, units, context, metrics, fresh=False)
-        if lost:
-            state.sweep(lost, since)
+        return CatchUp(units, lost)
+
+    def catch_up(self, state: KeyState, planned: CatchUp, context: IndexContext, metrics: IndexMetrics) -> None:
+        """Update a state by what was planned for it."""
+        since = state.start_sweep() if planned.lost else ()
+        self._fill(state, planned.units, context, metrics, fresh=False)
+        if planned.lost:
+            state.sweep(planned.lost, since)
 
     def _fill(
         self, state: KeyState, units: Sequence[LoadUnit], context: IndexContext, metrics: IndexMetrics, *, fresh: bool
@@ -177,26 +189,25 @@ class StateLoader:
                 metrics.add(loaded.metrics)
                 number = state.partition_number(loaded.partition)
                 if len(loaded.dead) and not fresh:
-                    self._take_away(state, loaded, number)
-                n, keys = len(loaded.alive), loaded.alive
-                partition, bucket = np.full(n, number, np.int32), np.full(n, loaded.bucket, np.int32)
-                if not self.is_global:
-                    keys = LoadedKeys(keys.hashes, with_prefix(keys.rows, partition))
-                buffer.add(self.entries(keys, partition, bucket))
+                    self.take_away(state, self.entries(loaded.dead, number, loaded.bucket))
+                buffer.add(self.entries(loaded.alive, number, loaded.bucket))
         buffer.flush()
 
-    def _take_away(self, state: KeyState, loaded: Loaded, number: int) -> None:
+    def take_away(self, state: KeyState, dead: Entries) -> None:
         """Delete the deleted keys whose location is the bucket they are deleted in."""
-        n = len(loaded.dead)
-        keys = loaded.dead.rows if self.is_global else with_prefix(loaded.dead.rows, np.full(n, number, np.int32))
-        dead = self.entries(LoadedKeys(loaded.dead.hashes, keys), np.full(n, GONE, np.int32), np.zeros(n, np.int32))
-        was = state.lookup(dead.hashes, keys, np.full(n, number, np.int32))
-        here = np.flatnonzero((was[0] == number) & (was[1] == loaded.bucket))
+        was = state.lookup(dead.hashes, dead.keys, dead.partition)
+        here = np.flatnonzero((was[0] == dead.partition) & (was[1] == dead.bucket))
+        none = np.zeros(len(dead), np.int32)
+        dead = replace(dead, partition=none + np.int32(GONE), bucket=none)
         state.write(dead.take(here), was=(was[0][here], was[1][here]))
 
-    def entries(self, keys: LoadedKeys, partition: Int32s, bucket: Int32s) -> Entries:
-        """Make entries that are written now."""
-        return Entries(keys.hashes, keys.rows, partition, bucket, np.full(len(keys), self.now, np.uint32))
+    def entries(self, keys: LoadedKeys, number: int, bucket: int) -> Entries:
+        """Make entries of the keys of a bucket that are written now; `number` of its partition."""
+        n = len(keys)
+        partition = np.full(n, number, np.int32)
+        rows = keys.rows if self.is_global else with_prefix(keys.rows, partition)
+        written = np.full(n, self.now, np.uint32)
+        return Entries(keys.hashes, rows, partition, np.full(n, bucket, np.int32), written)
 
     def read(self, unit: LoadUnit, context: IndexContext) -> Loaded:
         """Read the keys of a unit; those of other assigners are left out."""

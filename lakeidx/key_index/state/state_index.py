@@ -244,7 +244,7 @@ class StateKeyIndex(KeyIndexDefaults):
         if found is not None:
             self._state = found
             return self._done(found, "warm", "", started, 0)
-        state, missing = self._home.caught_up(context, metrics, damaged)
+        state, missing = self._home.caught_up(context, metrics, damaged, tasks)
         if state is not None:
             self._state = state
             return self._done(state, "caught up", missing, started, metrics.rows_read)
