@@ -7,6 +7,10 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
+_NOTHING: tuple[Any, ...] = (None, "", (), [], {})
+#: Characters of a cell that is read as a sentence.
+_SENTENCE = 40
+
 
 class Result:
     """Metrics of one call. Subclasses are dataclasses or pydantic models; `note` may say why nothing was done."""
@@ -23,7 +27,7 @@ class Result:
         return ""
 
     def _shown(self) -> dict[str, Any]:
-        return {k: v for k, v in self.as_dict().items() if v not in (None, "", (), [], {}, False)}
+        return {k: v for k, v in self.as_dict().items() if v not in (*_NOTHING, False)}
 
     def __str__(self) -> str:
         lines = [f"{name.replace('_', ' ')}: {_text(value)}" for name, value in self._shown().items()]
@@ -81,11 +85,14 @@ class Listing(Sequence[Mapping[str, Any]]):
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(n)}</th>" for n in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_text(r.get(n)))}</td>" for n in self.columns) + "</tr>"
-            for r in self._rows
-        )
+        body = "".join("<tr>" + "".join(_cell(_text(r.get(n))) for n in self.columns) + "</tr>" for r in self._rows)
         return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _cell(text: str) -> str:
+    # Long sentences take several lines, so that what stands behind them is seen.
+    style = " style='white-space:normal'" if len(text) > _SENTENCE and " " in text else ""
+    return f"<td{style}>{html.escape(text)}</td>"
 
 
 def _text(value: Any) -> str:
@@ -97,5 +104,5 @@ def _text(value: Any) -> str:
         shown = ", ".join(_text(v) for v in value[:10])
         return f"{shown}, ... ({len(value)})" if len(value) > 10 else shown
     if isinstance(value, Mapping):
-        return ", ".join(f"{k} {_text(v)}" for k, v in value.items())
+        return ", ".join(f"{k} {_text(v)}" for k, v in value.items() if v not in _NOTHING)
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

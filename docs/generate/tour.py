@@ -64,7 +64,12 @@ def shown(value: Any) -> str:
     """Show a value as a notebook does: its own HTML, a picture, the first rows of an Arrow table, else its text."""
     if isinstance(value, pa.Table):
         more = f"<p>{len(value)} rows</p>" if len(value) > _ROWS else ""
-        return shown(Listing(value.slice(0, _ROWS).to_pylist())) + more
+        # Numbers of rows may be names (of flights): no thousands are marked.
+        rows = [
+            {name: None if v is None else str(v) for name, v in row.items()}
+            for row in value.slice(0, _ROWS).to_pylist()
+        ]
+        return shown(Listing(rows)) + more
     if hasattr(value, "savefig"):
         picture = io.BytesIO()
         value.savefig(picture, format="png", dpi=110)

@@ -186,8 +186,7 @@ class VerifyResult(Result):
             {
                 "rule": r.name,
                 "verdict": "holds" if r.passed else r.severity.value,
-                "what holds": r.description,
-                "found": "" if r.passed else _offenders(r),
+                "what holds, or was found": r.description if r.passed else _offenders(r) or r.description,
             }
             for r in self.results
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from docs.generate import tour
@@ -21,6 +22,11 @@ def test_a_block_shows_what_it_printed_and_its_last_value() -> None:
 def test_a_block_that_fails_is_named_with_its_error() -> None:
     with pytest.raises(tour.BlockFailedError, match=r"^docs/tour.md:7: ZeroDivisionError: division by zero$"):
         tour.run_block("1 / 0", {}, "docs/tour.md:7")
+
+
+def test_numbers_of_rows_are_shown_as_they_are() -> None:
+    shown = tour.shown(pa.table({"flight": [1545], "gate": pa.nulls(1)}))
+    assert "<td>1545</td><td></td>" in shown
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import lakeidx
+from lakeidx import results
+from lakeidx.api.reports import VerifyResult
 from lakeidx.cli.main import app
+from lakeidx.quality.result import RuleResult, Severity
 
 SPEC: dict[str, Any] = {
     "fields": [
@@ -194,3 +198,30 @@ def test_times_are_iso(tmp_path: Path) -> None:
 def test_runners_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(lakeidx.InvalidInputError, match="runner must be"):
         make(tmp_path).compact(runner="sparkle")  # type: ignore[arg-type]
+
+
+def test_sentences_of_a_listing_take_several_lines_and_names_one() -> None:
+    sentence = "Every page of every data file could be decoded."
+    shown = results.Listing([{"rule": "files_readable", "what holds": sentence}])._repr_html_()
+    assert f"<td style='white-space:normal'>{sentence}</td>" in shown
+    assert "<td>files_readable</td>" in shown
+
+
+def test_what_is_empty_is_left_out_of_a_result() -> None:
+    @dataclass(frozen=True, repr=False)
+    class Cleaned(results.Result):
+        staging: dict[str, object]
+
+    assert repr(Cleaned({"finished": 0, "abandoned": [], "files": 2})) == "Cleaned(staging=finished 0, files 2)"
+
+
+def test_a_failed_rule_shows_what_it_found_in_the_place_of_what_should_hold() -> None:
+    rules = [
+        RuleResult(
+            name=name, passed=passed, severity=Severity.ERROR, metrics={}, sample=({"file": "f1"},), description="holds"
+        )
+        for name, passed in (("sound", True), ("broken", False))
+    ]
+    shown = VerifyResult("lake/d.db/t", tuple(rules))._repr_html_()
+    assert shown.count("<td>holds</td>") == 2, "the verdict and the description of the rule that holds"
+    assert "file f1" in shown
