@@ -31,11 +31,12 @@ def missing_from(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray
 def shared_with(wanted: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the hashes that both have, ascending, int32[m].
 
-    wanted   int32[n], ascending
-    known    int32[k], ascending
-    cost     n binary searches in ascending order
+    wanted   int32[n], ascending, each once
+    known    int32[k], ascending, each once
+    cost     binary searches in ascending order, one for each of the fewer
     """
-    return wanted[_held(wanted, known)] if len(known) else wanted[:0]
+    few, many = (wanted, known) if len(wanted) <= len(known) else (known, wanted)
+    return few[_held(few, many)] if len(few) else few
 
 
 def _held(wanted: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.bool_]:

@@ -121,7 +121,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.batch.target_files": ("unit/batch/test_index_types.py",),
     "lakeidx.batch.upsert": ("unit/batch/stages/test_ingest.py",),
     "lakeidx.bucket_assignment.capacity": ("unit/batch/stages/test_bucket_assignment.py",),
-    "lakeidx.bucket_assignment.hash_set": ("unit/batch/stages/test_bucket_assignment.py",),
     "lakeidx.bucket_assignment.whole_columns": ("property/test_whole_columns.py",),
     "lakeidx.cli.context": ("unit/cli/test_commands.py", "unit/cli/test_lazy_commands.py",),
     "lakeidx.cli.index_commands": ("unit/api/test_faces.py", "unit/cli/test_index_resize.py",),
