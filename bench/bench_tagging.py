@@ -28,7 +28,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -102,6 +102,7 @@ class Workload:
     """A table and a batch.
 
     bucket_of   int32[n] where each key of the batch is, -1 = nowhere
+    held        of each bucket the hashes of its keys, int32[m] ascending, each once
     """
 
     order: str
@@ -109,6 +110,7 @@ class Workload:
     handle: TableHandle
     batch: KeyBatch
     bucket_of: npt.NDArray[np.int32]
+    held: tuple[npt.NDArray[np.int32], ...]
     folder: Path
 
     def context(self, options: dict[str, str]) -> IndexContext:
@@ -155,7 +157,7 @@ def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workl
     handle = TableHandle.create(str(folder / "bench.db" / order), spec)
     schema = handle.metadata.latest_schema()
     names = NewFileNames()
-    entries, index = [], []
+    entries, index, held = [], [], []
     for bucket in range(BUCKETS):
         numbers = np.arange(rows * bucket // BUCKETS, rows * (bucket + 1) // BUCKETS, dtype=np.int64)
         keys = key_texts(order, numbers)
@@ -185,6 +187,7 @@ def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workl
             for f in files
         ]
         hashes = np.unique(hash_columns([table.column("id")], [schema.field("id").type]))
+        held.append(hashes)
         index.append(write_hash_index(handle.metadata, schema, EMPTY_ROW, bucket, hashes, names))
     changes = TableChanges(append=tuple(entries), append_index=tuple(index))
     commit_changes(handle.metadata, CommitRequest(commit_user="bench", commit_identifier=1, changes=changes))
@@ -203,20 +206,42 @@ def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workl
     batch = key_batch(table, schema, ((EMPTY_ROW,), np.zeros(len(numbers), np.int32)))
     edges = np.array([rows * b // BUCKETS for b in range(1, BUCKETS + 1)])
     bucket_of = np.where(numbers < rows, np.searchsorted(edges, numbers, side="right"), -1).astype(np.int32)
-    return Workload(order, rows, handle, batch, bucket_of, folder / order)
+    return Workload(order, rows, handle, batch, bucket_of, tuple(held), folder / order)
 
 
 def check(found: KeyLocations, work: Workload, kind: str) -> None:
-    """Check that every location is the true one; of a new key it may be the bucket of a key with the same hash."""
-    differs = found.bucket != work.bucket_of
-    by_hash = kind == "hash" or kind.startswith(("state", "inmemory"))
-    allowed = len(work.batch) // 1000 if by_hash else 0
-    if kind != "hash":
-        wrong = int((differs & (work.bucket_of >= 0)).sum())
-        if wrong:
-            raise SystemExit(f"{kind} on {work.order} keys: {wrong} known keys are not where they are said to be")
-    if int(differs.sum()) > allowed:
-        raise SystemExit(f"{kind} on {work.order} keys: {differs.sum()} of {len(work.batch)} locations are wrong")
+    """Check that every location is the true one, or that of a look-alike where the type cannot tell."""
+    if wrong := count_wrong(found.bucket, work.bucket_of, work.batch.hashes, work.held, kind):
+        raise SystemExit(f"{kind} on {work.order} keys: {wrong} of {len(work.batch)} locations are wrong")
+
+
+def count_wrong(
+    found: npt.NDArray[np.int32],
+    bucket_of: npt.NDArray[np.int32],
+    hashes: npt.NDArray[np.int32],
+    held: Sequence[npt.NDArray[np.int32]],
+    kind: str,
+) -> int:
+    """Count locations that are wrong.
+
+    A key without a place may be in the bucket of a key of the table that has its hash: types by hash, and the key state, do not
+    look further. Of known keys only type `hash` takes one for another, which here are in two buckets, as Java never has them.
+
+    found, bucket_of   int32[n] said and true buckets, -1 = nowhere
+    hashes             int32[n] of the keys
+    held               of each bucket the hashes of its keys, ascending
+    kind               index type
+    """
+    rows = np.flatnonzero(found != bucket_of)
+    if kind == "hash":
+        may = np.ones(len(rows), np.bool_)
+    else:
+        may = (bucket_of[rows] < 0) & kind.startswith(("state", "inmemory"))
+    alike = np.zeros(len(rows), np.bool_)
+    for bucket, there in enumerate(held):
+        mine = np.flatnonzero(found[rows] == bucket)
+        alike[mine] = np.isin(hashes[rows[mine]], there)
+    return int((~(may & alike)).sum())
 
 
 def fresh_batch(work: Workload) -> KeyBatch:

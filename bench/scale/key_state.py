@@ -6,7 +6,6 @@ import dataclasses
 import time
 from pathlib import Path
 
-import numpy as np
 import psutil
 
 from bench.bench_tagging import Workload, check, fresh_batch, make_workload
@@ -41,9 +40,8 @@ def built(work: Workload, warm: Workload) -> Figure:
     """Build the state; a small one was built before."""
     for _ in range(2):
         make_key_index(IndexOptions(_STATE)).tag(fresh_batch(warm), warm.context(_STATE))
-    few = np.arange(1000)
-    b = work.batch
-    batch = KeyBatch(b.partitions, b.partition[few], b.keys.slice(0, len(few)), b.key_types, b.hashes[few])
+    few, b = slice(0, 1000), work.batch
+    batch = KeyBatch(b.partitions, b.partition[few], b.keys.slice(0, 1000), b.key_types, b.hashes[few])
     context, key_index = work.context(_STATE), make_key_index(IndexOptions(_STATE))
     clock = Clock()
     found = key_index.tag(batch, context)

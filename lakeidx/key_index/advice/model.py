@@ -1,9 +1,9 @@
 """What tagging a batch costs, as arithmetic: files, bytes, memory and seconds for each index type.
 
 Seconds are those of the work done, spread over the machine's cores, plus waiting for the store. `Costs` were fitted by
-``python bench/bench_advice.py --calibrate`` to workloads that the advice is not judged by; they are those of one core of
-a 2.6 GHz server and scale with `Machine.speed`. What every type of a dynamic-bucket table pays alike, the HASH index
-files that are rewritten, is left out.
+``python -m bench.bench_advice --calibrate`` to workloads that the advice is not judged by (those of the state by itself, with
+``--types state``); they are those of one core of a 2.6 GHz server and scale with `Machine.speed`. What every type of a
+dynamic-bucket table pays alike, the HASH index files that are rewritten, is left out.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Costs:
     filter_byte   read and decode a byte of a filter's text
     open_file     footer and column chunks of a file, without waiting for the store
     bucket_key    compute a bucket
+    state_call    more for one batch with the state, whose manifests are read and put
     state_key     look a key up in the state; state_byte: a byte of the blocks that are read; state_write: write a location
                   into a run, or again into one that it is merged into
     hbase_key, hbase_put   one key of a batched get, one row of a batched put
@@ -58,9 +59,10 @@ class Costs:
     filter_byte: float = 1.7e-9
     open_file: float = 1.2e-3
     bucket_key: float = 44e-9
-    state_key: float = 280e-9
-    state_byte: float = 0.4e-9
-    state_write: float = 240e-9
+    state_call: float = 5.0e-3
+    state_key: float = 620e-9
+    state_byte: float = 4.6e-9
+    state_write: float = 93e-9
     hbase_key: float = 50e-6
     hbase_put: float = 75e-6
 
@@ -225,15 +227,20 @@ def state_work(m: Measures, fpp: float, c: Costs) -> Work:
     Keys that change partition are compared themselves, each read by a request of its own as long as they are few.
     """
     read = _share_hit(max(1.0, m.rows / _STATE_BLOCK), m.batch_rows) * m.rows * _STATE_PRINT
-    merges = max(0.0, math.log2(max(1.0, m.rows / max(1.0, m.batch_rows))))
+    written = times_written(m.rows, m.batch_rows)
     moved = m.batch_rows * m.update_share * m.move_share
     entries = m.batch_rows * (_STATE_ENTRY + m.key_bytes)
     return Work(
-        serial=c.call + m.batch_rows * (c.state_key + c.state_write * (1 + merges)) + read * c.state_byte,
-        bytes=read + entries * merges,
+        serial=c.call + c.state_call + m.batch_rows * (c.state_key + c.state_write * written) + read * c.state_byte,
+        bytes=read + entries * (written - 1),
         memory=m.batch_rows * (_BATCH_KEY_MEMORY + m.key_bytes) + (256 << 20),
         requests=8 + read / _STATE_REQUEST + min(moved, m.rows / _STATE_BLOCK) + m.rows / _STATE_SHARD,
     )
+
+
+def times_written(rows: float, batch_rows: float) -> float:
+    """How often the state writes a location of a batch in the long run: once, and again as often as runs double up to all rows."""
+    return 1 + max(0.0, math.log2(max(1.0, rows / max(1.0, batch_rows))))
 
 
 def _share_hit(blocks: float, keys: float) -> float:
