@@ -32,6 +32,7 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 
 _SIZES = struct.Struct("<ii")
 _MAX_ZSTD_LEVEL = 22
+_MOST_FRAME_HEADER = 18
 _local = threading.local()
 
 
@@ -138,32 +139,43 @@ def decompress_zstd(payload: memoryview, size: int, *, path: str | None = None, 
     """
     try:
         # One byte more than expected, so that a longer frame shows; 0 would mean "no limit".
-        raw: bytes = _zstd_context().decompress(payload, max_output_size=size + 1)
+        return _zstd_context().decompress(_bounded(payload, size, path, base), max_output_size=size + 1)
     except zstandard.ZstdError as e:
         raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
-    return raw
 
 
 def decompress_zstd_ranges(
     data: memoryview, begins: Sequence[int], ends: Sequence[int], sizes: Sequence[int], *, path: str | None = None
-) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.int64]]:
+) -> list[bytes]:
     """Decompress the zstd frames ``data[begin:end]``: hundreds of blocks of a file cost little more than their bytes.
 
     sizes     original size of each
-    returns   uint8 arrays of these sizes, and int64[n], the address of each
     errors    CorruptFileError for a damaged frame or another size
     """
     decompress, begin, found = _zstd_context().decompress, 0, []
     try:
         for begin, end, size in zip(begins, ends, sizes, strict=True):
-            raw = decompress(data[begin:end], max_output_size=size + 1)
+            raw = decompress(_bounded(data[begin:end], size, path, begin), max_output_size=size + 1)
             if len(raw) != size:
                 raise CorruptFileError(f"block holds {len(raw)} bytes, expected {size}", path=path, offset=begin)
             found.append(raw)
     except zstandard.ZstdError as e:
         raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=begin) from e
-    addresses = np.array([pa.py_buffer(raw).address for raw in found], np.int64)
-    return [np.frombuffer(raw, np.uint8) for raw in found], addresses
+    return found
+
+
+def as_arrays(blocks: Sequence[bytes]) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.int64]]:
+    """Return views of byte strings, and int64[n], the address of each."""
+    addresses = np.array([pa.py_buffer(block).address for block in blocks], np.int64)
+    return [np.frombuffer(block, np.uint8) for block in blocks], addresses
+
+
+def _bounded(frame: memoryview, size: int, path: str | None, base: int) -> memoryview:
+    """Return a frame, unless it says that it holds more: the library would take as much memory, whatever the limit."""
+    said = zstandard.frame_content_size(frame[:_MOST_FRAME_HEADER])
+    if said > size:
+        raise CorruptFileError(f"block says it holds {said} bytes, expected {size}", path=path, offset=base)
+    return frame
 
 
 def _zstd_context() -> zstandard.ZstdDecompressor:

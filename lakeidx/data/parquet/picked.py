@@ -8,8 +8,9 @@ source   parquet-format 2.10 ``parquet.thrift``
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.containers.checksum import crc32
-from lakeidx.codec.containers.compress import decompress_zstd
+from lakeidx.codec.containers.checksum import crc32_ranges
+from lakeidx.codec.containers.compress import decompress_zstd, decompress_zstd_ranges
 from lakeidx.codec.jit import frozen
 from lakeidx.data.parquet import page_headers as page
 from lakeidx.data.parquet import page_kernels as pages
@@ -192,21 +193,32 @@ class _Picker:
         ):
             raise _OtherEncodingError
         begins = starts[:-1] + headers[:, page.SIZE]
-        view, ends = memoryview(raw), begins + headers[:, page.BYTES]
-        stored = [view[a:b] for a, b in zip(begins.tolist(), ends.tolist(), strict=True)]
-        self._check_sums(headers, stored, offsets)
-        places, sizes = offsets.tolist(), headers[:, page.PLAIN_BYTES].tolist()
-        if (headers[:, page.KIND] == page.DATA_2).any():
+        view, at = memoryview(raw), begins.tolist()
+        ends = (begins + headers[:, page.BYTES]).tolist()
+        self._check_sums(headers, view, at, ends, offsets)
+        sizes = headers[:, page.PLAIN_BYTES].tolist()
+        of_version_2 = page.DATA_2 in headers[:, page.KIND].tolist()
+        if self._chunk.place.codec == _ZSTD and not of_version_2:
+            # What is wrong with a page is said by the way of the others.
+            with contextlib.suppress(CorruptFileError):
+                return headers, decompress_zstd_ranges(view, at, ends, sizes)
+        stored, places = [view[a:b] for a, b in zip(at, ends, strict=True)], offsets.tolist()
+        if of_version_2:
             return headers, [self._body(*each) for each in zip(headers.tolist(), stored, places, strict=False)]
         return headers, [self._decompressed(*each) for each in zip(stored, sizes, places, strict=False)]
 
-    def _check_sums(self, headers: Int64s, stored: list[memoryview], offsets: Int64s) -> None:
-        for i in np.flatnonzero(headers[:, page.HAS_CRC]).tolist():
-            expected, found = int(headers[i, page.CRC]) & _BITS_32, crc32(stored[i])
-            if found != expected:
-                raise self._damaged(
-                    int(offsets[i]), f"the page's checksum is {expected:#010x}, that of its bytes {found:#010x}"
-                )
+    def _check_sums(
+        self, headers: Int64s, data: memoryview, begins: Sequence[int], ends: Sequence[int], offsets: Int64s
+    ) -> None:
+        if not headers[:, page.HAS_CRC].any():
+            return
+        expected, found = headers[:, page.CRC] & _BITS_32, crc32_ranges(data, begins, ends)
+        wrong = np.flatnonzero((headers[:, page.HAS_CRC] != 0) & (expected != found))
+        if len(wrong):
+            i = int(wrong[0])
+            raise self._damaged(
+                int(offsets[i]), f"the page's checksum is {expected[i]:#010x}, that of its bytes {found[i]:#010x}"
+            )
 
     def _body(self, header: list[int], body: memoryview, offset: int) -> Any:
         """Decompress a page, perhaps of version 2: its levels are never compressed."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.containers.checksum import crc32_ranges
-from lakeidx.codec.containers.compress import BlockCodec, decompress_block, decompress_zstd_ranges
+from lakeidx.codec.containers.compress import BlockCodec, as_arrays, decompress_block, decompress_zstd_ranges
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.hash_store import (
     PAGE_HEADER_SIZE,
@@ -142,7 +142,7 @@ class HashFile(BlockFile):
         if self.context.codec is BlockCodec.ZSTD and self._headers_fit(starts, sizes):
             begins, ends = (starts + PAGE_HEADER_SIZE).tolist(), (starts + sizes).tolist()
             image_bytes = self.block_bytes(numbers).tolist()
-            bodies, addresses = decompress_zstd_ranges(view, begins, ends, image_bytes, path=self.path)
+            bodies, addresses = as_arrays(decompress_zstd_ranges(view, begins, ends, image_bytes, path=self.path))
             return Loaded(dict(zip(numbers.tolist(), bodies, strict=True)), addresses)
         copies = {
             number: self._decompressed(number, view[start : start + size], start)

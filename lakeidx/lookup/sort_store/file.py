@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.containers.checksum import crc32, crc32_ranges
-from lakeidx.codec.containers.compress import BlockCodec, decompress_zstd_ranges
+from lakeidx.codec.containers.compress import BlockCodec, as_arrays, decompress_zstd_ranges
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.sst import FOOTER_SIZE, TRAILER_SIZE, decode_footer, read_block, stored_body
@@ -212,9 +212,8 @@ class SortFile(BlockFile):
         checks.body_sizes(self._base, self.ends, self.starts, numbers, plain, payloads)
         at = np.flatnonzero((codecs == BlockCodec.ZSTD) & (payloads >= 0))
         ends = self.ends[numbers[at]].tolist()
-        bodies, addresses[at] = decompress_zstd_ranges(
-            self.view, payloads[at].tolist(), ends, plain[at].tolist(), path=self.path
-        )
+        raw = decompress_zstd_ranges(self.view, payloads[at].tolist(), ends, plain[at].tolist(), path=self.path)
+        bodies, addresses[at] = as_arrays(raw)
         sizes[at] = plain[at]
         copies = dict(zip(numbers[at].tolist(), bodies, strict=True))
         for i in np.flatnonzero((codecs != BlockCodec.NONE) & ((codecs != BlockCodec.ZSTD) | (payloads < 0))).tolist():

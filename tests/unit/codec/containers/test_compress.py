@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakeidx.codec.containers.compress import (
     BlockCodec,
     BlockCompressor,
+    as_arrays,
     decompress_block,
     decompress_zstd_ranges,
     parse_codec,
@@ -87,7 +88,9 @@ def test_many_frames_of_a_file() -> None:
     data = b"--".join([b"", *frames, b""])
     begins = [2, 4 + len(frames[0]), 6 + len(frames[0]) + len(frames[1])]
     ends = [begin + len(frame) for begin, frame in zip(begins, frames, strict=True)]
-    found, addresses = decompress_zstd_ranges(memoryview(data), begins, ends, [len(b) for b in blocks])
+    raw = decompress_zstd_ranges(memoryview(data), begins, ends, [len(b) for b in blocks])
+    assert raw == blocks
+    found, addresses = as_arrays(raw)
     assert [f.tobytes() for f in found] == blocks
     assert addresses.tolist() == [f.ctypes.data for f in found]
     with pytest.raises(CorruptFileError, match="holds 420 bytes, expected 430") as error:
