@@ -1,14 +1,16 @@
 """The tables of docs/benchmarks.md, made of what benchmarks wrote: ``python -m bench report [name ...]``.
 
 It takes the newest run of each benchmark in ``bench/results`` (or of the named ones), keeps its figures in ``bench/measured.json``,
-and writes them between the marks ``<!-- measured NAME -->`` and ``<!-- end -->`` of the page. What was not run stays as it was.
+and writes them between the marks ``<!-- measured NAME -->`` and ``<!-- end -->`` of the page. What was not run stays as it was: a
+benchmark that was run once with one set of arguments and once with others, which give other cases, has both runs on the page.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,10 @@ _NAMED = ("case", "operation", "order")
 _COLUMNS = {
     "seconds": "seconds", "ms": "ms", "cpu_seconds": "CPU seconds", "cpu_ms": "CPU ms", "of_bare_limit": "times the bare limit",
     "mib": "MiB", "peak_mib": "peak MiB", "driver_mib": "driver MiB", "jvm_mib": "JVM MiB", "worker_mib": "worker MiB",
-    "requests": "requests", "read_share": "share read",
-    "times_upsert": "times the CPU seconds of the upsert", "java": "Java, seconds",
-    "pyarrow_cpu": "pyarrow, CPU seconds", "times_pyarrow": "times pyarrow",
+    "requests": "requests", "read_share": "share read", "times_upsert": "times the CPU seconds of the upsert",
+    "java": "Java, seconds", "pyarrow_cpu": "pyarrow, CPU seconds", "times_pyarrow": "times pyarrow",
+    "files": "files", "files_holding": "holding rows", "row_groups": "row groups", "times_holding": "opened per holding one",
+    "times_without": "times as without", "million_per_s": "million a second", "microseconds": "microseconds",
     "per_second": "a second", "late_files": "files of level 0", "kernels": "kernels compiled", "targets": "asked",
 }  # fmt: skip
 
@@ -52,8 +55,22 @@ def newest_runs(results: Path, names: Sequence[str] = ()) -> Runs:
         figures = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if figures and (not names or path.stem in names):
             newest = max(f["at"] for f in figures)
-            runs[path.stem] = [f for f in figures if f["at"] == newest]
+            # An earlier run of other cases counts when an issue asks something of it: trials at small sizes do not.
+            asked = {f["at"] for f in figures if "targets" in f}
+            runs[path.stem] = of_different_cases(f for f in figures if f["at"] == newest or f["at"] in asked)
     return runs
+
+
+def of_different_cases(figures: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the figures of the newest run, and of earlier ones that have no case in common with a newer one."""
+    by_run: dict[str, list[dict[str, Any]]] = {}
+    for figure in figures:
+        by_run.setdefault(figure["at"], []).append(figure)
+    found: list[dict[str, Any]] = []
+    for at in sorted(by_run, reverse=True):
+        if not {_case(f) for f in by_run[at]} & {_case(f) for f in found}:
+            found += by_run[at]
+    return found
 
 
 def kept_runs() -> Runs:
@@ -63,7 +80,12 @@ def kept_runs() -> Runs:
 
 
 def table(figures: Sequence[Mapping[str, Any]]) -> str:
-    """Return one run as Markdown: when and where, and a line per figure."""
+    """Return figures as Markdown: for each run when and where it was, and a line per figure."""
+    runs = itertools.groupby(figures, key=lambda f: f["at"])
+    return "\n\n".join(_run_table(list(run)) for _, run in runs)
+
+
+def _run_table(figures: Sequence[Mapping[str, Any]]) -> str:
     around = figures[0]
     columns = [c for c in _COLUMNS if any(f.get(c) is not None for f in figures)]
     lines = [
@@ -74,9 +96,12 @@ def table(figures: Sequence[Mapping[str, Any]]) -> str:
         "|" + "---|" * (1 + len(columns)),
     ]
     for figure in figures:
-        case = ", ".join(str(figure[k]) for k in _NAMED if figure.get(k))
-        lines.append("| " + " | ".join([case, *(_cell(figure.get(c)) for c in columns)]) + " |")
+        lines.append("| " + " | ".join([_case(figure), *(_cell(figure.get(c)) for c in columns)]) + " |")
     return "\n".join(lines)
+
+
+def _case(figure: Mapping[str, Any]) -> str:
+    return ", ".join(str(figure[k]) for k in _NAMED if figure.get(k)).replace("|", "\\|")
 
 
 def _cell(value: Any) -> str:
@@ -102,7 +127,11 @@ def report(names: Sequence[str]) -> int:
     runs = newest_runs(RESULTS, names)
     text = PAGE.read_text(encoding="utf-8")
     shown = [n for n in marked(text) if n in runs]
-    kept = kept_runs() | {n: [_whole(f) for f in runs[n]] for n in shown}
+    kept = kept_runs()
+    for name in shown:
+        now = {f["at"] for f in runs[name]}
+        before = [f for f in kept.get(name, ()) if f["at"] not in now]
+        kept[name] = of_different_cases([*map(_whole, runs[name]), *before])
     KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page_with(kept, text), encoding="utf-8")
     print(f"{PAGE.name}: {', '.join(shown) or 'nothing new'}")

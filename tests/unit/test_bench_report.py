@@ -59,3 +59,40 @@ def test_marks_of_the_page_are_names_of_benchmarks() -> None:
     assert len(names) == len(set(names))
     assert set(names) <= set(bench.benchmarks())
     assert set(report.kept_runs()) <= set(names)
+
+
+def test_runs_of_other_cases_stand_below_each_other() -> None:
+    def run(day: int, case: str, **more: Any) -> dict[str, Any]:
+        return {**AROUND, "at": f"2026-01-0{day}T00:00:00+00:00", "case": case, "seconds": 1.0, **more}
+
+    newest, other = run(4, "random"), run(3, "ordered | asked", targets="kept")
+    assert report.of_different_cases([run(1, "random"), other, newest, run(2, "ordered | asked")]) == [newest, other]
+    first, second = report.table([newest, other]).split("\n\nRun of ")
+    assert first.startswith("Run of 2026-01-04")
+    assert second.startswith("2026-01-03")
+    assert "| ordered \\| asked | 1 | kept |" in second
+
+
+def test_trials_are_not_shown(tmp_path: Path) -> None:
+    trial = {**AROUND, "at": "2026-01-01T00:00:00+00:00", "case": "load 1,000 rows", "seconds": 0.1}
+    (tmp_path / "upsert.jsonl").write_text("".join(json.dumps(f) + "\n" for f in (trial, *NEW)))
+    assert report.newest_runs(tmp_path) == {"upsert": NEW}
+    (tmp_path / "upsert.jsonl").write_text("".join(json.dumps(f) + "\n" for f in ({**trial, "targets": "x"}, *NEW)))
+    assert report.newest_runs(tmp_path) == {"upsert": [*NEW, {**trial, "targets": "x"}]}
+
+
+def test_what_was_not_run_again_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, kept = tmp_path / "page.md", tmp_path / "measured.json"
+    page.write_text("<!-- measured upsert -->\n<!-- end -->\n")
+    other = {**OLD, "case": "load in random order"}
+    kept.write_text(json.dumps({"upsert": [OLD, other, {**NEW[0], "case": "gone"}], "scan": [OLD]}))
+    for name, value in (("RESULTS", tmp_path), ("PAGE", page), ("KEPT", kept)):
+        monkeypatch.setattr(report, name, value)
+    (tmp_path / "upsert.jsonl").write_text("".join(json.dumps(f) + "\n" for f in NEW))
+    assert report.report(["upsert"]) == 0
+    assert {f["case"] for f in json.loads(kept.read_text())["upsert"]} == {"load", "find"}
+    assert json.loads(kept.read_text())["scan"] == [OLD]
+    assert "random" not in page.read_text()
+    kept.write_text(json.dumps({"upsert": [other]}))
+    assert report.report(["upsert"]) == 0
+    assert {f["case"] for f in json.loads(kept.read_text())["upsert"]} == {"load", "find", "load in random order"}

@@ -86,3 +86,12 @@ def test_a_limit_of_nothing() -> None:
     none, some = judged("cold", [{**figure, "kernels": 0}, {**figure, "kernels": 1}], None)
     assert none["targets"] == "issue 14: 1 s, 0 kernels kept; issue 17: 1 s, 0 kernels kept"
     assert "issue 17: 1 s, 0 kernels MISSED (inf times)" in some["targets"]
+
+
+def test_what_was_not_timed_is_judged_by_what_it_has() -> None:
+    case = {"case": "40 values of l_partkey, one by one", "seconds": None, "files": 505, "files_holding": 500}
+    (kept,) = judged("scan", [{**case, "times_holding": 1.01}], BARE)
+    assert kept["targets"] == "issue 7: 1.01 times_holding kept"
+    assert "of_bare_limit" not in kept
+    (missed,) = judged("scan", [{**case, "times_holding": 1.515}], BARE)
+    assert missed["targets"] == "issue 7: 1.01 times_holding MISSED (1.5 times)"
