@@ -50,7 +50,8 @@ def advise(
         str | None, typer.Option("--partition-by", help="with files: partition columns, comma list")
     ] = None,
     batch_rows: Annotated[
-        int | None, typer.Option("--batch-rows", min=1, help="rows of a whole batch, if the given ones are a sample")
+        int | None,
+        typer.Option("--batch-rows", min=1, help="number of rows in a whole batch, if the given rows are a sample"),
     ] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, help="sample at most this many keys")] = 20_000,
     moves: Annotated[bool, typer.Option("--moves", help="keys may move between partitions")] = False,
@@ -61,9 +62,12 @@ def advise(
     hbase: Annotated[bool, typer.Option("--hbase", help="an HBase with a Thrift server is available")] = False,
     cores: Annotated[int, typer.Option("--cores", min=1, help="cores that locate the keys of a batch")] = 2,
     latency_ms: Annotated[
-        float, typer.Option("--latency-ms", min=0, help="latency of the store: 0.1 disk, 30 S3")
+        float,
+        typer.Option(
+            "--latency-ms", min=0, help="latency of the store in milliseconds: about 0.1 for a disk, 30 for S3"
+        ),
     ] = 0.1,
-    advice_format: Annotated[AdviceFormat | None, typer.Option("--format", help="how to print; default table")] = None,
+    advice_format: Annotated[AdviceFormat | None, typer.Option("--format", help="output format; default table")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Recommend an index type and its sizes; predict files touched, bytes, memory and seconds per batch for every type."""

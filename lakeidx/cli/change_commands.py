@@ -96,7 +96,9 @@ _SHOWN = {DiffFormat.TABLE: 100, DiffFormat.HTML: 1000}
 def diff(
     table: TableArgument,
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="snapshot id, tag, ISO time or branch:NAME[@STATE]")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="the same; 0 is the empty table")],
+    after: Annotated[
+        str, typer.Argument(metavar="AFTER", help="the other state, in the same form; 0 is the empty table")
+    ],
     stat: Annotated[bool, typer.Option("--stat", help="count rows by kind, and changed values by column")] = False,
     keys: Annotated[bool, typer.Option("--keys", help="print key columns only")] = False,
     where: Where = None,
@@ -146,16 +148,16 @@ def tail(
         str,
         typer.Option(
             "--from",
-            help="latest-full, latest, compacted-full, earliest, a snapshot id, a tag (what came after it) or an ISO time",
+            help="latest-full, latest, compacted-full, earliest, a snapshot id, a tag (changes after it) or an ISO time",
         ),
     ] = "latest-full",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="wait for new snapshots until interrupted")] = False,
-    every: Annotated[float, typer.Option("--every", min=0.01, help="seconds between two looks, with --follow")] = 1.0,
+    every: Annotated[float, typer.Option("--every", min=0.01, help="seconds between polls, with --follow")] = 1.0,
     consumer: Annotated[
         str | None, typer.Option("--consumer", help="resume at this consumer's position, and record progress")
     ] = None,
     ignore_progress: Annotated[
-        bool, typer.Option("--ignore-progress", help="begin at --from although the consumer has progress")
+        bool, typer.Option("--ignore-progress", help="start at --from even if the consumer has a position")
     ] = False,
     into: Annotated[
         str | None,
@@ -168,7 +170,7 @@ def tail(
     columns: Columns = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what each snapshot brings, oldest first, each row with its kind in _rowkind: +I -U +U -D.
+    """Print the changes of each snapshot, oldest first, each row with its kind in _rowkind: +I -U +U -D.
 
     On a terminal a table per snapshot, of its first rows; else JSON lines. Without --follow it ends at the newest snapshot.
     An interrupt ends it after the snapshot it is at; a second one at once.

@@ -36,7 +36,7 @@ PartitionOption = Annotated[
 MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")]
 RemoteOption = Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")]
 SparkOption = Annotated[bool, typer.Option("--spark", help="run on Spark")]
-ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="tasks at a time without --spark")]
+ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="number of parallel tasks without --spark")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done, change nothing")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, also on a terminal")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="no progress bar on stderr")]

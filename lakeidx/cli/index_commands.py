@@ -68,7 +68,7 @@ def resize(
     target_size: Annotated[
         str | None,
         typer.Option(
-            "--target-size", help="wanted size of a bucket, e.g. '1 gb'; default the table's target-file-size"
+            "--target-size", help="target size of a bucket, e.g. '1 gb'; default: the table's target-file-size"
         ),
     ] = None,
     partition: PartitionOption = None,

@@ -35,12 +35,12 @@ COMMANDS: dict[str, Command | Group] = {
     "tail": Command(
         "change_commands",
         "tail",
-        "Print what each snapshot brings, oldest first, each row with its kind in _rowkind: +I -U +U -D.",
+        "Print the changes of each snapshot, oldest first, each row with its kind in _rowkind: +I -U +U -D.",
     ),
     "keys": Command(
         "read_commands",
         "keys",
-        "Print per row: partitionHash, keyHash, keyBytes (hex) and the bucket its key is in (null when it is in none).",
+        "Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table).",
     ),
     "snapshots": Command("read_commands", "snapshots", "List the snapshots; rows counts stored versions, not keys."),
     "files": Command("read_commands", "files", "List the live data files of the newest snapshot."),
@@ -76,7 +76,7 @@ COMMANDS: dict[str, Command | Group] = {
             "show": Command(
                 "table_commands",
                 "show",
-                "Show schema, options and newest snapshot, and the options that lakeidx does not follow.",
+                "Show schema, options and newest snapshot, and the options that lakeidx does not act on.",
             ),
             "alter": Command(
                 "table_commands",
@@ -105,12 +105,12 @@ COMMANDS: dict[str, Command | Group] = {
             "list": Command(
                 "maintain_commands",
                 "consumer_list",
-                "List the consumers, with the oldest snapshot that expiry leaves for each, and the leases of running streams.",
+                "List the consumers with the oldest snapshot that expiry keeps for each, and the leases of running streams.",
             ),
             "delete": Command(
                 "maintain_commands",
                 "consumer_delete",
-                "Delete a consumer: expiry does not wait for it any more, and a stream with its id begins anew.",
+                "Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position.",
             ),
         },
     ),

@@ -204,7 +204,7 @@ def consumer_list(
     list_format: ListFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the consumers, with the oldest snapshot that expiry leaves for each, and the leases of running streams."""
+    """List the consumers with the oldest snapshot that expiry keeps for each, and the leases of running streams."""
     print_list(open_table(table).consumers(), list_format, as_json)
 
 
@@ -212,7 +212,7 @@ def consumer_list(
 def consumer_delete(
     table: TableArgument, id: Annotated[str, typer.Argument(metavar="ID")], as_json: JsonOption = False
 ) -> None:
-    """Delete a consumer: expiry does not wait for it any more, and a stream with its id begins anew."""
+    """Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position."""
     open_table(table).delete_consumer(id)
     if as_json:
         print_json({"deleted": id})

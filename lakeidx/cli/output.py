@@ -47,7 +47,7 @@ class ListFormat(StrEnum):
 #: Rows that a terminal shows when nothing else is asked for.
 SHOWN_ROWS = 100
 
-ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", help="how to print; default table")]
+ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", help="output format; default table")]
 
 
 def chosen_format(kind: F | None, output: Path | None, formats: type[F], usual: F, *, as_json: bool) -> F:

@@ -123,7 +123,7 @@ def keys(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Print per row: partitionHash, keyHash, keyBytes (hex) and the bucket its key is in (null when it is in none)."""
+    """Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table)."""
     opened = open_table(table)
     schema = opened.schema
     wanted = {*schema.partition_keys, *schema.trimmed_primary_keys}

@@ -54,7 +54,7 @@ def create(
 
 @report_errors
 def show(table: TableArgument, as_json: JsonOption = False) -> None:
-    """Show schema, options and newest snapshot, and the options that lakeidx does not follow."""
+    """Show schema, options and newest snapshot, and the options that lakeidx does not act on."""
     opened = open_table(table)
     if for_programs(as_json):
         print_json(opened.describe())
@@ -103,7 +103,7 @@ def alter(
         _Texts, typer.Option("--comment", metavar="NAME=TEXT", help="set the comment of a column; no text removes it")
     ] = None,
     defaults: Annotated[
-        _Texts, typer.Option("--default", metavar="NAME=VALUE", help="value that is written in place of null")
+        _Texts, typer.Option("--default", metavar="NAME=VALUE", help="value to write instead of null")
     ] = None,
     no_default: Annotated[_Texts, typer.Option("--no-default", metavar="NAME", help="remove a default")] = None,
     set_: Annotated[_Texts, typer.Option("--set", metavar="OPTION=VALUE", help="set an option of the table")] = None,

@@ -41,13 +41,14 @@ FormatOption = Annotated[str | None, typer.Option("--format", help=_FORMAT_HELP)
 OrderOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--order", help="of changes: where they have the source's order, e.g. source.lsn; for 'sequence.field'"
+        "--order",
+        help="for change messages: the field with the source's order, e.g. source.lsn; used as 'sequence.field'",
     ),
 ]
-OpColumnOption = Annotated[str | None, typer.Option("--op-column", help="column with what happened to a row")]
+OpColumnOption = Annotated[str | None, typer.Option("--op-column", help="column that holds the kind of change")]
 OpValuesOption = Annotated[
     list[str] | None,
-    typer.Option("--op-value", help="text of that column and its row kind, e.g. c=+I; default I, U, D"),
+    typer.Option("--op-value", help="value of that column and its row kind, e.g. c=+I; default I, U, D"),
 ]
 MergeSchemaOption = Annotated[
     str,
@@ -59,7 +60,7 @@ CheckBeforeOption = Annotated[
     float,
     typer.Option(
         "--check-before",
-        help="of changes: share of the keys (0 to 1) whose rows before changes must be those of the table",
+        help="for change messages: share of the keys (0 to 1) whose before images must match the table",
     ),
 ]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]

@@ -19,7 +19,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the job; return the exit code."""
     parser = table_parser(str(__doc__))
     parser.add_argument("--dry-run", action="store_true", help="only list what would be deleted")
-    parser.add_argument("--keep-staging", action="store_true", help="leave the staging of batches alone")
+    parser.add_argument("--keep-staging", action="store_true", help="do not clean the staging of batches")
     arguments = parser.parse_args(argv)
     return run_job(
         lambda: run_snapshot_expiry(
