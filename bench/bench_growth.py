@@ -34,6 +34,8 @@ from bench.growth.model import ROWS
 from bench.growth.page import KEPT, draw, on_terminal
 from bench.growth.points import AXES, Measured, Point, filled, points, upsert_known
 
+#: Of one point: 80 million keys through a server of `hbase` take hours.
+_MOST_SECONDS = 4 * 3600
 PICTURE = Path(__file__).resolve().parents[1] / "docs/images/growth.png"
 
 
@@ -51,7 +53,7 @@ def measure(point: Point, hbase_port: int) -> Measured:
             "--point",
             json.dumps(Measured(point, {}, {}).to_json()),
         ]
-        out = subprocess.run(command, capture_output=True, text=True, check=False, timeout=3600)
+        out = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MOST_SECONDS)
     if out.returncode:
         raise RuntimeError(out.stderr[-2000:])
     return Measured.from_json(json.loads(out.stdout.splitlines()[-1]))

@@ -4,6 +4,8 @@
 #   hbase.sh start DIR [THRIFT_PORT]   data, logs and process ids below DIR; default port 9090; returns when Thrift answers
 #   hbase.sh stop DIR                  ends both processes; the data stays
 #
+# LAKEIDX_HBASE_HEAP is the heap of the server (default 512m: some million keys; 2g for tens of millions).
+#
 # Needs Java 17 and Maven (the first start fetches about 110 MB of jars into $LAKEIDX_HBASE_CACHE, default
 # ~/.cache/lakeidx-hbase). Everything listens on loopback only. Not for production: one process holds master, region server
 # and ZooKeeper, data lies on the local disk.
@@ -13,6 +15,7 @@ cache=${LAKEIDX_HBASE_CACHE:-$HOME/.cache/lakeidx-hbase}
 action=${1:?start or stop}
 dir=${2:?directory}
 port=${3:-9090}
+heap=${LAKEIDX_HBASE_HEAP:-512m}
 
 free_port() {
   python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
@@ -53,6 +56,10 @@ configure() {
   <property><name>hbase.regionserver.ipc.address</name><value>127.0.0.1</value></property>
   <property><name>hbase.regionserver.thrift.ipaddress</name><value>127.0.0.1</value></property>
   <property><name>hbase.regionserver.handler.count</name><value>10</value></property>
+  <!-- Half of the heap: the collector's old generation, where both end up, is two thirds. By default they take four fifths, and a
+       server that has some hundred thousand keys does nothing but collect. -->
+  <property><name>hbase.regionserver.global.memstore.size</name><value>0.25</value></property>
+  <property><name>hfile.block.cache.size</name><value>0.25</value></property>
 </configuration>
 XML
   cat > "$dir/conf/log4j.properties" <<'LOG'
@@ -84,7 +91,7 @@ start() {
   mkdir -p "$dir"
   dir=$(cd "$dir" && pwd)
   configure
-  run_java master 512m org.apache.hadoop.hbase.master.HMaster start
+  run_java master "$heap" org.apache.hadoop.hbase.master.HMaster start
   run_java thrift 256m org.apache.hadoop.hbase.thrift.ThriftServer start --port "$port"
   for _ in $(seq 1 240); do
     for name in master thrift; do

@@ -99,6 +99,16 @@ def test_columns_are_hudis(options: dict[str, str]) -> None:
     connection.close()
 
 
+def test_a_new_table_has_a_filter_and_the_block_cache(options: dict[str, str]) -> None:
+    """Thrift makes tables without, whose gets read blocks of every file from the disk."""
+    import happybase
+
+    connection = happybase.Connection("127.0.0.1", int(options["index.hbase.thrift.port"]))
+    family = connection.table(options["hoodie.index.hbase.table"]).families()[b"_s"]
+    connection.close()
+    assert (family["bloom_filter_type"], family["block_cache_enabled"], family["max_versions"]) == (b"ROW", True, 10)
+
+
 def test_rows_that_no_index_writer_leaves(options: dict[str, str]) -> None:
     import happybase
 

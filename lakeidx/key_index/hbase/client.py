@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -34,9 +34,12 @@ except ImportError:  # the extra `hbase` is not installed
 T = TypeVar("T")
 #: A location must outlive one put of a commit that came to nothing, and the put that mends it.
 LEAST_VERSIONS = 3
-_NEW_TABLE_VERSIONS = 10
+#: Thrift's defaults differ from HBase's: without a filter and a cache every get reads blocks of every file from the disk.
+_NEW_FAMILY = {"max_versions": 10, "bloom_filter_type": "ROW", "block_cache_enabled": True}
 _POLL_SECONDS = 0.005
 _GET_LIMIT_FACTOR = 10
+#: Bytes of keys and values that one put sends, about: the Thrift server and the region server hold it several times.
+_PUT_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,22 @@ def put_batch_size(options: IndexOptions, *, tasks: int, region_servers: int = 1
     return max(1, -(-most // max(1, tasks)))
 
 
+def put_batches(
+    rows: Sequence[tuple[bytes, StoredLocation]], most: int, *, most_bytes: int = _PUT_BYTES
+) -> Iterator[Sequence[tuple[bytes, StoredLocation]]]:
+    """Cut rows into what is put at once: at most so many, and so many bytes unless one row has more."""
+    start = size = 0
+    for at, (key, location) in enumerate(rows):
+        # Each of the three cells has the row's key.
+        own = len(COLUMNS) * len(key) + len(location.commit_ts) + len(location.file_id) + len(location.partition)
+        if at > start and (at - start >= most or size + own > most_bytes):
+            yield rows[start:at]
+            start, size = at, 0
+        size += own
+    if start < len(rows):
+        yield rows[start:]
+
+
 class HBaseLocations:
     """`LocationTable` over happybase; threads share it.
 
@@ -160,8 +179,7 @@ class HBaseLocations:
 
     def put(self, rows: Sequence[tuple[bytes, StoredLocation]]) -> None:
         """Write new versions, in batches."""
-        for start in range(0, len(rows), self._put_batch):
-            batch = rows[start : start + self._put_batch]
+        for batch in put_batches(rows, self._put_batch):
             self._put_limit.acquire(len(batch))
             self._call(partial(_send, batch))
             _pause(self._options.hoodie_index_hbase_sleep_ms_for_put_batch)
@@ -218,7 +236,7 @@ class HBaseLocations:
 
 
 def create_location_table(options: IndexOptions) -> None:
-    """Make the HBase table of the options, with versions enough.
+    """Make the HBase table of the options, with versions enough, a filter of row keys and the block cache.
 
     errors   UnavailableError; InvalidInputError when it exists or no name is given
     """
@@ -233,7 +251,7 @@ def create_location_table(options: IndexOptions) -> None:
         try:
             if name.encode() in connection.tables():
                 raise InvalidInputError(f"HBase table {name!r} exists", path=where)
-            connection.create_table(name, {FAMILY.decode(): {"max_versions": _NEW_TABLE_VERSIONS}})
+            connection.create_table(name, {FAMILY.decode(): _NEW_FAMILY})
         finally:
             connection.close()
     except _AWAY as error:

@@ -15,6 +15,7 @@ from lakeidx.key_index.hbase.client import (
     StoredLocation,
     create_location_table,
     put_batch_size,
+    put_batches,
 )
 from lakeidx.key_index.options import IndexOptions
 from tests.ports import free_ports
@@ -73,6 +74,19 @@ def test_rate_limiter() -> None:
     limiter.acquire(299)
     assert 2.9 < now[0] < 3.1
     assert set(naps) == {0.005}
+
+
+@pytest.mark.parametrize(
+    ("most", "most_bytes", "sizes"),
+    [(4, 1000, [4, 4, 2]), (100, 75, [3, 3, 3, 1]), (100, 10, [1] * 10), (10, 250, [10])],
+)
+def test_what_is_put_at_once_is_bounded_by_rows_and_bytes(most: int, most_bytes: int, sizes: list[int]) -> None:
+    rows = [(b"key%d" % i, StoredLocation("commit", "id", "p=1", 0)) for i in range(10)]
+    assert 3 * len("key0") + len("commit") + len("id") + len("p=1") == 23
+    cut = list(put_batches(rows, most, most_bytes=most_bytes))
+    assert [len(c) for c in cut] == sizes
+    assert [row for c in cut for row in c] == rows
+    assert list(put_batches([], most)) == []
 
 
 def test_put_batches() -> None:
