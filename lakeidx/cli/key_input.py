@@ -67,9 +67,7 @@ def read_record_keys(path: str, key_fields: Sequence[str], column: str | None) -
 def _key_columns(path: str, names: Sequence[str], key_fields: Sequence[str], column: str | None) -> list[str]:
     if column is not None:
         if column not in names:
-            raise InvalidInputError(
-                f"there is no column {column}; {did_you_mean(column, names, listing='the file has')}", path=path
-            )
+            raise InvalidInputError(_no_column(column, names), path=path)
         return [column]
     for name in _WHOLE_KEY:
         if name in names and name not in key_fields:
@@ -135,9 +133,7 @@ def _as_they_are(path: str, names: Sequence[str]) -> pa.Table:
     store = open_store(path)
     missing = [n for n in names if n not in (have := column_names(store, path))]
     if missing:
-        raise InvalidInputError(
-            f"there is no column {missing[0]}; {did_you_mean(missing[0], have, listing='the file has')}", path=path
-        )
+        raise InvalidInputError(_no_column(missing[0], have), path=path)
     if landing_format(path, _ANY) == "parquet":
         return open_parquet(store, path).read(columns=list(names))
     fields = [Field(i, n, parse_type("STRING")) for i, n in enumerate(names)]

@@ -29,7 +29,6 @@ _NUMPY = {
     Root.FLOAT: np.float32, Root.DOUBLE: np.float64,
 }  # fmt: skip
 _WIDTH = {Root.TINYINT: 1, Root.SMALLINT: 2, Root.INT: 4, Root.BIGINT: 8}
-_FLOATS = frozenset({Root.FLOAT, Root.DOUBLE})
 
 
 def cast_column(column: pa.ChunkedArray, old: DataType, new: DataType, *, name: str) -> pa.ChunkedArray:

@@ -16,8 +16,6 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InternalError
 from lakeidx.key_index.keys.codes import KeyCodes
 
-Ints = npt.NDArray[np.int64]
-
 
 class KeySet:
     """The distinct keys of n rows.
