@@ -4,7 +4,7 @@
 #   hbase.sh start DIR [THRIFT_PORT]   data, logs and process ids below DIR; default port 9090; returns when Thrift answers
 #   hbase.sh stop DIR                  ends both processes; the data stays
 #
-# LAKEIDX_HBASE_HEAP is the heap of the server (default 512m: some million keys; 2g for tens of millions).
+# LAKEIDX_HBASE_HEAP is the heap of the server, default 512m; more for millions of keys.
 #
 # Needs Java 17 and Maven (the first start fetches about 110 MB of jars into $LAKEIDX_HBASE_CACHE, default
 # ~/.cache/lakeidx-hbase). Everything listens on loopback only. Not for production: one process holds master, region server
