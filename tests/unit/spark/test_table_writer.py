@@ -19,6 +19,8 @@ from lakeidx.testing.small_tables import make_table
 
 pytestmark = pytest.mark.slow
 
+#: Pools that were counted: buffers that outlive a commit free themselves in theirs.
+POOLS: list[pa.MemoryPool] = []
 SCHEMA = pa.schema([("p", pa.int32()), ("k", pa.int64()), ("v", pa.string())])
 
 
@@ -35,6 +37,7 @@ def commit(uri: str, count: int, value: str) -> tuple[int, BucketAssignmentRepor
     messages = [writer.write(batches(count, value))]
     gc.collect()
     usual, counted = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    POOLS.append(counted)
     pa.set_memory_pool(counted)
     tracemalloc.start()
     try:
