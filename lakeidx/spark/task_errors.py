@@ -21,6 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 OPTION = "traceback"
 #: What Spark's workers look for when they send an error (`pyspark.util.handle_worker_exception`).
 _HIDE = "SPARK_HIDE_TRACEBACK"
+#: How the main modules of processes begin that Spark starts: its own, and lakeidx's daemon with the workers forked from it.
+_WORKERS = ("pyspark.", "lakeidx.spark.workers.")
 
 
 def one_line(method: F) -> F:
@@ -58,6 +60,6 @@ def _hide(options: Any) -> None:
 
 
 def _in_a_worker() -> bool:
-    """Return True in a process that Spark started: its main module is one of pyspark."""
+    """Return True in a process that Spark started."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name.startswith("pyspark.")
+    return spec is not None and spec.name.startswith(_WORKERS)
