@@ -1,7 +1,8 @@
 """Primary-key tables on an object store in the Apache Paimon format.
 
-`Table` is one table, `SystemTable` its rows with their kinds, `Warehouse` a folder of tables; all kinds of error are here, too,
-with `LakeIdxError` as their root. In Spark import `lakeidx.spark`. Every other package is an implementation that the layers in
+`Table` is one table, `SystemTable` its rows with their kinds, `Warehouse` a folder of tables; `inspect_file` decodes any of their
+files, `tag_hudi_table` looks into tables of Hudi, `warm_up` compiles kernels. All kinds of error are here, too, with `LakeIdxError`
+as their root. In Spark import `lakeidx.spark`. Every other package is an implementation that the layers in
 README.md put in order.
 What Dagster runs lives in `dagster_project`, what spark-submit runs in `jobs`.
 """
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from lakeidx.api import SystemTable as SystemTable
     from lakeidx.api import Table as Table
     from lakeidx.api import Warehouse as Warehouse
+    from lakeidx.api.hudi import tag_hudi_table as tag_hudi_table
     from lakeidx.batch.upsert import BatchResult as BatchResult
     from lakeidx.errors import CommitConflictError as CommitConflictError
     from lakeidx.errors import CommitUnknownError as CommitUnknownError
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
     from lakeidx.errors import TableReplacedError as TableReplacedError
     from lakeidx.errors import UnavailableError as UnavailableError
     from lakeidx.errors import UnsupportedError as UnsupportedError
+    from lakeidx.inspect.files import inspect_file as inspect_file
+    from lakeidx.key_index.advice.measures import Needs as Needs
+    from lakeidx.key_index.advice.model import Machine as Machine
     from lakeidx.landing.read import LandingOptions as LandingOptions
+    from lakeidx.maintenance.warm_up import warm_up as warm_up
 
 __version__ = "0.1.0"
 
@@ -38,6 +44,11 @@ _PLACES = {
     "Warehouse": "lakeidx.api",
     "BatchResult": "lakeidx.batch.upsert",
     "LandingOptions": "lakeidx.landing.read",
+    "Machine": "lakeidx.key_index.advice.model",
+    "Needs": "lakeidx.key_index.advice.measures",
+    "inspect_file": "lakeidx.inspect.files",
+    "tag_hudi_table": "lakeidx.api.hudi",
+    "warm_up": "lakeidx.maintenance.warm_up",
     **dict.fromkeys(
         (
             "CommitConflictError",

@@ -35,7 +35,7 @@ from lakeidx.key_index.bloom.cache import decode_cache
 from lakeidx.key_index.bucket.consistent_hashing import decode_metadata, encode_metadata, initial_metadata
 from lakeidx.key_index.hbase.client import location_of
 from lakeidx.key_index.hbase.rows import COLUMNS
-from lakeidx.key_index.hudi_table.table import tag_hudi_table
+from lakeidx.key_index.hudi_table.table import find_record_keys
 from lakeidx.key_index.hudi_table.timeline import latest_base_files, open_hudi_table
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.state.key_state import KeyState
@@ -121,7 +121,7 @@ def _content(folder: Path, **state: Any) -> list[dict[str, Any]]:
 
 
 def _inspected(file: Path) -> dict[str, Any]:
-    return inspect_file(LocalStore(str(file.parent)), str(file))
+    return inspect_file(str(file), store=LocalStore(str(file.parent)))
 
 
 def _one(folder: Path, pattern: str) -> Path:
@@ -350,10 +350,10 @@ def _hudi_base_file(folder: Path) -> Case:
     keys = pa.array([*pq.read_table(file.path).column("_hoodie_record_key").to_pylist()[:3], "none"])
 
     def read(_: Path) -> Any:
-        found = tag_hudi_table(
+        found = find_record_keys(
             store, root, keys, partitions=[file.partition], options=IndexOptions({"index.threads": "1"})
         )
-        return found.to_table(keys).to_pylist()
+        return found.to_table().to_pylist()
 
     return Case(Path(file.path), read)
 

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from lakeidx.cli.advise_command import advise_new_table
+from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.key_index.advice.measures import Needs
 from lakeidx.landing.read import ENDINGS, LandingOptions, is_landing_file, landing_format, open_parquet
@@ -99,7 +99,7 @@ def _advised(
         return {}, f"index: the default (hash); lakeidx advise needs {_ADVICE_ROWS} rows to say which fits"
     own = [k for k in keys if k not in partition_by]
     try:
-        options = dict(advise_new_table(paths, [], own, partition_by, needs=_NEEDS).options)
+        options = dict(Table.advise_files(paths, key=own, partition_by=partition_by, needs=_NEEDS).options)
         tried = {**attributes, "table": "d.t", "warehouse": "w", "options": {**attributes["options"], **options}}
         check_document(YamlDocument(tried), "advice")
     except LakeIdxError as error:

@@ -1,7 +1,8 @@
 """Tables and warehouses as Python users hold them; the command line and notebooks call nothing else.
 
 `Table` puts together writing (`lakeidx.api.writing`), looking (`lakeidx.api.looking`) and upkeep (`lakeidx.api.upkeep`); a
-`Warehouse` makes, finds and drops tables. Every command of ``lakeidx`` is a method of one of the two.
+`Warehouse` makes, finds and drops tables. Every command of ``lakeidx`` is a method of one of the two, or a function of `lakeidx`
+where there is no table.
 """
 
 from __future__ import annotations

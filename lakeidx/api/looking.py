@@ -195,6 +195,7 @@ class LookingMixin(TableHandle):
         """Compare two states by key: every row that is new, changed (before and after) or deleted, once.
 
         before, after   snapshot ids, tags, ISO times, ``branch:NAME`` or ``branch:NAME@STATE``
+        returns         rows with their kinds; ``.stat()`` counts them by kind, and changed values by column
         """
         return self.changes(before, after, mode=IncrementalMode.DIFF, where=where, columns=columns)
 

@@ -14,7 +14,7 @@ from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.api.verification import run_verification
 from lakeidx.batch.index_types import index_folder
 from lakeidx.errors import InvalidInputError, NotFoundError
-from lakeidx.key_index.advice.advise import Advice
+from lakeidx.key_index.advice.advice import Advice
 from lakeidx.key_index.advice.measures import Needs
 from lakeidx.key_index.advice.model import Machine
 from lakeidx.maintenance.advise import SAMPLE, Workload, advise_table
@@ -217,7 +217,7 @@ class UpkeepMixin(TableHandle):
         batches   key and partition columns of some batches; None = the last one that was appended
         """
         if batches is None and batch_rows is not None:
-            raise InvalidInputError("batch_rows needs batches")
+            raise InvalidInputError("batch_rows (--batch-rows) needs batches (--keys)")
         work = Workload(batches=list(batches), batch_rows=batch_rows, sample=sample) if batches else None
         return advise_table(self.metadata, work, needs=needs, machine=machine, sample=sample)
 

@@ -126,7 +126,7 @@ def diff(
         names = [*dict.fromkeys((*opened.schema.primary_keys, *names))]
     found = opened.diff(before, after, where=where, columns=names)
     if stat:
-        print_list(collect(found).stat(), ListFormat.TABLE if kind is DiffFormat.TABLE else ListFormat.JSONL)
+        print_list(found.stat(), ListFormat.TABLE if kind is DiffFormat.TABLE else ListFormat.JSONL)
     elif kind in _SHOWN:
         kept = collect(found, _SHOWN[kind] if limit is None else limit)
         if kind is DiffFormat.TABLE:

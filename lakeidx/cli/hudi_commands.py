@@ -7,16 +7,12 @@ from typing import Annotated
 
 import typer
 
+from lakeidx.api.hudi import tag_hudi_table
 from lakeidx.cli.context import JsonOption, report_errors
 from lakeidx.cli.inputs import key_file
-from lakeidx.cli.key_input import read_record_keys
 from lakeidx.cli.output import RowFormat, chosen_format, for_people, print_json, write_rows
-from lakeidx.key_index.hudi_table.table import tag_hudi_table
-from lakeidx.key_index.hudi_table.timeline import open_hudi_table
 from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.key_index.options import IndexOptions
 from lakeidx.landing.read import ENDINGS
-from lakeidx.storage import open_store
 
 
 @report_errors
@@ -46,15 +42,12 @@ def tag(
     Files are chosen by the key ranges and bloom filters in their footers, and the keys of chosen files are read, so the
     answer is exact. What was opened and how often filters were wrong goes to stderr.
     """
-    store = open_store(path)
-    options = IndexOptions({"index.bad-filter": bad_filter})
     with key_file(keys) as file:
-        wanted = read_record_keys(file, open_hudi_table(store, path).record_key_fields, column)
-    found = tag_hudi_table(store, path, wanted, partitions=partition or None, options=options)
+        found = tag_hudi_table(path, file, column=column, partitions=partition or None, bad_filter=bad_filter)
     if metrics:
-        print_json({**found.metrics.as_dict(), "repeated": found.repeated})
+        print_json(found.as_dict())
         return
-    rows = found.to_table(wanted)
+    rows = found.to_table()
     usual = RowFormat.TABLE if for_people(row_format, output, as_json=as_json) else RowFormat.JSONL
     kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
     write_rows([rows], rows.schema, kind, output)

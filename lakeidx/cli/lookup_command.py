@@ -9,8 +9,8 @@ import typer
 
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
 from lakeidx.cli.inputs import key_file
-from lakeidx.cli.key_input import key_pieces
 from lakeidx.cli.output import RowFormat, for_programs, json_lines, text_columns, write_rows
+from lakeidx.landing.key_rows import key_pieces
 from lakeidx.landing.read import ENDINGS
 from lakeidx.lookup.point.answers import LookupResult
 from lakeidx.lookup.point.table_lookup import TableLookup

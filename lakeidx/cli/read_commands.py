@@ -11,7 +11,6 @@ from rich.console import Console
 from lakeidx.api.system_table import SystemTable
 from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
 from lakeidx.cli.inputs import key_file
-from lakeidx.cli.key_input import read_key_rows
 from lakeidx.cli.output import (
     SHOWN_ROWS,
     ListFormat,
@@ -27,8 +26,8 @@ from lakeidx.cli.output import (
 )
 from lakeidx.errors import InvalidInputError
 from lakeidx.inspect.files import inspect_file
+from lakeidx.landing.key_rows import read_key_rows
 from lakeidx.landing.read import ENDINGS
-from lakeidx.storage import open_store
 from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import split_system_name
@@ -162,7 +161,7 @@ def inspect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="any file of a table")], as_json: JsonOption = False
 ) -> None:
     """Decode any file of the format to JSON."""
-    decoded = inspect_file(open_store(file), file)
+    decoded = inspect_file(file)
     if for_programs(as_json):
         print_json(decoded)
     else:

@@ -26,12 +26,12 @@ from lakeidx.cli.context import (
     stages,
 )
 from lakeidx.cli.inputs import key_file, stdin_as_file
-from lakeidx.cli.key_input import read_key_rows
 from lakeidx.cli.output import for_programs
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.edits import schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.key_rows import read_key_rows
 from lakeidx.landing.read import ENDINGS, FORMATS, LandingOptions
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.local import absolute

@@ -21,6 +21,7 @@ from lakeidx.inspect.lookup_files import describe_listing, describe_lookup_file
 from lakeidx.inspect.staging import describe_arrow, describe_changes, describe_staging, is_staging
 from lakeidx.inspect.table_at import TableAt, table_of
 from lakeidx.lookup.listing import LISTING_NAME
+from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, name_of
 from lakeidx.table.commit.changes import CHANGES_MAGIC
 
@@ -69,13 +70,15 @@ class _Inspector:
     describe: Callable[[Inspected], dict[str, Any]]
 
 
-def inspect_file(store: ObjectStore, path: str, *, limit: int = 1000) -> dict[str, Any]:
+def inspect_file(path: str, *, limit: int = 1000, store: ObjectStore | None = None) -> dict[str, Any]:
     """Recognise and decode a file.
 
     limit    most entries, hashes or positions to list; counts are always those of the whole file
+    store    where it is; None = the local disk or S3, as the path says
     returns  ``path``, ``size``, ``kind`` and the fields of the kind; JSON-able, bytes as hex
     errors   NotFoundError; CorruptFileError for a damaged file; UnsupportedError for a file of no known kind
     """
+    store = open_store(path) if store is None else store
     size = store.size(path)
     head, tail = store.get_ranges(path, [(0, _HEAD_BYTES), (max(0, size - TAIL_BYTES), TAIL_BYTES)])
     file = Inspected(store, path, size, head, tail, limit, table_of(store, path))

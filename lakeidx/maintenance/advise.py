@@ -26,7 +26,8 @@ from lakeidx.format.hudi.footer import KeyFooter
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
-from lakeidx.key_index.advice.advise import Advice, advise, measure
+from lakeidx.key_index.advice.advice import Advice
+from lakeidx.key_index.advice.advise import advise, measure
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Machine
 from lakeidx.key_index.keys.codes import KeyCodes, key_codes

@@ -12,14 +12,14 @@ from tests.arch.sources import MODULES, ROOT, parsed
 
 #: Line of each package; a module imports from its own line or lines above.
 LAYERS = {
-    "lakeidx.errors": 0, "lakeidx.types": 0, "lakeidx.options": 0,
+    "lakeidx.errors": 0, "lakeidx.types": 0, "lakeidx.options": 0, "lakeidx.results": 0,
     "lakeidx.codec": 1, "lakeidx.predicate": 1, "lakeidx.bucket_assignment": 1,
     "lakeidx.format": 2, "lakeidx.storage": 2,
     "lakeidx.file_index": 3,
     "lakeidx.data": 4,
     "lakeidx.tasks": 5, "lakeidx.table": 5,
     "lakeidx.lookup": 6, "lakeidx.key_index": 6,
-    "lakeidx.compaction": 7, "lakeidx.quality": 7, "lakeidx.landing": 7, "lakeidx.results": 7,
+    "lakeidx.compaction": 7, "lakeidx.quality": 7, "lakeidx.landing": 7,
     "lakeidx.batch": 8,
     "lakeidx.maintenance": 9, "lakeidx.pipeline_file": 9, "lakeidx.inspect": 9,
     "lakeidx.checks": 10, "lakeidx.spark": 10, "lakeidx.cli": 10, "lakeidx.api": 10, "lakeidx.duckdb": 10, "lakeidx.polars": 10,

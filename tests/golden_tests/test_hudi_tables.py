@@ -14,7 +14,7 @@ import pytest
 from lakeidx.codec.hudi.bloom import decode_filter_base64
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.format.hudi.footer import parse_footer
-from lakeidx.key_index.hudi_table.table import HudiTagResult, tag_hudi_table
+from lakeidx.key_index.hudi_table.table import HudiTagResult, find_record_keys
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage import open_store
 from tests.conftest import GOLDEN
@@ -38,7 +38,9 @@ def _case(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def _tag(name: str, keys: list[str], options: dict[str, str], partitions: list[str] | None = None) -> HudiTagResult:
     path = str(TABLES / name)
-    return tag_hudi_table(open_store(path), path, pa.array(keys), partitions=partitions, options=IndexOptions(options))
+    return find_record_keys(
+        open_store(path), path, pa.array(keys), partitions=partitions, options=IndexOptions(options)
+    )
 
 
 def test_there_are_tables() -> None:
@@ -51,7 +53,7 @@ def test_every_key_has_its_file_and_absent_keys_have_none(name: str, options: di
     case, expected = _case(name)
     keys = [line["key"] for line in expected] + case["absent"]
     result = _tag(name, keys, options)
-    rows = result.to_table(pa.array(keys)).to_pylist()
+    rows = result.to_table().to_pylist()
     for row, line in zip(rows, expected, strict=False):
         assert row["found"], line
         assert (row["partition"], row["file_name"]) == (line["partition"], line["file"]), line

@@ -358,10 +358,10 @@ def test_inspect_shows_what_each_file_is(case: Path) -> None:
     for path in sorted(p for p in (case / "table").rglob("*") if p.is_file()):
         kind = parse_file_name(path.name).kind
         if kind in expected:
-            found = inspect_file(store, str(path))
+            found = inspect_file(str(path), store=store)
             assert found["kind"] == expected[kind]
         elif kind is NameKind.INDEX:
-            found = inspect_file(store, str(path))
+            found = inspect_file(str(path), store=store)
             wanted = next(
                 x
                 for n in case_info(case)["snapshots"]
@@ -373,10 +373,10 @@ def test_inspect_shows_what_each_file_is(case: Path) -> None:
                 or found["kind"] == {"HASH": "hash index", "DELETION_VECTORS": "deletion vectors"}[wanted]
             )
         elif path.suffix in (".parquet", ".orc", ".avro"):
-            found = inspect_file(store, str(path))
+            found = inspect_file(str(path), store=store)
             assert found["kind"] == f"{path.suffix[1:]} data file"
         else:
-            found = inspect_file(store, str(path))
+            found = inspect_file(str(path), store=store)
             assert kind in (NameKind.FILE_INDEX, NameKind.LOOKUP, NameKind.STATISTICS, NameKind.OTHER), path
             assert found["kind"] == {NameKind.FILE_INDEX: "file index", NameKind.LOOKUP: "lookup store, sort"}.get(
                 kind, found["kind"]

@@ -21,7 +21,7 @@ import pytest
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.format.hudi.footer import parse_footer
-from lakeidx.key_index.hudi_table.table import tag_hudi_table
+from lakeidx.key_index.hudi_table.table import find_record_keys
 from lakeidx.key_index.hudi_table.timeline import latest_base_files, open_hudi_table
 from lakeidx.storage import open_store
 
@@ -155,8 +155,8 @@ def test_every_key_is_where_hudi_reads_it(cases: list[dict[str, Any]]) -> None:
         truth = {row["key"]: row for row in map(json.loads, lines)}
         assert len(truth) == len(lines) > 100
         store = open_store(case["path"])
-        result = tag_hudi_table(store, case["path"], pa.array(case["asked"]))
-        for key, row in zip(case["asked"], result.to_table(pa.array(case["asked"])).to_pylist(), strict=True):
+        result = find_record_keys(store, case["path"], pa.array(case["asked"]))
+        for key, row in zip(case["asked"], result.to_table().to_pylist(), strict=True):
             expected = truth.get(key)
             got = (row["partition"], row["file_name"]) if row["found"] else None
             assert got == (None if expected is None else (expected["partition"], expected["file"])), (case["path"], key)
@@ -184,7 +184,7 @@ def test_false_positives_file_by_file(cases: list[dict[str, Any]]) -> None:
                 # Of ranges with characters that two orders place differently nothing is ruled out.
                 if hit and key not in own and (moved or low <= key.encode("utf-16-be") <= high):
                     wrong += 1
-        result = tag_hudi_table(store, case["path"], pa.array(case["asked"]))
+        result = find_record_keys(store, case["path"], pa.array(case["asked"]))
         assert result.metrics.false_positives == wrong, case["path"]
         seen += wrong
     assert seen > 0

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeidx.cli.output import text_columns
-from lakeidx.table.scan.changes import ChangeScan
-from lakeidx.table.scan.incremental_diff import count_differing
+from lakeidx.table.scan.changes import ChangeCounts, ChangeScan
 from lakeidx.table.scan.layout import ROW_KIND
 
 
@@ -48,30 +45,21 @@ class Difference:
     """What differs between two states.
 
     keys     the first ones
-    kinds    rows by kind
-    values   changed values by column
+    counts   of all
     """
 
     columns: tuple[str, ...]
     keys: list[KeyDifference] = field(default_factory=list)
-    kinds: Counter[str] = field(default_factory=Counter)
-    values: Counter[str] = field(default_factory=Counter)
+    counts: ChangeCounts = field(default_factory=ChangeCounts)
 
     @property
     def left_out(self) -> int:
         """Keys that differ and are not in `keys`; a row whose other side the filter left out counts as one."""
-        return max(self.kinds["-U"], self.kinds["+U"]) + self.kinds["+I"] + self.kinds["-D"] - len(self.keys)
-
-    def stat(self) -> list[dict[str, Any]]:
-        """Return rows per kind of change, then changed values per column, most first."""
-        out: list[dict[str, Any]] = [
-            {"what": what, "rows": self.kinds[kind]}
-            for what, kind in (("new", "+I"), ("changed", "+U"), ("deleted", "-D"))
-        ]
-        return out + [{"what": f"column {name}", "rows": count} for name, count in self.values.most_common() if count]
+        kinds = self.counts.kinds
+        return max(kinds["-U"], kinds["+U"]) + kinds["+I"] + kinds["-D"] - len(self.keys)
 
 
-def collect(found: ChangeScan, limit: int = 0) -> Difference:
+def collect(found: ChangeScan, limit: int) -> Difference:
     """Read a comparison of two states.
 
     limit    keys to keep
@@ -79,13 +67,7 @@ def collect(found: ChangeScan, limit: int = 0) -> Difference:
     """
     out = Difference(found.columns)
     for rows in found.batches():
-        kinds = rows.column(ROW_KIND)
-        for entry in pc.value_counts(kinds).to_pylist():
-            out.kinds[entry["values"]] += entry["counts"]
-        old, new = (rows.filter(pc.equal(kinds, kind)) for kind in ("-U", "+U"))
-        if old.num_rows == new.num_rows:
-            for name in found.columns:
-                out.values[name] += count_differing(old.column(name), new.column(name), found.schema.field(name).type)
+        out.counts.add(rows, found)
         left = limit - len(out.keys)
         if left > 0:
             # One more, so that the last key's row after it is there.

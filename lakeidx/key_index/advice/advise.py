@@ -10,35 +10,20 @@ source   sections 2 to 4 and 6 of the Hudi fact sheet (which index for which key
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.key_index.advice.advice import Advice
 from lakeidx.key_index.advice.measures import Measures, Needs
-from lakeidx.key_index.advice.model import Machine, Prediction, predict
+from lakeidx.key_index.advice.model import Machine, predict
 from lakeidx.key_index.advice.sizing import FPP, sizing
 from lakeidx.key_index.keys.file_ranges import file_slots
 from lakeidx.key_index.keys.ranges import find_candidates
 from lakeidx.key_index.locations import KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.registry import index_types
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """A recommendation.
-
-    index_type     the cheapest that meets the needs
-    options        table options that go with it: sizes that follow from the measures
-    predictions    every type, cheapest first; those that do not meet the needs say why
-    """
-
-    index_type: str
-    options: Mapping[str, str]
-    measures: Measures
-    predictions: tuple[Prediction, ...]
 
 
 def measure(

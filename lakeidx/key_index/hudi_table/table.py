@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.options import IndexOptions
+from lakeidx.results import Result
 from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
@@ -37,10 +39,11 @@ from lakeidx.tasks.runner import LocalRunner
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HudiTagResult:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HudiTagResult(Result):
     """Where keys live now.
 
+    keys      the record keys that were looked for
     found     bool[n]
     file      int32[n] number of the base file in `files`, -1 = the key is in none
     row       int64[n] its row in that file, -1 = in none
@@ -48,6 +51,7 @@ class HudiTagResult:
     repeated  keys found in more than one file (possible over partitions); the first file is reported
     """
 
+    keys: pa.Array | pa.ChunkedArray
     found: npt.NDArray[np.bool_]
     file: npt.NDArray[np.int32]
     row: Ints
@@ -55,7 +59,11 @@ class HudiTagResult:
     repeated: int
     metrics: IndexMetrics
 
-    def to_table(self, keys: pa.Array | pa.ChunkedArray) -> pa.Table:
+    def as_dict(self) -> dict[str, Any]:
+        """Return the counters: what was opened, how often filters were wrong, repeated keys."""
+        return {**self.metrics.as_dict(), "repeated": self.repeated}
+
+    def to_table(self) -> pa.Table:
         """Return one row per key: key, found, partition, file_id, file_name, instant (all null when absent)."""
         at = pa.array(self.file, mask=~self.found)
         columns = {
@@ -65,7 +73,7 @@ class HudiTagResult:
             "instant": [f.instant for f in self.files],
         }
         taken = {name: pa.array(values, pa.string()).take(at) for name, values in columns.items()}
-        return pa.table({"key": keys, "found": self.found, **taken})
+        return pa.table({"key": self.keys, "found": self.found, **taken})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class _Hits:
     metrics: IndexMetrics
 
 
-def tag_hudi_table(
+def find_record_keys(
     store: ObjectStore,
     path: str,
     keys: pa.Array | pa.ChunkedArray,
@@ -96,7 +104,7 @@ def tag_hudi_table(
     chosen = options or IndexOptions({})
     table = open_hudi_table(store, path)
     files = [f for f in latest_base_files(store, table) if partitions is None or f.partition in partitions]
-    return _Tagging(store, table, tuple(files), chosen).tag(RowBytes.from_arrow(keys))
+    return _Tagging(store, table, tuple(files), chosen).tag(keys)
 
 
 class _Tagging:
@@ -110,7 +118,8 @@ class _Tagging:
         self._set = KeySet(KeyCodes(rows=RowBytes.empty()))
         self._keys = RowBytes.empty()
 
-    def tag(self, keys: RowBytes) -> HudiTagResult:
+    def tag(self, wanted: pa.Array | pa.ChunkedArray) -> HudiTagResult:
+        keys = RowBytes.from_arrow(wanted)
         self._set, self._keys = KeySet(KeyCodes(rows=keys)), keys
         # Hudi refuses empty record keys, so no file has one.
         distinct = np.flatnonzero((self._set.first == np.arange(len(keys))) & (keys.lengths > 0))
@@ -123,7 +132,7 @@ class _Tagging:
         for hit in hits:
             metrics.add(hit.metrics)
         metrics.found = int(result[0].sum())
-        return HudiTagResult(*result[:3], self._files, result[3], metrics)
+        return HudiTagResult(wanted, *result[:3], self._files, result[3], metrics)
 
     def _footer(self, file: BaseFile) -> KeyFooter:
         if not self._table.has_meta_columns:

@@ -16,19 +16,22 @@ source   org.apache.paimon.table.system.AuditLogTable (row kinds), release 1.4.2
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.predicate import TRUE, Predicate
+from lakeidx.results import Listing
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
-from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit, plan_diff, read_changes, read_diff
+from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit, count_differing, plan_diff, read_changes, read_diff
 from lakeidx.table.scan.layout import ROW_KIND, Layout
 from lakeidx.table.scan.plan import ScanPlan
 from lakeidx.table.scan.section_read import VALUE_KIND
@@ -94,6 +97,18 @@ class ChangeScan:
             if left is not None and left <= 0:
                 return
 
+    def stat(self) -> Listing:
+        """Read all rows, and count them: rows by what became of them, then changed values by column, most first.
+
+        errors   InvalidInputError for rows without their kinds
+        """
+        if ROW_KIND not in self.arrow_schema.names:
+            raise InvalidInputError("these rows have no kinds to count: use Table.diff, or Table.changes")
+        counts = ChangeCounts()
+        for rows in self.batches():
+            counts.add(rows, self)
+        return counts.listing()
+
     def to_arrow(self) -> pa.Table:
         """Read all rows."""
         tables = list(self.batches())
@@ -107,6 +122,34 @@ class ChangeScan:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the stream as Arrow's C interface, for every library that takes one."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCounts:
+    """What differs, counted while it is read.
+
+    kinds    rows by kind
+    values   changed values by column
+    """
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    values: Counter[str] = field(default_factory=Counter)
+
+    def add(self, rows: pa.Table, scan: ChangeScan) -> None:
+        """Count some rows of a scan."""
+        kinds = rows.column(ROW_KIND)
+        for entry in pc.value_counts(kinds).to_pylist():
+            self.kinds[entry["values"]] += entry["counts"]
+        old, new = (rows.filter(pc.equal(kinds, kind)) for kind in ("-U", "+U"))
+        if old.num_rows == new.num_rows:
+            for name in scan.columns:
+                self.values[name] += count_differing(old.column(name), new.column(name), scan.schema.field(name).type)
+
+    def listing(self) -> Listing:
+        """List rows by what became of them, then changed values by column, most first."""
+        named = (("new", "+I"), ("changed", "+U"), ("deleted", "-D"))
+        columns = ({"what": f"column {name}", "rows": count} for name, count in self.values.most_common() if count)
+        return Listing([*({"what": what, "rows": self.kinds[kind]} for what, kind in named), *columns])
 
 
 def scan_changes(

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from lakeidx.cli.advise_command import filter_bytes
 from lakeidx.cli.main import app
 from lakeidx.codec.hudi.bloom import new_filter
+from lakeidx.key_index.advice.advice import filter_bytes
 from lakeidx.key_index.options import INDEX_TYPES
 
 SPEC: dict[str, Any] = {

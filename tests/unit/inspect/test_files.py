@@ -53,7 +53,7 @@ def paths(tmp_path: Path) -> TablePaths:
 
 def inspected(path: str, data: bytes, **options: Any) -> dict[str, Any]:
     STORE.put(path, data)
-    found = inspect_file(STORE, path, **options)
+    found = inspect_file(path, store=STORE, **options)
     assert found["path"] == path
     assert found["size"] == len(data)
     json.dumps(found, allow_nan=False)
@@ -61,7 +61,7 @@ def inspected(path: str, data: bytes, **options: Any) -> dict[str, Any]:
 
 
 def test_json_kinds(paths: TablePaths) -> None:
-    schema = inspect_file(STORE, paths.schema(0))
+    schema = inspect_file(paths.schema(0), store=STORE)
     assert (schema["kind"], schema["primaryKeys"], schema["fields"][1]["type"]) == (
         "schema",
         ["dt", "id"],
@@ -158,7 +158,7 @@ def test_data_files(paths: TablePaths) -> None:
     path = paths.data_file({"dt": 0}, 0, NewFileNames().data_file())
     with STORE.open_output(path) as out:
         pq.write_table(table.replace_schema_metadata({"k": "v"}), out, compression="zstd")
-    found = inspect_file(STORE, path)
+    found = inspect_file(path, store=STORE)
     json.dumps(found, allow_nan=False)
     assert (found["kind"], found["rows"], found["keyValueMetadata"]) == ("parquet data file", 2, {"k": "v"})
     assert [f["name"] for f in found["fields"]] == ["id", "x", "b", "s"]
@@ -167,7 +167,7 @@ def test_data_files(paths: TablePaths) -> None:
     path = paths.data_file({"dt": 0}, 0, NewFileNames().data_file("orc"))
     with STORE.open_output(path) as out:
         orc.write_table(table, out)
-    assert inspect_file(STORE, path)["kind"] == "orc data file"
+    assert inspect_file(path, store=STORE)["kind"] == "orc data file"
 
 
 def test_damaged_files(paths: TablePaths) -> None:
@@ -190,7 +190,7 @@ def test_damaged_files(paths: TablePaths) -> None:
 
 def test_files_of_nobody(paths: TablePaths) -> None:
     with pytest.raises(NotFoundError):
-        inspect_file(STORE, f"{paths.root}/none")
+        inspect_file(f"{paths.root}/none", store=STORE)
     for data in (b"hello", b'{"a":1}'):
         with pytest.raises(UnsupportedError):
             inspected(f"{paths.root}/readme", data)

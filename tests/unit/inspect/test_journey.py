@@ -105,7 +105,7 @@ def test_every_file_is_inspected_checked_and_explained(tmp_path: Path, name: str
     live_through(table)
     kinds = set()
     for path in sorted(p for p in tmp_path.rglob("*") if p.is_file()):
-        found = inspect_file(STORE, str(path))
+        found = inspect_file(str(path), store=STORE)
         assert (found["path"], found["size"]) == (str(path), path.stat().st_size)
         json.dumps(found, allow_nan=False)
         kinds.add(found["kind"])
@@ -125,7 +125,7 @@ def test_cut_files_are_refused_by_name_and_byte(tmp_path: Path) -> None:
         whole: Any = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
         try:
-            inspect_file(STORE, str(path))
+            inspect_file(str(path), store=STORE)
         except (CorruptFileError, UnsupportedError) as error:
             refused[path.suffix] = error.path
         path.write_bytes(whole)
@@ -139,4 +139,4 @@ def test_a_stranger_beside_a_table_is_refused(tmp_path: Path, name: str) -> None
     path.parent.mkdir(parents=True)
     path.write_text("[1]" if name.endswith("json") else "hello")
     with pytest.raises((UnsupportedError, CorruptFileError)):
-        inspect_file(STORE, str(path))
+        inspect_file(str(path), store=STORE)

@@ -25,7 +25,7 @@ def inspected(folder: Path, name: str, data: bytes) -> dict[str, Any]:
     path = folder / "wh/_lakeidx/d/t" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
-    found = inspect_file(LocalStore(), str(path))
+    found = inspect_file(str(path), store=LocalStore())
     json.dumps(found, allow_nan=False)
     return found
 

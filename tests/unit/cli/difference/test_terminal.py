@@ -22,7 +22,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_before_and_after_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
-    FOUND.kinds.update({"+I": 5, "-U": 1, "+U": 1, "-D": 1})
+    FOUND.counts.kinds.update({"+I": 5, "-U": 1, "+U": 1, "-D": 1})
     print_difference(FOUND)
     printed = lines(capsys)
     cells = [[c.strip() for c in line.strip("│┃").replace("┃", "│").split("│")] for line in printed if line[0] in "│┃"]

@@ -12,7 +12,7 @@ from lakeidx.codec.hudi.bloom import new_filter
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 from lakeidx.format.hudi.footer import BLOOM_FILTER, FILTER_TYPE_CODE, MIN_RECORD_KEY
-from lakeidx.key_index.hudi_table.table import HudiTagResult, tag_hudi_table
+from lakeidx.key_index.hudi_table.table import HudiTagResult, find_record_keys
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage import open_store
 from tests.unit.key_index.hudi_tables import HandMadeTable
@@ -29,7 +29,7 @@ def table(tmp_path: Path) -> HandMadeTable:
 
 def _tag(table: HandMadeTable, keys: list[str], options: dict[str, str] | None = None) -> HudiTagResult:
     store = open_store(table.path)
-    return tag_hudi_table(store, table.path, pa.array(keys, pa.string()), options=IndexOptions(options or {}))
+    return find_record_keys(store, table.path, pa.array(keys, pa.string()), options=IndexOptions(options or {}))
 
 
 def _where(result: HudiTagResult) -> list[str | None]:
@@ -138,4 +138,4 @@ def test_nothing_asked_and_nothing_there(table: HandMadeTable) -> None:
     assert _tag(table, []).found.tolist() == []
     assert _tag(table, [""]).found.tolist() == [False]
     with pytest.raises(InvalidInputError):
-        tag_hudi_table(open_store(table.path), table.path, pa.array(["a", None]))
+        find_record_keys(open_store(table.path), table.path, pa.array(["a", None]))

@@ -1,4 +1,4 @@
-"""Keys that a command is given in a landing file."""
+"""Keys in a landing file: columns of a batch, or whole record keys of Hudi."""
 
 from __future__ import annotations
 
@@ -60,14 +60,23 @@ def read_record_keys(path: str, key_fields: Sequence[str], column: str | None) -
     nullable = len(wanted) > 1
     text = parse_type("STRING" if nullable else "STRING NOT NULL")
     rows = read_key_rows(path, [Field(i, n, text) for i, n in enumerate(wanted)])
-    keys: RowBytes = record_keys([rows.column(n) for n in wanted], wanted, escaped=False)
+    return _put_together(rows, wanted)
+
+
+def as_record_keys(rows: pa.Table, key_fields: Sequence[str], column: str | None) -> pa.StringArray:
+    """Record keys, as Hudi writes them, of rows in memory; see `read_record_keys`."""
+    return _put_together(rows, _key_columns(None, rows.column_names, key_fields, column))
+
+
+def _put_together(rows: pa.Table, names: Sequence[str]) -> pa.StringArray:
+    keys: RowBytes = record_keys([rows.column(n) for n in names], names, escaped=False)
     return keys.to_arrow().cast(pa.string())
 
 
-def _key_columns(path: str, names: Sequence[str], key_fields: Sequence[str], column: str | None) -> list[str]:
+def _key_columns(path: str | None, names: Sequence[str], key_fields: Sequence[str], column: str | None) -> list[str]:
     if column is not None:
         if column not in names:
-            raise InvalidInputError(_no_column(column, names), path=path)
+            raise InvalidInputError(_no_column(column, names, "the file has" if path else "the rows have"), path=path)
         return [column]
     for name in _WHOLE_KEY:
         if name in names and name not in key_fields:
@@ -78,14 +87,14 @@ def _key_columns(path: str, names: Sequence[str], key_fields: Sequence[str], col
         return [names[0]]
     fields = ", ".join(key_fields) or "none"
     raise InvalidInputError(
-        f"which column holds the keys? Name it with --column; the file has {', '.join(names) or 'none'}, the table's "
+        f"which column holds the keys? Name it with column (--column); there are {', '.join(names) or 'none'}, the table's "
         f"record key fields are {fields}",
         path=path,
     )
 
 
-def _no_column(name: str, names: Sequence[str]) -> str:
-    return f"there is no column {name}; {did_you_mean(name, names, listing='the file has')}"
+def _no_column(name: str, names: Sequence[str], listing: str = "the file has") -> str:
+    return f"there is no column {name}; {did_you_mean(name, names, listing=listing)}"
 
 
 def column_names(store: ObjectStore, path: str) -> list[str]:
