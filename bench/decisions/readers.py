@@ -72,11 +72,11 @@ def library_avro(data: bytes) -> int:
 def own_footer(data: bytes) -> int:
     """Sum of the null counts of all chunks, by lakeidx."""
     with damage_of("f"):
-        _, metadata, leaves, chunks = open_footer(pa.BufferReader(data), "f")
+        footer = open_footer(pa.BufferReader(data), "f")
         return sum(
-            chunks.stats(g, c, leaf.physical_type).null_count or 0
-            for g in range(metadata.num_row_groups)
-            for c, leaf in enumerate(leaves)
+            footer.chunks.stats(g, c, leaf.physical_type).null_count or 0
+            for g in range(footer.metadata.num_row_groups)
+            for c, leaf in enumerate(footer.leaves)
         )
 
 

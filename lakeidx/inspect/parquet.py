@@ -25,7 +25,8 @@ def describe_parquet(source: pa.NativeFile, path: str) -> dict[str, Any]:
     errors   CorruptFileError
     """
     with damage_of(path):
-        _, meta, leaves, chunks = open_footer(source, path)
+        footer = open_footer(source, path)
+        meta = footer.metadata
         return {
             "kind": "parquet data file",
             "rows": meta.num_rows,
@@ -36,7 +37,7 @@ def describe_parquet(source: pa.NativeFile, path: str) -> dict[str, Any]:
                 {
                     "rows": meta.row_group(g).num_rows,
                     "bytes": meta.row_group(g).total_byte_size,
-                    "columns": [_column(chunks, g, i, leaf) for i, leaf in enumerate(leaves)],
+                    "columns": [_column(footer.chunks, g, i, leaf) for i, leaf in enumerate(footer.leaves)],
                 }
                 for g in range(meta.num_row_groups)
             ],

@@ -79,8 +79,8 @@ def open_chunks(store: ObjectStore, path: str) -> tuple[FooterChunks, dict[str, 
     errors   CorruptFileError
     """
     with damage_of(path):
-        _, _, leaves, chunks = open_footer(store.open_input(path), path)
-        return chunks, {leaf.path: (i, leaf.physical_type) for i, leaf in enumerate(leaves)}
+        footer = open_footer(store.open_input(path), path)
+        return footer.chunks, {leaf.path: (i, leaf.physical_type) for i, leaf in enumerate(footer.leaves)}
 
 
 def open_parquet(store: ObjectStore, path: str) -> pq.ParquetFile:

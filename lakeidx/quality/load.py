@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError
-from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.quality.index_file_rules import IndexFile
@@ -23,7 +23,7 @@ from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
 from lakeidx.quality.tasks.bucket_keys import read_live_keys
 from lakeidx.quality.tasks.decode_files import decode_files
-from lakeidx.table.index_files import index_file_path
+from lakeidx.table.index_files import examine_hash_index, index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import BucketFiles, plan_scan
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
@@ -155,17 +155,14 @@ def _metadata_files(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, in
 
 def _load_index(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner) -> None:
     entries = [e for e in evidence.view.index if e.index_type == HASH_INDEX]
-    paths = [index_file_path(metadata, evidence.schema, e) for e in entries]
 
-    def read(path: str) -> tuple[int | None, Hashes | None]:
-        try:
-            data = metadata.store.get(path)
-        except NotFoundError:
-            return None, None
+    def read(entry: IndexEntry) -> tuple[int | None, Hashes | None]:
+        size, hashes = examine_hash_index(metadata, evidence.schema, entry)
         # Sorted here, side by side: every rule needs them so.
-        return len(data), np.sort(decode_hash_index(data, path)) if len(data) % 4 == 0 else None
+        return size, None if hashes is None else np.sort(hashes)
 
-    for entry, path, (size, hashes) in zip(entries, paths, pool.map(read, paths), strict=True):
+    for entry, (size, hashes) in zip(entries, pool.map(read, entries), strict=True):
+        path = index_file_path(metadata, evidence.schema, entry)
         evidence.expected[path] = entry.file_size
         if size is not None:
             evidence.found[path] = size

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment.hash_set import sorted_set
 from lakeidx.codec.jit import frozen
-from lakeidx.errors import CorruptFileError
+from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.deletion_vector import Positions, decode_vector, encode_deletion_vectors, vector_range
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
@@ -72,6 +72,20 @@ def read_hash_index(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
     errors   as `read_hash_bytes`
     """
     return decode_hash_index(read_hash_bytes(metadata, schema, entry))
+
+
+def examine_hash_index(
+    metadata: TableMetadata, schema: TableSchema, entry: IndexEntry
+) -> tuple[int | None, NDArray[np.int32] | None]:
+    """Read a HASH index file as it is, for rules that judge whether it is what its entry says.
+
+    returns   its bytes, None when it is not there; its hashes in file order, None also when it is torn
+    """
+    try:
+        data = metadata.store.get(index_file_path(metadata, schema, entry))
+    except NotFoundError:
+        return None, None
+    return len(data), decode_hash_index(data) if len(data) % 4 == 0 else None
 
 
 def known_hashes(

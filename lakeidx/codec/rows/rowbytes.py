@@ -73,6 +73,10 @@ class RowBytes:
         start, stop = max(0, min(start, len(self))), max(0, min(stop, len(self)))
         return RowBytes(self.data, self.offsets[start : max(start, stop) + 1])
 
+    def take(self, rows: npt.NDArray[np.int64]) -> RowBytes:
+        """Take some strings, in this order, packed again."""
+        return RowBytes.from_arrow(self.to_arrow().take(pa.array(rows)))
+
     def to_arrow(self) -> pa.Array:
         """Convert to Arrow binary (large_binary above 2 GiB), without copying the bytes."""
         if int(self.offsets[-1]) > np.iinfo(np.int32).max:

@@ -105,7 +105,7 @@ class StoredKeys:
         found = np.flatnonzero(answer.found)
         if stored.processor is Processor.EMPTY or (self._need is Need.KEYS and stored.processor is Processor.VALUE):
             return Answer(found)
-        values = RowBytes.from_arrow(answer.values.to_arrow().take(found))
+        values = answer.values.take(found)
         path = self._readers.places.full(stored.path)
         if stored.processor is Processor.POSITION:
             return Answer(found, decode_positions(values, file.row_count, path))

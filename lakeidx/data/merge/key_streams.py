@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.normalized_key import NormalizedKeys
@@ -90,4 +89,4 @@ def take_keys(keys: NormalizedKeys, rows: Int64s) -> NormalizedKeys:
     """Take the keys of some rows."""
     if keys.rows is None:
         return NormalizedKeys(keys.words[rows], None)
-    return NormalizedKeys(keys.words[rows], RowBytes.from_arrow(keys.rows.to_arrow().take(pa.array(rows))))
+    return NormalizedKeys(keys.words[rows], keys.rows.take(rows))

@@ -248,8 +248,27 @@ def _walk_footer(data: Any, out: Any) -> Any:
                 return begin
 
 
-def _read_footer(stream: pa.NativeFile, path: str) -> bytes:
-    """Read FileMetaData as stored in the file, by one read for footers below 64 kB."""
+@dataclass(frozen=True, slots=True)
+class OpenFooter:
+    """A file's footer.
+
+    data       FileMetaData in Thrift compact form, without length and magic
+    metadata   of it only the schema, key-value pairs and the sizes of row groups may be used: the objects for column chunks abort
+               the process on some corrupt bytes
+    leaves     the leaf columns
+    chunks     what it says of column chunks
+    whole      the file, open: when it is so small that all of it was read with the footer
+    """
+
+    data: bytes
+    metadata: pq.FileMetaData
+    leaves: list[pq.ColumnSchema]
+    chunks: FooterChunks
+    whole: pq.ParquetFile | None
+
+
+def _read_footer(stream: pa.NativeFile, path: str) -> tuple[bytes, bytes | None]:
+    """Read FileMetaData as stored in the file, and the whole of a file below 64 kB, by one read for footers below 64 kB."""
     size = stream.size()
     if size < 12:
         raise CorruptFileError(f"{size} bytes are too few for a Parquet file", path=path)
@@ -261,22 +280,22 @@ def _read_footer(stream: pa.NativeFile, path: str) -> bytes:
     (length,) = _LENGTH.unpack(tail[-8:-4])
     if length > size - 12:
         raise CorruptFileError(f"a footer of {length} bytes in a file of {size}", path=path, offset=size - 8)
+    whole = tail if size <= _TAIL_BYTES else None
     if length > len(tail) - 8:
         tail = stream.read_at(length + 8, size - 8 - length)
-    found: bytes = tail[-8 - length : -8]
-    return found
+    return tail[-8 - length : -8], whole
 
 
-def open_footer(stream: pa.NativeFile, path: str) -> tuple[bytes, pq.FileMetaData, list[pq.ColumnSchema], FooterChunks]:
-    """Read a file's footer: its bytes, Arrow's metadata, the leaf columns, and what it says of column chunks.
-
-    Of the metadata only the schema, key-value pairs and the sizes of row groups may be used: the objects for column chunks abort
-    the process on some corrupt bytes.
+def open_footer(stream: pa.NativeFile, path: str) -> OpenFooter:
+    """Read a file's footer.
 
     errors   CorruptFileError; what Arrow raises for bytes it cannot read (see `row_groups.damage_of`)
     """
-    footer = _read_footer(stream, path)
-    # `pq.read_metadata` takes half as long again, for a look whether it was given a path.
-    metadata = pq.ParquetFile(pa.BufferReader(b"".join((_MAGIC, footer, _LENGTH.pack(len(footer)), _MAGIC)))).metadata
+    footer, whole = _read_footer(stream, path)
+    # A footer alone is read as a file. `pq.read_metadata` takes half as long again, for a look whether it was given a path.
+    data = whole or b"".join((_MAGIC, footer, _LENGTH.pack(len(footer)), _MAGIC))
+    file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+    metadata = file.metadata
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-    return footer, metadata, leaves, FooterChunks(footer, metadata.num_row_groups, len(leaves), path)
+    chunks = FooterChunks(footer, metadata.num_row_groups, len(leaves), path)
+    return OpenFooter(footer, metadata, leaves, chunks, file if whole else None)

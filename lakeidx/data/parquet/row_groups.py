@@ -94,7 +94,8 @@ class ParquetSource:
         self.path = path
         self._stream = store.open_input(path, size=size)
         with damage_of(path):
-            self._footer, metadata, leaves, self._chunks = open_footer(self._stream, path)
+            footer = open_footer(self._stream, path)
+            self._footer, metadata, leaves, self._chunks = footer.data, footer.metadata, footer.leaves, footer.chunks
             encoded = [
                 leaf.name
                 for i, leaf in enumerate(leaves)

@@ -235,7 +235,7 @@ def _take(codes: KeyCodes, rows: Int64s) -> KeyCodes:
     if codes.ints is not None:
         return KeyCodes(ints=codes.ints[rows])
     assert codes.rows is not None
-    return KeyCodes(rows=RowBytes.from_arrow(codes.rows.to_arrow().take(rows)))
+    return KeyCodes(rows=codes.rows.take(rows))
 
 
 def _nothing(metrics: IndexMetrics) -> Matches:

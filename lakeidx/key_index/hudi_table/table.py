@@ -235,6 +235,4 @@ class _Tagging:
 
 
 def _take(keys: RowBytes, positions: Ints) -> RowBytes:
-    if len(positions) == len(keys):
-        return keys
-    return RowBytes.from_arrow(keys.to_arrow().take(pa.array(positions)))
+    return keys if len(positions) == len(keys) else keys.take(positions)

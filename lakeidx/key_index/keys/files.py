@@ -49,9 +49,9 @@ def open_key_file(store: ObjectStore, path: str, size: int | None = None) -> Key
     """
     source = store.open_input(path, size=size)
     with damage_of(path):
-        _, metadata, leaves, chunks = open_footer(source, path)
-        file = pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True)
-        return KeyFile(path, file, metadata, leaves, chunks)
+        footer = open_footer(source, path)
+        file = footer.whole or pq.ParquetFile(source, metadata=footer.metadata, page_checksum_verification=True)
+        return KeyFile(path, file, footer.metadata, footer.leaves, footer.chunks)
 
 
 def read_columns(
@@ -63,14 +63,14 @@ def read_columns(
     errors   CorruptFileError when the pages cannot be read
     """
     metadata = key_file.metadata
-    present = set(key_file.file.schema_arrow.names)
-    for name in columns:
-        if name not in present:
-            raise CorruptFileError(f"the file has no column {name!r}", path=key_file.path)
     try:
         table = key_file.file.read_row_groups(list(groups), columns=list(columns), use_threads=False)
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptFileError(f"the key columns cannot be read: {error}", path=key_file.path) from error
+    present = table.column_names
+    for name in columns:
+        if name not in present:
+            raise CorruptFileError(f"the file has no column {name!r}", path=key_file.path)
     sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
     firsts = [0, *accumulate(sizes)]
     positions = [np.arange(firsts[g], firsts[g + 1]) for g in groups]

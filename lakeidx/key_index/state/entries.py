@@ -15,7 +15,6 @@ import numpy.typing as npt
 import xxhash
 
 from lakeidx.codec.jit import frozen, kernel
-from lakeidx.codec.kernels import gather
 from lakeidx.codec.order.hash_order import hash_order
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.keys.codes import KeyCodes
@@ -52,7 +51,7 @@ class Entries:
         """Take some entries, in this order."""
         return Entries(
             self.hashes[order],
-            take_rows(self.keys, order),
+            self.keys.take(order),
             self.partition[order],
             self.bucket[order],
             self.written[order],
@@ -109,15 +108,16 @@ def partition_salt(partition: bytes) -> int:
 def merge_runs(runs: Sequence[Entries], *, expire_before: int, drop_gone: bool) -> Entries:
     """Merge runs, oldest first: of equal keys the newest wins.
 
+    runs           ascending by hash, each key once
     expire_before  epoch seconds; entries written before are dropped
     drop_gone      drop keys that were removed (there is no older run that they must hide)
     """
     joined = join_entries(runs)
-    rows = newest_rows(joined.hashes, joined.keys)
+    rows = newest_rows(joined.hashes, joined.keys) if len(runs) > 1 else np.arange(len(joined))
     keep = joined.written[rows] >= expire_before
     if drop_gone:
         keep &= joined.partition[rows] != GONE
-    return joined.take(rows[keep])
+    return joined if len(runs) == 1 and keep.all() else joined.take(rows[keep])
 
 
 def newest_rows(hashes: Hashes, keys: RowBytes) -> Ints:
@@ -143,17 +143,6 @@ def join_entries(parts: Sequence[Entries]) -> Entries:
         np.concatenate([np.zeros(0, np.int32), *(p.bucket for p in parts)]),
         np.concatenate([np.zeros(0, np.uint32), *(p.written for p in parts)]),
     )
-
-
-def take_rows(keys: RowBytes, order: Ints) -> RowBytes:
-    """Take some byte strings, packed again."""
-    starts = keys.offsets[order]
-    lengths = keys.offsets[1:][order] - starts
-    offsets = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    data = np.empty(int(offsets[-1]), np.uint8)
-    gather(data, frozen(offsets[:-1]), frozen(keys.data), frozen(starts), frozen(lengths))
-    return RowBytes(data, offsets)
 
 
 @kernel

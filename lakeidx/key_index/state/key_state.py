@@ -14,7 +14,7 @@ import numpy as np
 
 from lakeidx.codec.order.hash_order import hash_order
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.key_index.state.entries import GONE, Entries, Hashes, Int32s, newest_rows, take_rows
+from lakeidx.key_index.state.entries import GONE, Entries, Hashes, Int32s, newest_rows
 from lakeidx.key_index.state.lookup import Asked, Lookup
 from lakeidx.key_index.state.manifest import StateManifest
 from lakeidx.key_index.state.run_files import RunFiles, SegmentRef
@@ -133,7 +133,7 @@ class KeyState:
         lookup = Lookup(
             self.files,
             hashes[order],
-            take_rows(keys, order),
+            keys.take(order),
             own[order].astype(np.int64),
             not self.is_global,
             expire_before,

@@ -33,7 +33,6 @@ from lakeidx.key_index.state.entries import (
     partition_salt,
     state_hashes,
     state_keys,
-    take_rows,
     with_prefix,
 )
 from lakeidx.key_index.state.key_state import KeyState
@@ -82,7 +81,7 @@ class LoadedKeys:
 
     def take(self, order: Int64s) -> LoadedKeys:
         """Take some, in this order."""
-        return LoadedKeys(self.hashes[order], take_rows(self.rows, order))
+        return LoadedKeys(self.hashes[order], self.rows.take(order))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

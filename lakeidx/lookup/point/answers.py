@@ -65,7 +65,7 @@ def take_row_bytes(rows: RowBytes, which: npt.NDArray[np.int64]) -> RowBytes:
     """Take some of the byte strings; without a copy when it is all of them."""
     if len(which) == len(rows) and (len(which) == 0 or bool((np.diff(which) == 1).all())):
         return rows
-    return RowBytes.from_arrow(rows.to_arrow().take(pa.array(which)))
+    return rows.take(which)
 
 
 def in_key_order(

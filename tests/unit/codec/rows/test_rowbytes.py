@@ -27,6 +27,15 @@ def test_list_arrow_and_slices_agree(rows: list[bytes], start: int, stop: int) -
     assert part.to_arrow().to_pylist() == rows[start:stop]
 
 
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=9), max_size=20), st.data())
+def test_rows_are_taken_in_any_order(rows: list[bytes], data: st.DataObject) -> None:
+    order = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=20)) if rows else []
+    start = data.draw(st.integers(0, len(rows)))
+    taken = RowBytes.from_list([b"before" * start, *rows]).slice(1, len(rows) + 1).take(np.array(order, np.int64))
+    assert taken.to_list() == [rows[i] for i in order]
+
+
 @pytest.mark.parametrize(
     "column",
     [

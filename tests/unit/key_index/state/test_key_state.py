@@ -23,7 +23,6 @@ from lakeidx.key_index.state.entries import (
     partition_salt,
     state_hashes,
     state_keys,
-    take_rows,
     with_prefix,
 )
 from lakeidx.key_index.state.key_state import KeyState
@@ -293,12 +292,12 @@ def test_damage_and_loss_are_named() -> None:
         _find(KeyState(RunFiles(store, "s"), state.manifest(1, "t"), is_global=True), keys, [0] * 30, 1 << 20)
 
 
-@settings(deadline=None)
-@given(st.lists(st.binary(max_size=9), max_size=20), st.data())
-def test_take_rows(rows: list[bytes], data: st.DataObject) -> None:
-    order = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=20)) if rows else []
-    taken = take_rows(RowBytes.from_list(rows), np.array(order, np.int64))
-    assert taken.to_list() == [rows[i] for i in order]
+def test_a_single_run_is_as_it_is_but_for_what_is_too_old_and_gone() -> None:
+    written, place = np.array([5, 9, 9], np.uint32), np.array([0, GONE, 1], np.int32)
+    run = Entries(np.arange(3, dtype=np.uint64), RowBytes.from_list([b"a", b"b", b"c"]), place, place, written)
+    assert merge_runs([run], expire_before=0, drop_gone=False) is run
+    assert merge_runs([run], expire_before=0, drop_gone=True).keys.to_list() == [b"a", b"c"]
+    assert merge_runs([run], expire_before=6, drop_gone=False).keys.to_list() == [b"b", b"c"]
 
 
 def test_keys_of_one_hash_are_distinguished_when_merged() -> None:
