@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, did_you_mean
 
 MAX_LENGTH = 2147483647
 
@@ -199,7 +199,8 @@ def _parse_text(text: str, where: str) -> DataType:
             raise InvalidInputError(f"{where}: the precision of {word} must be 0 to 9, not {precision}")
         root = Root.TIME if word == "TIME" else (Root.TIMESTAMP_LTZ if ltz else Root.TIMESTAMP)
         return DataType(root, nullable, precision=precision)
-    raise InvalidInputError(f"{where}: unknown type {text!r}")
+    known = (*_SIMPLE, *_LENGTH_ROOTS, "STRING", "BYTES", "DECIMAL", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+    raise InvalidInputError(f"{where}: unknown type {text!r}; {did_you_mean(word, known)}")
 
 
 def format_type(t: DataType) -> str | dict[str, Any]:

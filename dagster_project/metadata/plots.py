@@ -45,6 +45,7 @@ def rows_per_bucket(rows: Mapping[str, int], target: int) -> Any:
         axes.axhline(target, color=_GREY, linestyle="--", linewidth=1)
         axes.annotate("target", (0, target), fontsize=8, color="#666666", xytext=(0, 2), textcoords="offset points")
         _label(axes, labels)
+        axes.set_xlabel("bucket, behind its partition", fontsize=8)
         axes.set_ylabel("rows", fontsize=8)
 
     return _picture("Rows per bucket against target", draw, alt="rows per bucket")
@@ -65,6 +66,7 @@ def levels_per_bucket(levels: Mapping[str, Mapping[int, int]]) -> Any:
             axes.bar(range(len(shown)), shown, bottom=bottom, color=(0.15, 0.35, 0.65, shade), label=f"level {level}")
             bottom = bottom + shown
             _label(axes, labels)
+        axes.set_xlabel("bucket, behind its partition", fontsize=8)
         axes.set_ylabel("files", fontsize=8)
         if present:
             axes.legend(fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=6)

@@ -60,6 +60,12 @@ class BatchResult(Result):
         """True when the batch had been committed before, and nothing was done now."""
         return self.commit.already
 
+    def note(self) -> str:
+        """Return why nothing was done."""
+        if not self.already:
+            return ""
+        return f"nothing to do: batch {self.ingest.batch_id} had been committed before"
+
     def as_dict(self) -> dict[str, object]:
         """Return the metrics, for scripts."""
         return {

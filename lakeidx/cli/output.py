@@ -221,8 +221,10 @@ def print_list(rows: Sequence[Mapping[str, Any]], kind: ListFormat | None, as_js
         for row in rows:
             print(json.dumps(row, ensure_ascii=False, default=str))
         return
-    names = list(dict.fromkeys(n for r in rows for n in r))
-    _print_table(rows, names, sys.stdout)
+    if rows:
+        _print_table(rows, list(dict.fromkeys(n for r in rows for n in r)), sys.stdout)
+    else:
+        print("(none)")
 
 
 def _print_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str], sink: TextIO) -> None:

@@ -162,7 +162,10 @@ def list_tables(
     as_json: JsonOption = False,
 ) -> None:
     """List the tables of a warehouse."""
-    print_list(Warehouse(warehouse).list(), list_format, as_json)
+    tables = Warehouse(warehouse).list()
+    print_list(tables, list_format, as_json)
+    if not tables:
+        typer.echo(f"{warehouse} has no tables; their folders are WAREHOUSE/DATABASE.db/TABLE", err=True)
 
 
 @report_errors

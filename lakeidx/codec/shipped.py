@@ -3,7 +3,7 @@
 A wheel may hold sets of compiled kernels, a file each in the folder ``compiled`` beside this module. A set is for one version of
 Python, of Numba and llvmlite, and one kind of machine; its code is for the processors of `BASELINES`. A kernel that is not on disk
 is taken from the set that fits; without one, or on a processor that lacks something, it is compiled as ever. Code compiled for the
-processor at hand (``lakeidx warm-up``) is found first: it is up to twice as fast where it uses wider vectors.
+processor at hand (``lakeidx warm-up``) is found first: it is faster where it uses wider vectors.
 
 A set is a ZIP file; each entry is what Numba's own cache would keep, under the name that `entry_name` gives, which no kernel of
 another source has. `tests.shipped_kernels` makes sets and puts them into a wheel.

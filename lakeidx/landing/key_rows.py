@@ -42,6 +42,10 @@ def key_pieces(path: str, fields: Sequence[Field]) -> Iterator[pa.Table]:
     for piece in read_landing(open_store(path), path, fields, options):
         kept, rejected = cast_piece(piece, fields, path)
         if rejected.num_rows:
+            have = column_names(open_store(path), path, options)
+            for field in fields:
+                if field.name not in have and not field.type.nullable:
+                    raise InvalidInputError(_no_column(field.name, have), path=path)
             first = rejected.slice(0, 1).to_pylist()[0]
             raise InvalidInputError(f"line {first['line']}: {first['reason']}", path=path)
         yield kept.select(schema.names).cast(schema)
@@ -97,12 +101,12 @@ def _no_column(name: str, names: Sequence[str], listing: str = "the file has") -
     return f"there is no column {name}; {did_you_mean(name, names, listing=listing)}"
 
 
-def column_names(store: ObjectStore, path: str) -> list[str]:
+def column_names(store: ObjectStore, path: str, options: LandingOptions = _ANY) -> list[str]:
     """Return the columns of a file; of JSON lines those of the first line.
 
     errors  NotFoundError, InvalidInputError (empty, not of its format), CorruptFileError (Parquet, Arrow, compressed texts)
     """
-    kind = landing_format(path, _ANY)
+    kind = landing_format(path, options)
     if kind == "parquet":
         return list(open_parquet(store, path).schema_arrow.names)
     if kind == "arrow":

@@ -77,7 +77,7 @@ def new_columns(
     if policy == "refuse" and out:
         raise InvalidInputError(
             f"the rows have fields the table does not have: {', '.join(out)}; add them to the table, let them be added "
-            "(merge_schema) or extra columns be ignored",
+            "(merge_schema, --merge-schema add) or be ignored (--ignore-extra-columns)",
             path=path,
         )
     return out

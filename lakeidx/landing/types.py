@@ -138,7 +138,7 @@ def check_columns(
     if extra and not options.ignore_extra and options.merge_schema == "refuse":
         raise InvalidInputError(
             f"the landing file has columns the table does not have: {', '.join(extra)}; add them to the table, let "
-            "them be added (merge_schema) or extra columns be ignored",
+            "them be added (merge_schema, --merge-schema add) or be ignored (--ignore-extra-columns)",
             path=path,
         )
 

@@ -40,7 +40,10 @@ from lakeidx.tasks.runner import Runner
 COMPACT_USER, FULL_COMPACT_USER = "lakeidx-compact", "lakeidx-compact-full"
 """How the commit users of compactions begin; those of full compactions of the whole table."""
 _MAX_ROUNDS = 10
-_NOTHING = "nothing to compact: no bucket has num-sorted-run.compaction-trigger sorted runs or more; full compacts all"
+_NOTHING = (
+    "nothing to compact: no bucket has num-sorted-run.compaction-trigger sorted runs or more; a full compaction (--full) takes "
+    "all that are not one run yet"
+)
 
 
 Done = tuple[BucketCompaction, CompactedBucket]

@@ -6,12 +6,14 @@ Only settings that the block shuffle needs are set, each with its reason; everyt
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, UnavailableError
 from lakeidx.spark.workers.python import runs_lakeidx
 
 #: Settings of sessions that lakeidx makes itself.
@@ -43,7 +45,7 @@ def get_session(
     master    ``local[*]``, ``spark://host:7077``, ...; None = what spark-submit or the environment says, else local[*]
     remote    Spark Connect address ``sc://host:15002``; None = SPARK_REMOTE when set
     config    further settings, dotted keys
-    errors    InvalidInputError when both master and remote are given
+    errors    InvalidInputError when both master and remote are given; UnavailableError when Spark refuses or does not answer
     """
     remote = remote or (os.environ.get("SPARK_REMOTE") if master is None else None)
     if master and remote:
@@ -62,7 +64,10 @@ def get_session(
             builder = builder.config(key, value)
     for key, value in (config or {}).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except PySparkException as error:
+        raise UnavailableError(_no_session(str(error)), path=remote or master) from error
 
 
 def default_settings(master: str | None, *, submitted: bool) -> dict[str, str]:
@@ -72,6 +77,13 @@ def default_settings(master: str | None, *, submitted: bool) -> dict[str, str]:
     """
     local = not submitted and (master or "local").startswith("local")
     return {**_DEFAULTS, **(_LOCAL_DEFAULTS if local else {}), **(_worker_daemon() if local else {})}
+
+
+def _no_session(said: str) -> str:
+    """Say in one line why there is no session; of a failed call its details."""
+    found = re.search(r'details = "(.*)"', said)
+    hint = "; set SPARK_CONNECT_AUTHENTICATE_TOKEN to the server's token" if "UNAUTHENTICATED" in said else ""
+    return f"no Spark session: {found[1] if found else said.strip().partition(chr(10))[0]}{hint}"
 
 
 def _worker_daemon() -> dict[str, str]:

@@ -77,7 +77,9 @@ class TableHandle:
             warn_once(schema, uri)
             return table
         if not exist_ok:
-            raise InvalidInputError("the table exists already", path=table.paths.root)
+            raise InvalidInputError(
+                "the table exists already; exist_ok (--if-not-exists) takes it as it is", path=table.paths.root
+            )
         _check_same(table.schema, schema, table.paths.root)
         return table
 

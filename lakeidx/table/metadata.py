@@ -245,7 +245,8 @@ class TableMetadata(ManifestFiles):
             else:
                 high = middle - 1
         if best is None:
-            raise NotFoundError(f"no snapshot at or before {iso_utc(timestamp_ms)}", path=self.paths.snapshot_dir)
+            oldest = f"; the oldest is of {iso_utc(self.earlier_snapshot(ids[0]).time_millis)}" if ids else ""
+            raise NotFoundError(f"no snapshot at or before {iso_utc(timestamp_ms)}{oldest}", path=self.paths.root)
         return best
 
     def changelog_ids(self) -> list[int]:

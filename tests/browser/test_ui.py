@@ -85,7 +85,7 @@ def test_checks_and_plots_stand_on_the_asset_page(ui: DagsterUI, page: Any) -> N
     page.get_by_text("Last snapshots").wait_for()
     picture(ui, page, "table-state")
     assert show_plots(page) == 3
-    picture(ui, page, "table-plots")
+    picture(ui, page, "first-plots")
 
 
 def show_plots(page: Any) -> int:

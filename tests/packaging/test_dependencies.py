@@ -78,3 +78,12 @@ def test_the_version_is_written_once() -> None:
 
 def test_the_changelog_names_the_version() -> None:
     assert f"\n## {lakeidx.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_pandas_stays_below_3_only_as_long_as_pyspark_asks_for_it() -> None:
+    pyspark = pytest.importorskip("pyspark")
+    said = (Path(pyspark.__file__).parent / "sql/pandas/utils.py").read_text(encoding="utf-8")
+    bound = [r for r in PROJECT["optional-dependencies"]["spark"] if r.startswith("pandas")]
+    assert ["<3" in r for r in bound] == ["does not yet fully support pandas >= 3" in said], (
+        "pyspark has changed its mind"
+    )

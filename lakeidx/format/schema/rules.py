@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.schema.table_schema import KEY_PREFIX, POSTPONE_BUCKET, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.options.descriptors import parse_names
 from lakeidx.options.table_options import STATS_MODES, TableOptions
@@ -57,9 +57,9 @@ def read_columns(spec: Mapping[str, Any]) -> list[Column]:
         name = item.get("name") if isinstance(item, Mapping) else None
         if not isinstance(name, str) or not name.strip():
             raise InvalidInputError(f"fields[{i}] must be an object with a 'name', not {item!r}")
+        _refuse_unknown(item, f"column {name!r}", _COLUMN_KEYS)
         if "type" not in item:
             raise InvalidInputError(f"column {name!r} needs a 'type'")
-        _refuse_unknown(item, f"column {name!r}", _COLUMN_KEYS)
         if name in seen:
             raise InvalidInputError(f"column {name!r} is there twice")
         seen.add(name)
@@ -78,7 +78,9 @@ def read_columns(spec: Mapping[str, Any]) -> list[Column]:
 def _refuse_unknown(given: Mapping[str, Any], what: str, known: frozenset[str]) -> None:
     unknown = sorted(set(given) - known)
     if unknown:
-        raise InvalidInputError(f"unknown key {unknown[0]!r} in {what}; known are {', '.join(sorted(known))}")
+        raise InvalidInputError(
+            f"unknown key {unknown[0]!r} in {what}; {did_you_mean(unknown[0], sorted(known), listing='known are')}"
+        )
 
 
 def key_columns(spec: Mapping[str, Any], key: str, options: dict[str, str], option: str) -> tuple[str, ...]:

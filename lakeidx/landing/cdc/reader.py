@@ -93,6 +93,6 @@ def _refuse_extra(piece: Piece, options: LandingOptions, path: str) -> None:
         shown = ", ".join(f"{name} {t}" for name, t in piece.extra.items())
         raise InvalidInputError(
             f"the messages have columns the table does not have: {shown}; add them to the table, let new columns be added "
-            "(merge_schema: add) or extra columns be ignored",
+            "(merge_schema: add, --merge-schema add) or be ignored (--ignore-extra-columns)",
             path=path,
         )

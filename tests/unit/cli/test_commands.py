@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+import lakeidx
 from lakeidx.cli.main import app
 
 SPEC = {
@@ -217,6 +218,31 @@ def test_compact_expire_tag_rollback_orphans(table: str, tmp_path: Path) -> None
 def test_overwrite(table: str, tmp_path: Path) -> None:
     call("upsert", table, write_lines(tmp_path / "o.jsonl", [{**ROWS[0], "id": 9}]), "--overwrite", "partitions")
     assert {r["id"] for r in lines(call("scan", table))} == {9, 3}
+
+
+def test_what_has_nothing_to_do_says_why(table: str, tmp_path: Path) -> None:
+    again = lakeidx.Table.open(table).upsert_files([str(tmp_path / "rows.jsonl")], batch_id="one")
+    assert str(again).startswith("nothing to do: batch one had been committed before\n")
+    assert call("tag", "list", table).stdout == "(none)\n"
+    orphans = call("orphans", table)
+    assert (orphans.stdout, len(orphans.stderr.splitlines())) == ("(none)\n", 1)
+    empty = call("table", "list", tmp_path / "none")
+    assert empty.stdout == "(none)\n"
+    assert "WAREHOUSE/DATABASE.db/TABLE" in empty.stderr
+    call("compact", table, "--full")
+    assert "takes all that are not one run yet" in str(lakeidx.Table.open(table).compact(full=True))
+
+
+def test_slips_are_answered_with_what_there_is(table: str, tmp_path: Path) -> None:
+    keys = write_lines(tmp_path / "keys.jsonl", [{"idd": 1, "day": "2026-01-01"}])
+    assert "there is no column id; did you mean 'idd'" in call("lookup", table, "--keys", keys, code=2).stderr
+    spec = tmp_path / "spec.json"
+    assert "--if-not-exists" in call("table", "create", table, "--schema", spec, code=2).stderr
+    assert "the oldest is of 20" in call("scan", table, "--timestamp", "2020-01-01", code=2).stderr
+    more = write_lines(tmp_path / "more.jsonl", [{**ROWS[0], "extra": 1}])
+    said = call("upsert", table, more, code=2).stderr
+    assert "--merge-schema add" in said
+    assert "--ignore-extra-columns" in said
 
 
 def test_parquet_landing(table: str, tmp_path: Path) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-from lakeidx.spark.session import default_settings
+from lakeidx.errors import UnavailableError
+from lakeidx.spark.session import default_settings, get_session
 
 ADDRESS = {"spark.driver.host", "spark.driver.bindAddress"}
 
@@ -46,3 +50,23 @@ def test_workers_are_forked_with_lakeidx_only_where_they_run_this_python(
     assert DAEMON not in default_settings("local[2]", submitted=False)
     (tmp_path / "python").symlink_to(sys.executable)
     assert DAEMON not in default_settings("local[2]", submitted=False)
+
+
+def test_a_session_that_spark_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = """<_InactiveRpcError of RPC that terminated with:
+\tstatus = StatusCode.UNAUTHENTICATED
+\tdetails = "Invalid authentication token"
+>"""
+
+    def refuse(builder: Any) -> None:
+        raise PySparkException(said)
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", refuse)
+    with pytest.raises(
+        UnavailableError, match=r"Invalid authentication token; set SPARK_CONNECT_AUTHENTICATE_TOKEN"
+    ) as found:
+        get_session(remote="sc://nowhere:1")
+    assert "\n" not in str(found.value)
+    said = "[APPLICATION_NAME_NOT_SET] An application name\nmust be set."
+    with pytest.raises(UnavailableError, match=r"no Spark session: \[APPLICATION_NAME_NOT_SET\] An application name"):
+        get_session(master="local[1]")
