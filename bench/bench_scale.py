@@ -4,8 +4,9 @@ assignment   a batch of 100,000 known keys into a table of 4,000 buckets, behind
              driver, and in placing tasks, which read each index file once
 shuffle      100,000 rows to 10 and to 10,000 targets through the functions of the Spark runner, and the bytes that Spark would
              move; the largest function that a task of a batch into 20,000 buckets is sent
+index_files  100,000 index files to 1,000 placing tasks: what one map task sends and one placing task takes, and all by calculation
 key_state    the state of 10 million text keys built; a hundredth of them asked by a fresh process, its start included, behind that
-             store; manifests of that state and of one of a hundred times its keys
+             store; manifests of that state and of those of a hundred and a thousand times its keys
 checks       the checks after 100,000 random keys went into the 2,000 buckets of a table of 20 million, beside that upsert
 
 Memory (`mib`) is what the process takes beyond what it had. Plans of compactions and the sensor are in `bench.bench_metadata`.
@@ -25,7 +26,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.scale import assignment, checks, key_state, shuffle
+from bench.scale import assignment, checks, index_files, key_state, shuffle
 from bench.scale.figure import Figure
 
 #: Tables of the targets; `--share` makes them smaller.
@@ -34,6 +35,7 @@ BUCKETS, STATE_KEYS, CHECKED_KEYS = 4_000, 10_000_000, 20_000_000
 CASES: Mapping[str, Callable[[float, Path], list[Figure]]] = {
     "assignment": lambda share, folder: assignment.measure(max(8, int(BUCKETS * share)), folder),
     "shuffle": lambda share, folder: shuffle.measure(folder),
+    "index_files": lambda share, folder: index_files.measure(folder),
     "key_state": lambda share, folder: key_state.measure(int(STATE_KEYS * share), folder),
     "checks": lambda share, folder: checks.measure(int(CHECKED_KEYS * share), folder),
 }

@@ -32,7 +32,7 @@ def measure(keys: int, folder: Path) -> list[Figure]:
     return [
         in_new_process(built, work, warm),
         in_new_process(asked, work),
-        *(manifest(n) for n in (keys, 100 * keys)),
+        *(manifest(n) for n in (keys, 100 * keys, 1_000 * keys)),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.scale import assignment, checks, key_state, shuffle
+from bench.scale import assignment, checks, index_files, key_state, shuffle
 from bench.scale.figure import Figure, SlowStore
 from lakeidx.storage.local import LocalStore
 
@@ -63,6 +63,27 @@ def test_rows_that_are_lost_in_a_shuffle_end_the_benchmark(tmp_path: Path, monke
     monkeypatch.setattr(shuffle._Tasks, "combine", lambda self, target, blocks: 0)
     with pytest.raises(AssertionError, match="lost"):
         shuffle.measure(tmp_path)
+
+
+def test_index_files_come_to_a_task_in_one_block_of_each_map_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_files, "HASHES", 500)
+    monkeypatch.setattr(index_files, "FILES", 512)
+    monkeypatch.setattr(index_files, "TASKS", 20)
+    monkeypatch.setattr(index_files, "TASK_ROWS", 50_000)
+    sent, taken, whole = index_files.measure(tmp_path)
+    assert sent.case.startswith("256 of 512 index files to 20 tasks")
+    assert sent.cpu_seconds is not None
+    assert taken.cpu_seconds is not None
+    assert whole.cpu_seconds == 2 * sent.cpu_seconds + 20 * taken.cpu_seconds
+    assert sent.mib is not None
+    assert whole.mib == 2 * sent.mib
+    # Hashes are random, so compression gains nothing; what stands around them is little.
+    assert 4 * 256 * 500 < sent.mib * (1 << 20) < 2 * 4 * 256 * 500
+    monkeypatch.setattr("bench.scale.index_files.SentIndex.hits", lambda *_, **__: [])
+    with pytest.raises((AssertionError, ValueError)):
+        index_files.measure(tmp_path / "again")
 
 
 def test_the_key_state_is_asked_for_a_share_of_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
