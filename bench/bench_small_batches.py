@@ -15,12 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from multiprocessing.synchronize import Event
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +32,7 @@ from numpy.typing import NDArray
 
 from lakeidx.api import Table
 from lakeidx.table.view import load_view
+from lakeidx.testing.metered_store import MeteredStore
 
 KEYS = 1000
 KEPT_SNAPSHOTS = 50
@@ -47,6 +51,8 @@ class Figure:
     upserts                  how many were timed; per_second: how many were done in a second while one row followed another
     ms, cpu_ms               of one of them, by the clock and by the processor: the least, with row after row the median
     p99_ms                   99th percentile
+    requests, files          of one of them: calls of the store, and files put among them
+    disk_waits               of one of them: fsyncs, those that one call starts side by side counted as one
     most_files, late_files   on level 0 of a bucket, before any compaction and before those of the second half
     """
 
@@ -56,6 +62,9 @@ class Figure:
     ms: float
     cpu_ms: float
     p99_ms: float
+    requests: int
+    files: int
+    disk_waits: int
     per_second: float | None = None
     compactions: int | None = None
     compaction_cpu_seconds: float | None = None
@@ -109,6 +118,27 @@ def numbered(keys: NDArray[np.int64], value: int) -> pa.Table:
     return pa.table({"k": keys, "v": np.full(len(keys), value, np.int64)})
 
 
+def cost_of(table: Table, batch: pa.Table) -> tuple[int, int, int]:
+    """Upsert a batch; gives the requests, files and waits for the disk of `Figure`."""
+    metadata, fsync, waits = table.metadata, os.fsync, []
+
+    def counting(descriptor: int) -> None:
+        # Threads of this name wait beside the one that started them.
+        if not threading.current_thread().name.startswith("fsync"):
+            waits.append(descriptor)
+        fsync(descriptor)
+
+    store = metadata.store
+    metadata.store = metered = MeteredStore(store)
+    try:
+        with mock.patch.object(os, "fsync", counting):
+            table.upsert(batch)
+    finally:
+        metadata.store = store
+    files = sum(metered.counts[verb].requests for verb in ("put", "put_if_absent"))
+    return metered.total.requests, files, len(waits)
+
+
 def into_large(kind: str, rows: int, rounds: int, uri: str) -> list[Figure]:
     """Time batches into a large table."""
     table = create(uri, BUCKETS[kind][0])
@@ -118,11 +148,14 @@ def into_large(kind: str, rows: int, rounds: int, uri: str) -> list[Figure]:
     rng = np.random.default_rng(1)
     total, figures = rows, []
     for size in BATCHES:
-        took, cpu = [], []
-        for number in range(rounds + 2):
+        took, cpu, cost = [], [], (0, 0, 0)
+        for number in range(rounds + 3):
             old = rng.choice(rows, size // 2, replace=False)
             batch = numbered(np.concatenate((old, np.arange(total, total + size - len(old)))), number)
             total += size - len(old)
+            if number == 2:
+                cost = cost_of(table, batch)
+                continue
             begun, used = time.perf_counter(), time.process_time()
             table.upsert(batch)
             took.append(time.perf_counter() - begun)
@@ -130,18 +163,19 @@ def into_large(kind: str, rows: int, rounds: int, uri: str) -> list[Figure]:
         found = table.scan().to_arrow()
         assert found.num_rows == total, f"{found.num_rows} rows, expected {total}"
         last = found.filter(pc.is_in(found.column("k"), value_set=pa.array(batch.column("k"))))
-        assert last.column("v").to_pylist() == [rounds + 1] * size, "not the last values"
+        assert last.column("v").to_pylist() == [rounds + 2] * size, "not the last values"
         del took[:2], cpu[:2]
         figures.append(Figure(f"{kind}, {size:,} into {rows:,}", size, rounds, _ms(min(took)), _ms(min(cpu)),
-                              _ms(float(np.quantile(took, 0.99)))))  # fmt: skip
+                              _ms(float(np.quantile(took, 0.99))), *cost))  # fmt: skip
     return figures
 
 
 def row_after_row(kind: str, seconds: float, per_second: float, uri: str) -> Figure:
     """Upsert one row again and again, with compaction beside."""
     table = create(uri, BUCKETS[kind][1])
-    for number in range(WARM):
+    for number in range(WARM - 1):
         table.upsert(row(number))
+    cost = cost_of(table, row(WARM - 1))
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, context.Pool(1) as pool:
         ready, end = manager.Event(), manager.Event()
@@ -166,7 +200,7 @@ def row_after_row(kind: str, seconds: float, per_second: float, uri: str) -> Fig
     assert found.column("v").to_pylist() == [last[k] for k in sorted(last)], "values are not the last ones"
     return Figure(
         f"{kind}, one row {per_second:g} times a second", 1, len(took), _ms(float(np.median(took))), _ms(float(np.median(cpu))),
-        _ms(float(np.quantile(took, 0.99))), round(len(took) / elapsed, 1), told.compactions, round(told.cpu_seconds, 2),
+        _ms(float(np.quantile(took, 0.99))), *cost, round(len(took) / elapsed, 1), told.compactions, round(told.cpu_seconds, 2),
         max(f for _, f in told.seen), max(late, default=0),
     )  # fmt: skip
 

@@ -105,12 +105,12 @@ def _last_attempt_is_whole(patch: pytest.MonkeyPatch) -> None:
 def _what_it_follows_never_expires(patch: pytest.MonkeyPatch) -> None:
     run = commit_changes._Attempt._try_once
 
-    def once(self: Any) -> Any:
+    def once(self: Any, latest: Any) -> Any:
         try:
-            return run(self)
+            return run(self, latest)
         except NotFoundError:
-            latest = self.metadata.latest_snapshot()
-            self.follows = None if latest is None else latest.identity
+            newer = self.metadata.latest_snapshot()
+            self.follows = None if newer is None else newer.identity
             raise
 
     patch.setattr(commit_changes._Attempt, "_try_once", once)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lakeidx.batch.artifacts import BatchFiles
 from lakeidx.errors import NotFoundError
 from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.predicate import Predicate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
@@ -20,6 +21,7 @@ class BatchContext:
     metadata    the table
     files       the batch's staging directory
     runner      where tasks run
+    schema      the table's newest one when the context was made
     overwrite   None = upsert; "partitions" = replace the partitions the batch has rows for; "table" = replace all
     replaces    with "partitions": all partitions this condition holds for are replaced, also those the batch has no row for,
                 and it may have rows for no others; bound, over partition columns
@@ -30,6 +32,7 @@ class BatchContext:
     metadata: TableMetadata
     files: BatchFiles
     runner: Runner
+    schema: TableSchema
     overwrite: str | None = None
     driver_bytes: int | None = None
     replaces: Predicate | None = None

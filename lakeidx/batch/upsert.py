@@ -114,9 +114,8 @@ def make_context(
             path=metadata.paths.root,
         )
     paths: TablePaths = metadata.paths
-    return BatchContext(
-        metadata, BatchFiles(metadata.store, paths, batch_id), runner or LocalRunner(2), overwrite, driver_bytes
-    )
+    files = BatchFiles(metadata.store, paths, batch_id)
+    return BatchContext(metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes)
 
 
 def replacing(context: BatchContext, where: str | Predicate | None) -> BatchContext:

@@ -65,7 +65,7 @@ def ingest_landing(
             schema=schema, publish=publish,
         )  # fmt: skip
 
-    return _with_columns(context, ingest)
+    return _with_columns(context, ingest, context.metadata.latest_schema())
 
 
 def ingest_given(
@@ -81,14 +81,13 @@ def ingest_given(
             context, rows, missing=missing, merge_schema=merge_schema, schema=schema, publish=publish
         )  # fmt: skip
 
-    return _with_columns(context, ingest)
+    return _with_columns(context, ingest, context.schema)
 
 
-def _with_columns(context: BatchContext, ingest: _Ingest) -> IngestReport:
+def _with_columns(context: BatchContext, ingest: _Ingest, base: TableSchema) -> IngestReport:
     table = TableHandle(context.store, context.paths)
     table.metadata = context.metadata
     for _ in range(MERGE_TRIES):
-        base = table.schema
         try:
             return ingest(schema=base, publish=None)
         except NewColumnsError as error:
@@ -96,7 +95,7 @@ def _with_columns(context: BatchContext, ingest: _Ingest) -> IngestReport:
         try:
             return ingest(schema=wanted, publish=partial(_publish, table, base, wanted))
         except _OtherSchemaError:
-            continue
+            base = table.schema
     raise others_were_faster(table)
 
 

@@ -171,7 +171,7 @@ def _committed_as(metadata: TableMetadata, files: BatchFiles, attempt: int) -> C
         tried_before=files.was_committing(attempt),
         files_since_ms=files.closed_ms(BucketAssignmentReport, attempt=attempt),
     )
-    snapshot = find_committed(metadata, request)
+    snapshot = find_committed(metadata, request, metadata.latest_snapshot())
     if snapshot is None and not committed_and_expired(metadata, request):
         return None
     snapshot_id = (assign.base_snapshot_id or 0) + 1 if snapshot is None else snapshot.id

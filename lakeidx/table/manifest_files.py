@@ -32,6 +32,8 @@ _MANIFEST_CACHE_BYTES = 64 << 20
 _HASH_CACHE_BYTES = 64 << 20
 #: An index manifest up to so many bytes is decoded whole and kept, whatever part of it is asked for.
 _PRUNED_INDEX_BYTES = 64 << 10
+#: An index manifest up to so many bytes is kept as it lies: a commit copies it.
+_KEPT_INDEX_BYTES = 4 << 20
 #: As many entries of a table at most are held in one piece until others are asked for.
 KEPT_ENTRIES = 20_000
 #: Bytes of manifests that are read at a time and not decoded yet.
@@ -55,6 +57,7 @@ class ManifestFiles:
         self.hash_files = DecodedFiles(_HASH_CACHE_BYTES)
         self.last_live = None
         self._cache = DecodedFiles(_MANIFEST_CACHE_BYTES)
+        self._last_index: tuple[str, bytes] | None = None
         # The manifests that were joined last, and their entries: the next state of a table mostly has them and a few more.
         self._joined: tuple[tuple[str, ...], Entries] | None = None
         # Requests wait side by side; decoding takes processors and memory, one of each at a time.
@@ -134,11 +137,24 @@ class ManifestFiles:
             return self._cached(path, self._decode_index)
         wanted = frozenset(partitions)
         if path not in self._cache:
-            data = self.store.get(path)
+            data = self.index_manifest_bytes(name)
             if len(data) > _PRUNED_INDEX_BYTES:
                 return self._decode_index(data, path, partitions=wanted)
             self._cached(path, self._decode_index, data)
         return [e for e in self._cached(path, self._decode_index) if e.partition in wanted]
+
+    def index_manifest_bytes(self, name: str) -> bytes:
+        """Read an index manifest as it lies; the one that was read or written last is not read again."""
+        last = self._last_index
+        if last is None or last[0] != name:
+            data = self.store.get(self.paths.manifest(name))
+            self.keep_index_manifest(name, data)
+            return data
+        return last[1]
+
+    def keep_index_manifest(self, name: str, data: bytes) -> None:
+        """Hold on to the bytes of an index manifest in the place of another one's."""
+        self._last_index = (name, data) if len(data) <= _KEPT_INDEX_BYTES else None
 
     def _decode_index(self, data: bytes, path: str, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
         entries = decode_index_manifest(data, path, partitions=partitions)

@@ -12,6 +12,7 @@ source   org.apache.paimon.utils.SnapshotManager, HintFileUtils; org.apache.paim
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from lakeidx.errors import CorruptFileError, NotFoundError, TableReplacedError
@@ -204,6 +205,11 @@ class TableMetadata(ManifestFiles):
             "the newest snapshot vanished again and again while it was read", path=self.paths.snapshot_dir
         )
 
+    def append(self, snapshot: Snapshot, before: Snapshot) -> None:
+        """Take a snapshot that was put on the newest one, `before`, and stands behind it in the history."""
+        if self._head is not None and self._head.identity == before.identity:
+            self._head = self._chain[snapshot.id] = snapshot
+
     def latest_hint(self) -> int | None:
         """Read the id that the hint LATEST names; None when it is missing or cannot be read."""
         return self._hint(self.paths.latest)
@@ -232,22 +238,14 @@ class TableMetadata(ManifestFiles):
 
     def snapshot_at(self, timestamp_ms: int) -> Snapshot:
         """Find the newest snapshot whose time is at or before `timestamp_ms` (epoch ms)."""
-        best: Snapshot | None = None
         self.latest_snapshot()
         ids = self.snapshot_ids()
-        low, high = 0, len(ids) - 1
         # Commit times do not decrease with the id, so a binary search reads few of a long history.
-        while low <= high:
-            middle = (low + high) // 2
-            snapshot = self.earlier_snapshot(ids[middle])
-            if snapshot.time_millis <= timestamp_ms:
-                best, low = snapshot, middle + 1
-            else:
-                high = middle - 1
-        if best is None:
+        after = bisect_right(ids, timestamp_ms, key=lambda i: self.earlier_snapshot(i).time_millis)
+        if not after:
             oldest = f"; the oldest is of {iso_utc(self.earlier_snapshot(ids[0]).time_millis)}" if ids else ""
             raise NotFoundError(f"no snapshot at or before {iso_utc(timestamp_ms)}{oldest}", path=self.paths.root)
-        return best
+        return self.earlier_snapshot(ids[after - 1])
 
     def changelog_ids(self) -> list[int]:
         """Return the ids of the snapshots that have expired and left their changelog, ascending."""

@@ -19,6 +19,7 @@ from lakeidx.batch.schema_drift import drift_reason
 from lakeidx.batch.stages.rerun import why_superseded
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.predicate import Compare, IsNull, Op, and_, format_predicate
 from lakeidx.table.commit.changes import CommitRequest, Overwrite, TableChanges, decode_changes
 from lakeidx.table.commit.commit_changes import commit_changes
@@ -172,13 +173,13 @@ def _commit_or_replan(
         tried_before = not context.files.begin_commit(attempt)
         since_ms = context.files.closed_ms(BucketAssignmentReport, attempt=attempt) if tried_before else None
         request = build_request(context, assign, write, first_base, tried_before=tried_before, files_since_ms=since_ms)
-        _check_schema(context, request)
+        newest = _newest_schema(context, request)
         hooks = IndexHooks(context, assign, request)
         try:
             if not tried_before or not was_committed(context.metadata, request):
                 _check_files(context, attempt, request.changes)
             hooks.prepare()
-            result = commit_changes(context.metadata, request, sleep=sleep)
+            result = commit_changes(context.metadata, request, schema=newest, sleep=sleep)
             break
         except CommitConflictError as error:
             done = context.files.read(CommitReport)
@@ -245,8 +246,8 @@ def _check_files(context: BatchContext, attempt: int, changes: TableChanges) -> 
         )
 
 
-def _check_schema(context: BatchContext, request: CommitRequest) -> None:
-    """Refuse a batch whose rows the newest schema does not take, unless an earlier try of it has committed them.
+def _newest_schema(context: BatchContext, request: CommitRequest) -> TableSchema:
+    """Read the newest schema; a batch whose rows it does not take is refused, unless an earlier try of it has committed them.
 
     What was staged will never be committed, so the run does not count any more: the batch is run anew when it comes again.
     """
@@ -255,7 +256,7 @@ def _check_schema(context: BatchContext, request: CommitRequest) -> None:
     reason = drift_reason(staged, now)
     files = context.files
     if not reason or was_committed(context.metadata, request):
-        return
+        return now
     path = files.root
     files.supersede(reason)
     raise CommitConflictError(

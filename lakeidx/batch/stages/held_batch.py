@@ -132,7 +132,7 @@ class HeldBatch(BatchFiles):
 
 def may_hold(context: BatchContext, rows: pa.Table) -> bool:
     """Return True for rows that are few enough, of a table whose index keeps nothing outside it."""
-    schema, count = context.metadata.latest_schema(), rows.num_rows
+    schema, count = context.schema, rows.num_rows
     small = count <= _MOST_ROWS and rows.nbytes <= _MOST_BYTES
     return small and not finds_by_keys(schema) and fits_driver(schema, count, 0, context.driver_bytes)
 

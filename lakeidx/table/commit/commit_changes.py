@@ -79,11 +79,13 @@ def commit_changes(
     metadata: TableMetadata,
     request: CommitRequest,
     *,
+    schema: TableSchema | None = None,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
 ) -> CommitResult:
     """Commit a batch: an APPEND (or OVERWRITE) snapshot, then a COMPACT snapshot when there is something compacted.
 
+    schema   the table's newest one, when the caller has just read it
     returns  ids of the snapshots; `already` when an earlier call had committed the batch
     errors   CommitConflictError (plan again), InvalidInputError for another number of buckets, CommitUnknownError (call again),
              UnavailableError (back off), UnsupportedError for a store that lets two racing conditional puts win
@@ -91,7 +93,7 @@ def commit_changes(
     if not metadata.store.place.startswith("local:"):
         # The kernel keeps this promise on a disk; of an object store it is asked, once per process.
         ensure_safe(metadata.store, metadata.paths.manifest_dir)
-    schema = metadata.latest_schema()
+    schema = schema or metadata.latest_schema()
     if request.schema_id is not None and request.schema_id != schema.id:
         raise CommitConflictError(
             f"the table has schema {schema.id} now, the changes were planned with schema {request.schema_id}",
@@ -156,19 +158,20 @@ class _Attempt:
         limit = options.commit_max_retry_wait / 1000
         while True:
             self.tries += 1
-            done = self._done(self.request if self.tries == 1 else self._maybe_tried)
+            latest = self.metadata.latest_snapshot()
+            done = self._done(self.request if self.tries == 1 else self._maybe_tried, latest)
             if done is not None:
                 self.found_before = self.tries == 1
                 return done
             try:
-                snapshot_id = self._try_once()
+                snapshot_id = self._try_once(latest)
             except InvalidInputError:
                 self.writer.forget()
                 raise
             except CommitConflictError:
                 self.writer.forget()
                 # The snapshot we conflict with may be this very batch, put by another process that runs it, too.
-                done = self._done(self._maybe_tried)
+                done = self._done(self._maybe_tried, self.metadata.latest_snapshot())
                 if done is None:
                     raise
                 return done
@@ -195,15 +198,14 @@ class _Attempt:
         """The request once others may have committed it, which run the same batch."""
         return replace(self.request, tried_before=True)
 
-    def _done(self, request: CommitRequest) -> int | None:
+    def _done(self, request: CommitRequest, latest: Snapshot | None) -> int | None:
         """Return the id of the snapshot that committed the changes, also of one that has expired; None when none did."""
-        done = find_committed(self.metadata, request, self.delta.kind)
+        done = find_committed(self.metadata, request, latest, self.delta.kind)
         if done is not None:
             return done.id
         return (request.base_snapshot_id or 0) + 1 if committed_and_expired(self.metadata, request) else None
 
-    def _try_once(self) -> int | None:
-        latest = self.metadata.latest_snapshot()
+    def _try_once(self, latest: Snapshot | None) -> int | None:
         self.follows = None if latest is None else latest.identity
         data, index = self._resolve(latest)
         delta = entries_of(data)

@@ -20,13 +20,15 @@ from lakeidx.table.view import data_file_path, load_view
 log = logging.getLogger(__name__)
 
 
-def find_committed(metadata: TableMetadata, request: CommitRequest, kind: CommitKind | None = None) -> Snapshot | None:
+def find_committed(
+    metadata: TableMetadata, request: CommitRequest, latest: Snapshot | None, kind: CommitKind | None = None
+) -> Snapshot | None:
     """Find the snapshot an earlier try of this commit has put, from the newest back to the base of the batch.
 
     One that the table's history did not continue from (a put on an expired id, whose writer died before it looked) is deleted.
+    latest   the newest snapshot
     errors   CommitUnknownError
     """
-    latest = metadata.latest_snapshot()
     if latest is None:
         return None
     for snapshot in _down_to(metadata, latest, request.base_snapshot_id or 0):
@@ -77,7 +79,9 @@ def was_committed(metadata: TableMetadata, request: CommitRequest) -> bool:
 
     errors   CommitUnknownError
     """
-    return find_committed(metadata, request) is not None or committed_and_expired(metadata, request)
+    return find_committed(metadata, request, metadata.latest_snapshot()) is not None or committed_and_expired(
+        metadata, request
+    )
 
 
 def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bool:

@@ -84,14 +84,13 @@ class ManifestWriter:
         """
         data = None
         if before is not None:
-            path = self.paths.manifest(before)
-            data = update_index_manifest(
-                self.store.get(path), places, combine, codec=self._codec, level=self._level, path=path
-            )
+            path, bytes_before = self.paths.manifest(before), self.files.index_manifest_bytes(before)
+            data = update_index_manifest(bytes_before, places, combine, codec=self._codec, level=self._level, path=path)
         if data is None:
             data = encode_index_manifest(combine(read(before)), codec=self._codec, level=self._level)
         name = self.names.index_manifest()
         self._put(self.paths.manifest(name), data)
+        self.files.keep_index_manifest(name, data)
         return name
 
     def finish(self) -> None:

@@ -89,6 +89,7 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
     """
     snapshot, latest = made.snapshot, made.latest
     if latest is not None and is_same(metadata, latest):
+        metadata.append(snapshot, latest)
         _put_hint(metadata, snapshot)
         return True
     try:

@@ -197,8 +197,10 @@ def make_batch_tag(metadata: TableMetadata, schema: TableSchema) -> str | None:
     returns  the tag's name; None for other tables
     """
     options = schema.table_options
+    if options.write_only or options.tag_automatic_creation != "batch":
+        return None
     latest = metadata.latest_snapshot()
-    if options.write_only or options.tag_automatic_creation != "batch" or latest is None:
+    if latest is None:
         return None
     day = _wall_clock(latest.time_millis, zone_of(options.sink_process_time_zone, "sink.process-time-zone"))
     name = options.tag_batch_customized_name or f"{_BATCH_PREFIX}{day.strftime(_DAY)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from pyspark import cloudpickle
 
 from bench.scale.frames import Session
 from lakeidx.batch.artifacts import BucketAssignmentReport, StagedPart, Target
-from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.index_write import WriteContext
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.maintenance.compaction import run_compaction
@@ -129,8 +129,7 @@ def weights_of_all_stages(folder: Any, partitions: int) -> dict[str, int]:
     for value in ("a", "b"):
         batch = rows([(p, k, value) for p in range(partitions) for k in range(3)])
         context = make_context(table.metadata, f"batch-{value}", runner=weighing)
-        made = BatchContext(context.metadata, context.files, weighing, driver_bytes=0)
-        upsert_table(made, batch)
+        upsert_table(replace(context, driver_bytes=0), batch)
     table = TableHandle.open(table.uri)
     run_compaction(table.metadata, weighing, full=True)
     run_lookup_store(table.metadata, weighing)

@@ -206,3 +206,19 @@ def test_an_alteration_that_the_batch_could_be_broken_by_is_refused_meanwhile(ta
     assert len(refused) == 1
     assert "is staged under the schema of before" in refused[0]
     assert content(table) == dict.fromkeys(range(6), "a")
+
+
+def test_a_batch_asks_the_store_once_for_what_stays_as_it_is(tmp_path: Path) -> None:
+    """Newest schema and snapshot are looked at when a batch is planned and committed; what has a name of its own is known."""
+    table = create(tmp_path, "dynamic")
+    for number in range(3):
+        table.upsert(rows("a", range(number, number + 2)))
+    store = FaultStore(table.metadata.store)
+    table.metadata.store = store
+    table.upsert(rows("b", range(1, 3)))
+    asked = [(verb, path.removeprefix(table.uri).split("-")[0]) for verb, path in store.calls]
+    assert asked.count(("get", "/snapshot/LATEST")) == asked.count(("exists", "/snapshot/snapshot")) == 2
+    # Planned, committed; the tags and the compaction that a batch may ask for.
+    assert asked.count(("list", "/schema")) == 4
+    assert asked.count(("get", "/snapshot/snapshot")) == 3
+    assert [path for verb, path in asked if verb == "get" and path.startswith("/manifest/")] == []
