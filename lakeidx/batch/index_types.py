@@ -50,6 +50,10 @@ def index_folder(paths: TablePaths) -> str:
 
 def index_options(schema: TableSchema) -> IndexOptions:
     """Parse the options of a table's index; in a cross-partition table ``cross-partition-upsert.index-ttl`` is the state's TTL."""
+    return schema.once("index_options", lambda: IndexOptions(_index_texts(schema)))
+
+
+def _index_texts(schema: TableSchema) -> dict[str, str]:
     raw = dict(schema.options)
     if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         raw.setdefault("index.type", _STATE)
@@ -58,7 +62,7 @@ def index_options(schema: TableSchema) -> IndexOptions:
             raw.setdefault("index.state.ttl", repr(ttl / _MS_PER_DAY))
         if raw["index.type"] == _HASH:
             raw["index.type"] = _STATE
-    return IndexOptions(raw)
+    return raw
 
 
 def index_type(schema: TableSchema) -> str:

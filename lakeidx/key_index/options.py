@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.options.descriptors import (
     INT_MAX,
     Option,
@@ -194,6 +195,11 @@ class IndexOptions(TableOptions):
     index_state_keep_checkpoints = integer(
         "index.state.keep-checkpoints", 2, "Snapshots whose state is retained on the store.", least=1
     )
+
+
+def options_of(schema: TableSchema) -> IndexOptions:
+    """Return the options of a table as they are written, parsed once for each schema."""
+    return schema.once("options_of_index", lambda: IndexOptions(schema.options))
 
 
 INDEX_OPTIONS: tuple[Option[Any], ...] = tuple(v for v in vars(IndexOptions).values() if isinstance(v, Option))

@@ -21,7 +21,7 @@ from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
 from lakeidx.key_index.bloom.footer import bloom_footer
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.hash import HashKeyIndex
-from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
+from lakeidx.key_index.options import INDEX_TYPES, IndexOptions, options_of
 from lakeidx.key_index.port import KeyIndex
 from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.key_index.state.load import Share
@@ -96,7 +96,7 @@ def make_key_index(options: IndexOptions) -> KeyIndex:
 
 def data_file_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder] | None:
     """Return what makes the footer entries that the table's index type wants in its data files; None when it wants none."""
-    return find_type(IndexOptions(schema.options)).footer(schema)
+    return find_type(options_of(schema)).footer(schema)
 
 
 def _make_state(options: IndexOptions, *, in_memory: bool = False, share: Share | None = None) -> StateKeyIndex:

@@ -228,7 +228,6 @@ class LocalStore:
         """Write a file in pieces."""
         target = local_path(path)
         try:
-            os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
             return LocalOutput(target, path, sync=self._sync)
         except OSError as e:
             raise translate(e, path) from e
@@ -310,10 +309,9 @@ class LocalOutput(WriteOnly):
     """A file being written under a temporary name; see `lakeidx.storage.base.OutputFile`."""
 
     def __init__(self, target: str, path: str, *, sync: bool) -> None:
-        parent, name = os.path.split(target)
         self._target, self._path, self._sync = target, path, sync
-        self._temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
-        self._file = open(self._temp, "xb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
+        self._temp, descriptor = _open_temp(target)
+        self._file = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
 
     @property
     def closed(self) -> bool:

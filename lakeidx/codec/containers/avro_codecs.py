@@ -39,7 +39,12 @@ def compressor(codec: str, level: int) -> Callable[[bytes | memoryview], bytes]:
     if codec == "null":
         return bytes
     if codec in ("zstandard", "zstd"):
-        return zstandard.ZstdCompressor(level=level).compress
+        # Making one takes longer than a small block does; threads must not share one.
+        made = _OF_THREAD.__dict__.setdefault("compressors", {})
+        if level not in made:
+            made[level] = zstandard.ZstdCompressor(level=level)
+        compress: Callable[[bytes | memoryview], bytes] = made[level].compress
+        return compress
     if codec == "deflate":
         return lambda raw: zlib.compress(raw, level, -15)
     if codec == "snappy":

@@ -118,7 +118,10 @@ class ParquetProperties:
     def _encodings(self, sample: pa.Table, leaves: Sequence[Leaf]) -> tuple[list[str], dict[str, str]]:
         dictionary: list[str] = []
         encodings: dict[str, str] = {}
-        rows = np.linspace(0, sample.num_rows - 1, min(sample.num_rows, _SAMPLE_ROWS)).astype(np.int64)
+        # Few rows are looked at as they lie.
+        rows = None
+        if sample.num_rows > _SAMPLE_ROWS:
+            rows = pa.array(np.linspace(0, sample.num_rows - 1, _SAMPLE_ROWS).astype(np.int64))
         paths = Counter(leaf.path for leaf in leaves)
         for leaf in leaves:
             # Column ``a.b`` and field b of row a have one path; a setting would go to both.
@@ -133,8 +136,8 @@ class ParquetProperties:
                 encodings[leaf.path] = _DELTA
         return dictionary, encodings
 
-    def _measure(self, sample: pa.Table, leaf: Leaf, rows: np.ndarray) -> bool:
-        """Return True when the values of a column repeat enough for a dictionary."""
+    def _measure(self, sample: pa.Table, leaf: Leaf, rows: pa.Array | None) -> bool:
+        """Return True when the values of a column repeat enough for a dictionary; `rows`: those to look at, None for all."""
         whole = self.delta and _is_whole_number(leaf.type)
         if pa.types.is_boolean(leaf.type) or (whole and leaf.column.startswith(KEY_PREFIX)):
             return False
@@ -142,9 +145,12 @@ class ParquetProperties:
             return True
         if leaf.path != leaf.column:
             return not whole
-        distinct = pc.count_distinct(sample.column(leaf.column).take(pa.array(rows)), mode="all").as_py()
+        column = sample.column(leaf.column)
+        values = column if rows is None else column.take(rows)
         share = 8 if whole or pa.types.is_floating(leaf.type) else 2
-        return bool(distinct * share <= len(rows))
+        if 0 < len(values) < share:
+            return False
+        return bool(pc.count_distinct(values, mode="all").as_py() * share <= len(values))
 
     def _bloom_filters(self, leaves: Sequence[Leaf], rows: int) -> dict[str, dict[str, Any]]:
         out = {}

@@ -61,7 +61,8 @@ class TableSchema:
     # Derived values, computed when first requested; a slotted class cannot hold cached properties.
     _derived: dict[str, Any] = dc.field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def _once(self, name: str, compute: Callable[[], T]) -> T:
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """Return what follows from the schema, computed when first requested; `name`: what it is called."""
         found: T | None = self._derived.get(name)
         if found is None:
             found = self._derived[name] = compute()
@@ -70,17 +71,17 @@ class TableSchema:
     @property
     def field_names(self) -> tuple[str, ...]:
         """Column names in order."""
-        return self._once("field_names", lambda: tuple(f.name for f in self.fields))
+        return self.once("field_names", lambda: tuple(f.name for f in self.fields))
 
     @property
     def fields_by_name(self) -> Mapping[str, Field]:
         """Columns by name, in order."""
-        return self._once("fields_by_name", lambda: {f.name: f for f in self.fields})
+        return self.once("fields_by_name", lambda: {f.name: f for f in self.fields})
 
     @property
     def fields_by_id(self) -> Mapping[int, Field]:
         """Columns by id, in order: what schema evolution matches on."""
-        return self._once("fields_by_id", lambda: {f.id: f for f in self.fields})
+        return self.once("fields_by_id", lambda: {f.id: f for f in self.fields})
 
     def field(self, name: str) -> Field:
         """Return the column of that name.
@@ -101,12 +102,12 @@ class TableSchema:
     @property
     def table_options(self) -> TableOptions:
         """The options; an InvalidInputError comes from the attribute whose text cannot be read."""
-        return self._once("table_options", lambda: TableOptions(self.options))
+        return self.once("table_options", lambda: TableOptions(self.options))
 
     @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
         """Primary key columns that are not partition columns, in key order."""
-        return self._once(
+        return self.once(
             "trimmed_primary_keys", lambda: tuple(k for k in self.primary_keys if k not in self.partition_keys)
         )
 
@@ -125,7 +126,7 @@ class TableSchema:
     @property
     def key_types(self) -> tuple[DataType, ...]:
         """Types of the trimmed primary key."""
-        return self._once("key_types", lambda: self.types_of(self.trimmed_primary_keys))
+        return self.once("key_types", lambda: self.types_of(self.trimmed_primary_keys))
 
     @property
     def partition_types(self) -> tuple[DataType, ...]:
@@ -150,7 +151,7 @@ class TableSchema:
     @property
     def bucket_mode(self) -> BucketMode:
         """How rows find their bucket."""
-        return self._once("bucket_mode", self._find_bucket_mode)
+        return self.once("bucket_mode", self._find_bucket_mode)
 
     def _find_bucket_mode(self) -> BucketMode:
         bucket = self.bucket
@@ -165,9 +166,9 @@ class TableSchema:
     @property
     def arrow_schema(self) -> pa.Schema:
         """All columns as an Arrow schema."""
-        return self._once("arrow_schema", lambda: to_arrow_schema(self.fields))
+        return self.once("arrow_schema", lambda: to_arrow_schema(self.fields))
 
     @property
     def kv_arrow_schema(self) -> pa.Schema:
         """``_SEQUENCE_NUMBER`` int64, ``_VALUE_KIND`` int8, then all columns: rows of a primary-key table inside lakeidx."""
-        return self._once("kv_arrow_schema", lambda: pa.schema([*_KV_FIELDS, *self.arrow_schema]))
+        return self.once("kv_arrow_schema", lambda: pa.schema([*_KV_FIELDS, *self.arrow_schema]))

@@ -58,7 +58,14 @@ def _packed(data: bytes) -> list[bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", ["zstd", "null", "deflate", "snappy"])
 def test_changed_places_and_nothing_else(codec: str) -> None:
-    old = _table(20, 60)
+    _change_places(_table(20, 60), codec)
+
+
+def test_few_records_are_looked_at_one_by_one() -> None:
+    _change_places(_table(5, 10), "zstd")
+
+
+def _change_places(old: list[IndexEntry], codec: str) -> None:
     before = encode_index_manifest(old, codec=codec)
     # A bucket that has files, one whose files go, one that is new; a partition with the bucket numbers of another.
     places = [_place(_entry(3, 7, "")), _place(_entry(4, 9, "")), _place(_entry(99, 7, ""))]
