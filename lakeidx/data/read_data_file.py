@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakeidx.data.evolution.evolve import ColumnPlan, evolve_column, plan_columns
 from lakeidx.data.parquet.damage import damage_of
+from lakeidx.data.parquet.picked import PageKeeper
 from lakeidx.data.parquet.row_groups import ParquetSource, ReadCounters, RowTest
 from lakeidx.data.positions import Positions, RowFilter
 from lakeidx.data.read_avro import AvroSource
@@ -46,6 +47,7 @@ def read_data_file(
     batch_rows: int = BATCH_ROWS,
     dictionary_columns: Sequence[str] = (),
     filter_rows: bool = False,
+    keeper: PageKeeper | None = None,
     system_columns: bool = True,
     counters: ReadCounters | None = None,
 ) -> Iterator[pa.Table]:
@@ -62,6 +64,7 @@ def read_data_file(
     dictionary_columns  string columns of `read_schema` to give as ``dictionary<int32, string>`` instead of plain strings
     filter_rows         leave out rows that `predicate` does not select as well; of Parquet files its columns are read
                         first, and the others only of row groups with selected rows
+    keeper              of pages of a Parquet file that stay between reads of few rows
     system_columns      False: without ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``, for files without deletes that no one merges
     returns             primary-key table: KV tables (``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, columns); append table: columns. At
                         most `batch_rows` rows each, none empty
@@ -80,7 +83,7 @@ def read_data_file(
         pruning = None
     tested = columns_of(predicate) if filter_rows and predicate is not None else ()
     encoded = [p.source.name for p in plans if p.source is not None and p.field.name in dictionary_columns]
-    source = open_data_file(store, path, file.file_size if file is not None else None, file_schema, encoded)
+    source = open_data_file(store, path, file.file_size if file is not None else None, file_schema, encoded, keeper)
     _check_rows(source, file, path)
     yield from _FileScan(
         source=source, path=path, file=file, fields=file_schema.fields, plans=plans,
@@ -205,18 +208,24 @@ def _filtered(rows: pa.Table, predicate: Predicate | None, extra: int) -> pa.Tab
 
 
 def open_data_file(
-    store: ObjectStore, path: str, size: int | None, schema: TableSchema, encoded: Sequence[str] = ()
+    store: ObjectStore,
+    path: str,
+    size: int | None,
+    schema: TableSchema,
+    encoded: Sequence[str] = (),
+    keeper: PageKeeper | None = None,
 ) -> DataFileSource:
     """Open a data file by its ending.
 
     size      bytes, when known
     schema    the one the file was written with
     encoded   text columns to give as dictionaries
+    keeper    of pages that stay between reads
     errors    NotFoundError, CorruptFileError; UnsupportedError for another format
     """
     extension = name_of(path).rpartition(".")[2].lower()
     if extension == "parquet":
-        return ParquetSource(store, path, size=size, dictionary_columns=encoded)
+        return ParquetSource(store, path, size=size, dictionary_columns=encoded, keeper=keeper)
     if extension == "orc":
         return OrcSource(store, path, size=size)
     if extension == "avro":

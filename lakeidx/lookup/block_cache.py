@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,16 @@ class CacheStats:
     evictions: int
 
 
+class BlockOwner(Protocol):
+    """What keeps blocks, and is told which."""
+
+    def keep(self, number: int, block: Block, address: int) -> None:
+        """Record that the cache holds the block."""
+
+    def drop(self, number: int) -> None:
+        """Record that the cache evicted the block."""
+
+
 class BlockCache:
     """Least-recently-used blocks of any number of files; only their sizes and order: the files hold the blocks.
 
@@ -49,7 +60,7 @@ class BlockCache:
         # Reentrant: a file may be collected, and forgotten, while this thread holds the lock.
         self.lock = threading.RLock()
         self._sizes: OrderedDict[tuple[int, int], int] = OrderedDict()
-        self._files: weakref.WeakValueDictionary[int, BlockFile] = weakref.WeakValueDictionary()
+        self._files: weakref.WeakValueDictionary[int, BlockOwner] = weakref.WeakValueDictionary()
         self._used = self._hits = self._loads = self._evictions = 0
 
     def stats(self) -> CacheStats:
@@ -60,7 +71,7 @@ class BlockCache:
                 loads=self._loads, evictions=self._evictions,
             )  # fmt: skip
 
-    def attach(self, file: BlockFile) -> int:
+    def attach(self, file: BlockOwner) -> int:
         """Register a file with the cache; returns its number."""
         number = next(_file_numbers)
         self._files[number] = file

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 7: "lz4_raw"}
 # Neighbouring pages are read together up to this size: what is larger no longer fits the cache when its turn comes.
 _TOGETHER_BYTES = 1 << 18
 # So much of decompressed pages is decoded by one call.
-_DECODED_TOGETHER_BYTES = 1 << 20
+_DECODED_TOGETHER_BYTES = 1 << 19
 _BITS_32 = 0xFFFF_FFFF
 _DICTIONARIES = frozenset((pages.DICTIONARY, pages.OLD_DICTIONARY))
 _FAULTS = {
@@ -69,6 +69,21 @@ class Chunk:
     type: pa.DataType
 
 
+class PageKeeper(Protocol):
+    """Keeps pages of one data file between reads, as far as its memory allows.
+
+    chunks   by row group and column, what `ParquetSource.chunk` found
+    """
+
+    chunks: dict[tuple[int, str], Chunk | None]
+
+    def find(self, offsets: Sequence[int]) -> list[tuple[Int64s, Bytes] | None]:
+        """Return of the pages at some offsets the headers, int64[1, HEADER], and what they hold; None for one that is not kept."""
+
+    def offer(self, offset: int, header: Int64s, body: bytes) -> None:
+        """Keep a page that was checked and decompressed."""
+
+
 def can_pick(place: ChunkPlace, value_type: pa.DataType) -> bool:
     """Return whether values of a column can be picked, whatever the encoding of its pages."""
     t = value_type.value_type if pa.types.is_dictionary(value_type) else value_type
@@ -84,15 +99,18 @@ def can_pick(place: ChunkPlace, value_type: pa.DataType) -> bool:
     )  # fmt: skip
 
 
-def pick(stream: pa.NativeFile, chunk: Chunk, rows: Int64s) -> tuple[pa.Array, int] | None:
+def pick(
+    stream: pa.NativeFile, chunk: Chunk, rows: Int64s, keeper: PageKeeper | None = None
+) -> tuple[pa.Array, int] | None:
     """Give the values of a chunk at rows of its row group, and how many bytes were read for it.
 
     rows      int64[k], k > 0, rising
+    keeper    of pages that stay between reads
     returns   plain values, never dictionaries; None when a page is encoded in another way
     errors    CorruptFileError with the offset of the page that is damaged or has another number of rows than its index says
     """
     try:
-        return _Picker(stream, chunk, rows).values()
+        return _Picker(stream, chunk, rows, keeper).values()
     except _OtherEncodingError:
         return None
 
@@ -100,8 +118,8 @@ def pick(stream: pa.NativeFile, chunk: Chunk, rows: Int64s) -> tuple[pa.Array, i
 class _Picker:
     """One pass over the pages of a chunk that hold wanted rows."""
 
-    def __init__(self, stream: pa.NativeFile, chunk: Chunk, rows: Int64s) -> None:
-        self._stream, self._chunk, self._rows = stream, chunk, rows
+    def __init__(self, stream: pa.NativeFile, chunk: Chunk, rows: Int64s, keeper: PageKeeper | None) -> None:
+        self._stream, self._chunk, self._rows, self._keeper = stream, chunk, rows, keeper
         self._strings = chunk.place.physical == _BYTE_ARRAY
         self._width = _WIDTHS.get(chunk.place.physical, 0)
         self._out = np.empty(len(rows), np.int64)
@@ -122,8 +140,15 @@ class _Picker:
         headers: list[Int64s] = []
         bodies: list[Any] = []
         size = begun = done = 0
-        for first, end in self._runs(wanted.tolist()):
-            heads, found = self._pages(table.offsets[first : end + 1], table.rows[first : end + 1])
+        offsets = table.offsets[wanted].tolist()
+        kept = [None] * len(offsets) if self._keeper is None else self._keeper.find(offsets)
+        for first, end in self._runs(wanted.tolist(), kept):
+            page_kept = kept[done]
+            if page_kept is None:
+                heads, found = self._pages(table.offsets[first : end + 1], table.rows[first : end + 1])
+                self._offer(offsets[done:], heads, found)
+            else:
+                heads, found = page_kept[0], [page_kept[1]]
             headers.append(heads)
             bodies += found
             done += end - first
@@ -133,14 +158,24 @@ class _Picker:
                 headers, bodies, size, begun = [], [], 0, done
         return self._array(), self._read
 
-    def _runs(self, wanted: list[int]) -> Iterator[tuple[int, int]]:
-        """Cut the numbers of pages into runs that are read together: (first page, page after the last)."""
+    def _offer(self, offsets: Sequence[int], headers: Int64s, bodies: Sequence[Any]) -> None:
+        """Have the pages kept that were worth compressing: the others are as soon read again."""
+        if self._keeper is None:
+            return
+        for i in np.flatnonzero(headers[:, page.BYTES] < headers[:, page.PLAIN_BYTES]).tolist():
+            self._keeper.offer(offsets[i], headers[i : i + 1], bodies[i])
+
+    def _runs(self, wanted: list[int], kept: Sequence[Any]) -> Iterator[tuple[int, int]]:
+        """Cut the numbers of pages into runs that are read together: (first page, page after the last); a kept one is alone."""
         offsets = self._chunk.table.offsets.tolist()
         i = 0
         while i < len(wanted):
             j = i + 1
             most = offsets[wanted[i]] + _TOGETHER_BYTES
-            while j < len(wanted) and wanted[j] == wanted[j - 1] + 1 and offsets[wanted[j] + 1] <= most:
+            while (
+                kept[i] is None and j < len(wanted) and kept[j] is None
+                and wanted[j] == wanted[j - 1] + 1 and offsets[wanted[j] + 1] <= most
+            ):  # fmt: skip
                 j += 1
             yield wanted[i], wanted[j - 1] + 1
             i = j

@@ -17,7 +17,7 @@ from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage, fin
 from lakeidx.data.parquet.footer import flat_elements
 from lakeidx.data.parquet.int96 import check_int96
 from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, pages_hold_their_rows, read_masked
-from lakeidx.data.parquet.picked import Chunk, can_pick, pick
+from lakeidx.data.parquet.picked import Chunk, PageKeeper, can_pick, pick
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.data.positions import RowFilter
 from lakeidx.data.stats import merge_chunk_stats
@@ -82,6 +82,7 @@ class ParquetSource:
     """An open Parquet data file.
 
     size     bytes, when known: saves a request on object stores
+    keeper   of pages that stay between reads of the file
     errors   NotFoundError; CorruptFileError for a file whose footer cannot be read
 
     String columns of which every page refers to a dictionary come as dictionary arrays: rows that are left out need not be
@@ -89,9 +90,10 @@ class ParquetSource:
     """
 
     def __init__(
-        self, store: ObjectStore, path: str, *, size: int | None = None, dictionary_columns: Sequence[str] = ()
-    ) -> None:
-        self.path = path
+        self, store: ObjectStore, path: str, *, size: int | None = None, dictionary_columns: Sequence[str] = (),
+        keeper: PageKeeper | None = None,
+    ) -> None:  # fmt: skip
+        self.path, self._keeper = path, keeper
         self._stream = store.open_input(path, size=size)
         with damage_of(path):
             footer = open_footer(self._stream, path)
@@ -220,8 +222,8 @@ class ParquetSource:
         columns, rest = {n: found.column(n) for n in found.column_names}, []
         for name in names:
             with self._damage(g, [name]):
-                chunk = self.chunk(g, name)
-                picked = None if chunk is None else pick(self._stream, chunk, rows)
+                chunk = self._kept_chunk(g, name)
+                picked = None if chunk is None else pick(self._stream, chunk, rows, self._keeper)
             if picked is None:
                 rest.append(name)
                 continue
@@ -229,6 +231,13 @@ class ParquetSource:
             counters.bytes_read += size
             counters.bytes_spared += self._group_bytes(g, [name]) - size
         return (pa.table(columns) if columns else found), rest
+
+    def _kept_chunk(self, g: int, name: str) -> Chunk | None:
+        if self._keeper is None:
+            return self.chunk(g, name)
+        if (g, name) not in self._keeper.chunks:
+            self._keeper.chunks[g, name] = self.chunk(g, name)
+        return self._keeper.chunks[g, name]
 
     def chunk(self, g: int, name: str) -> Chunk | None:
         """Find the pages of a column's chunk; None where its values cannot be picked."""

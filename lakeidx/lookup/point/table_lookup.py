@@ -327,7 +327,7 @@ class TableLookup:
                 positions = decode_positions(values, entry.file.row_count, self._places.full(stored.path))
             if not len(rows):
                 return None, False
-        file = DataFileLookup(self._metadata, state.schema, route.partition, entry, deleted)
+        file = DataFileLookup(self._metadata, state.schema, route.partition, entry, deleted, self._readers.pages)
         version = file.rows_at(positions, encoded, rows) if positions is not None else file.rows_of(keys, encoded, rows)
         return version, file.was_read
 
