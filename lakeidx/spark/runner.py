@@ -1,8 +1,8 @@
-"""Run stage functions as Spark tasks. Rows cross Spark's shuffle as compressed Arrow blocks, never as rows.
+"""Run stage functions as Spark tasks. Rows cross Spark's shuffle as Arrow blocks, never as rows.
 
 A map task yields one block per group of targets as a binary column; Spark moves the few binary rows to the task that owns the
 group and sorts them there by (group, order); the reduce task reads them back as Arrow and cuts them by target. There is one
-exchange.
+exchange. With a local master blocks lie in files, and where they lie crosses it in their place (`lakeidx.tasks.block_files`).
 
 Items and targets travel as rows when they are many, each to its own task: inside the function every task would read them all.
 
@@ -26,10 +26,20 @@ from pyspark.sql import functions as sf
 
 from lakeidx.errors import InternalError, LakeIdxError
 from lakeidx.spark.jobs import described
+from lakeidx.spark.session import local_folder
 from lakeidx.spark.slots import session_slots
 from lakeidx.spark.workers.python import python_errors
 from lakeidx.tasks.block_bytes import decode_block, encode_block
-from lakeidx.tasks.routed_rows import Block, RoutedRows, TargetGroups, blocks_by_target, cut_rows, group_targets
+from lakeidx.tasks.block_files import FILE_COMPRESSION, BlockWriter, block_folder, read_block
+from lakeidx.tasks.routed_rows import (
+    Block,
+    GroupBlock,
+    RoutedRows,
+    TargetGroups,
+    blocks_by_target,
+    cut_rows,
+    group_targets,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -66,6 +76,7 @@ class SparkRunner:
     def __init__(self, session: SparkSession, *, parallelism: int | None = None) -> None:
         self.session = session
         self._parallelism = parallelism or session_slots(session)
+        self._local = local_folder(session)
 
     @property
     def parallelism(self) -> int:
@@ -94,8 +105,9 @@ class SparkRunner:
         """See `lakeidx.tasks.runner.Runner.shuffle`."""
         if not weights:
             return []
-        frame = self.shuffle_frame(split, items, combine, targets=targets, weights=weights)
-        with _small_batches(self.session), described(self.session, label), python_errors():
+        way = _small_batches(self.session) if self._local is None else block_folder(self._local)
+        with way as folder, described(self.session, label), python_errors():
+            frame = self.shuffle_frame(split, items, combine, targets=targets, weights=weights, folder=folder)
             return _collect(frame, len(weights))
 
     def shuffle_frame(
@@ -106,8 +118,11 @@ class SparkRunner:
         *,
         targets: Sequence[U],
         weights: Sequence[int],
+        folder: str | None = None,
     ) -> DataFrame:
         """Build the query of a shuffle, one row per target: its plan holds one exchange of binary blocks.
+
+        folder   that all tasks have, for files of blocks: where these lie then crosses the exchange in their place
 
         What the targets of a group are goes before its blocks, so that a target without rows is combined, too: the first item
         sends it, or rows of the driver when it is much. Items that are many have an exchange before.
@@ -116,12 +131,12 @@ class SparkRunner:
         of_groups = list(_group_rows([_pickled(target) for target in targets], groups))
         carries = len(items) > 0 and sum(rows.nbytes for rows in of_groups) <= _CLOSURE_BYTES
         rows, carried = self._items(items)
-        sends = _split_function(split, carried, groups, of_groups if carries else [])
+        sends = _split_function(split, carried, groups, of_groups if carries else [], folder)
         blocks = rows.mapInArrow(_settling(sends), _BLOCK_SCHEMA)
         if not carries:
             blocks = blocks.union(self.session.createDataFrame(pa.Table.from_batches(of_groups)))
         moved = _to_tasks(blocks, groups.tasks).sortWithinPartitions("group", "ord", "piece")
-        return moved.mapInArrow(_settling(_combine_function(combine)), _RESULT_SCHEMA)
+        return moved.mapInArrow(_settling(_combine_function(combine, folder)), _RESULT_SCHEMA)
 
     def _items(self, items: Sequence[Any]) -> tuple[DataFrame, list[bytes] | None]:
         """Make one row per item; return also the pickled items that the function has to carry, None when the rows do."""
@@ -255,28 +270,55 @@ def _split_function(
     payloads: list[bytes] | None,
     groups: TargetGroups,
     of_groups: Sequence[pa.RecordBatch],
+    folder: str | None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Split items.
 
     of_groups   what the first item sends as well
+    folder      for files of blocks; None: they are sent themselves
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number, item in _numbered(batch, payloads):
-                if number == 0:
-                    yield from of_groups
-                try:
-                    for routed in split(item):
-                        for block in cut_rows(routed, groups):
-                            for piece, payload in enumerate(encode_block(block, groups)):
-                                task = int(groups.task_of[block.group])
-                                yield _row(task, block.group, block.order, piece, payload)
-                except LakeIdxError as error:
-                    # Every reduce task would do; the first one raises it.
-                    yield _row(0, _ERROR_GROUP, number, 0, _pickled(error))
+        with _sender(folder) as send:
+            for batch in batches:
+                for number, item in _numbered(batch, payloads):
+                    if number == 0:
+                        yield from of_groups
+                    try:
+                        for routed in split(item):
+                            for block in cut_rows(routed, groups):
+                                for piece, payload in enumerate(send(block, groups)):
+                                    task = int(groups.task_of[block.group])
+                                    yield _row(task, block.group, block.order, piece, payload)
+                    except LakeIdxError as error:
+                        # Every reduce task would do; the first one raises it.
+                        yield _row(0, _ERROR_GROUP, number, 0, _pickled(error))
 
     return run
+
+
+@contextmanager
+def _sender(folder: str | None) -> Iterator[Callable[[GroupBlock, TargetGroups], Iterator[pa.Buffer | bytes]]]:
+    """Give what makes of a block what is sent: its bytes, or where they lie in a file of this attempt of the task."""
+    if folder is None:
+        yield encode_block
+        return
+    with BlockWriter(folder) as writer:
+
+        def send(block: GroupBlock, groups: TargetGroups) -> Iterator[bytes]:
+            for payload in encode_block(block, groups, compression=FILE_COMPRESSION):
+                start, size = writer.write(payload)
+                yield f"{writer.name} {start} {size}".encode()
+
+        yield send
+
+
+def _sent(payload: pa.Buffer, folder: str | None) -> pa.Buffer:
+    """Return the bytes of a block from what `_sender` made of it."""
+    if folder is None:
+        return payload
+    name, start, size = payload.to_pybytes().decode().split(" ")
+    return read_block(folder, name, int(start), int(size))
 
 
 def _group_rows(payloads: Sequence[bytes], groups: TargetGroups) -> Iterator[pa.RecordBatch]:
@@ -297,8 +339,10 @@ def _row(task: int, group: int, order: int, piece: int, payload: pa.Buffer | byt
 
 
 def _combine_function(
-    combine: Callable[[U, Iterator[Block]], R],
+    combine: Callable[[U, Iterator[Block]], R], folder: str | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Combine targets; see `_split_function`."""
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         failed = False
         for group, received in groupby(_received(batches), key=lambda row: row[0]):
@@ -312,7 +356,8 @@ def _combine_function(
                     pass
             else:
                 known = pickle.loads(next(received)[2])  # noqa: S301 - pickled by this job, sent by Spark
-                for target, blocks in blocks_by_target((decode_block(*row) for row in received), list(known)):
+                arrived = (decode_block(of, order, _sent(payload, folder)) for of, order, payload in received)
+                for target, blocks in blocks_by_target(arrived, list(known)):
                     try:
                         yield _result(target, True, combine(pickle.loads(known[target]), blocks))  # noqa: S301 - as above
                     except LakeIdxError as error:

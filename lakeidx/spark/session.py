@@ -9,11 +9,13 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakeidx.errors import InvalidInputError, UnavailableError
+from lakeidx.spark.jobs import is_connect
 from lakeidx.spark.workers.python import runs_lakeidx
 
 #: Settings of sessions that lakeidx makes itself.
@@ -90,3 +92,16 @@ def _worker_daemon() -> dict[str, str]:
     """Return the daemon that Spark's workers are forked from, where they run this Python and it has lakeidx by itself."""
     program = os.environ.get("PYSPARK_PYTHON", sys.executable)
     return {"spark.python.daemon.module": "lakeidx.spark.workers.daemon"} if runs_lakeidx(program) else {}
+
+
+def local_folder(session: SparkSession) -> str | None:
+    """Return the folder for temporary files (`spark.local.dir`) of a session whose tasks run on this machine; None for others."""
+    if is_connect(session):
+        return None
+    master = session.conf.get("spark.master", None) or ""
+    if master != "local" and not master.startswith("local["):
+        return None
+    # Spark has a folder of its own in it, and in that one the files that are added to the session.
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    return str(Path(jvm.org.apache.spark.SparkFiles.getRootDirectory()).parent.parent)

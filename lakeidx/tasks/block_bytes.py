@@ -16,14 +16,18 @@ BLOCK_BYTES = 64 << 20
 _TARGETS, _LENGTHS = b"lakeidx.targets", b"lakeidx.lengths"
 
 
-def encode_block(block: GroupBlock, groups: TargetGroups) -> Iterator[pa.Buffer]:
-    """Encode a block, in pieces of at most `BLOCK_BYTES`; each can be decoded alone."""
+def encode_block(block: GroupBlock, groups: TargetGroups, *, compression: str | None = "zstd") -> Iterator[pa.Buffer]:
+    """Encode a block, in pieces of at most `BLOCK_BYTES`; each can be decoded alone.
+
+    compression   "zstd", "lz4" or None, as the way goes that it takes
+    """
     rows = block.rows
     alone = groups.sizes[block.group] == 1
     # A group of many targets is small by its making; only a target that is alone comes in pieces.
     pieces = max(1, -(-rows.nbytes // BLOCK_BYTES)) if alone else 1
     length = max(1, -(-rows.num_rows // pieces))
-    options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
+    codec = pa.Codec("zstd", compression_level=1) if compression == "zstd" else compression
+    options = pa.ipc.IpcWriteOptions(compression=codec)
     for start in range(0, max(rows.num_rows, 1), length):
         cut = rows.slice(start, length)
         lengths = np.array([cut.num_rows], np.int64) if alone else block.lengths

@@ -15,17 +15,15 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.errors import InternalError
 from lakeidx.tasks.block_bytes import decode_block, encode_block
+from lakeidx.tasks.block_files import FILE_COMPRESSION, BlockWriter, block_folder, read_block
 from lakeidx.tasks.limits import available_bytes, available_cores
 from lakeidx.tasks.routed_rows import (
     Block,
@@ -97,12 +95,12 @@ class ProcessRunner(AbstractContextManager["ProcessRunner"]):
     ) -> list[R]:
         """See `lakeidx.tasks.runner.Runner.shuffle`.
 
-        errors   as `map`; OSError when the folder is full
+        errors   as `map`; UnavailableError when the folder's disk is full
         """
         if not weights:
             return []
         groups = group_targets(weights, self._parallelism)
-        with TemporaryDirectory(prefix="lakeidx-shuffle-", dir=self._folder) as folder:
+        with block_folder(self._folder) as folder:
             written = self.map(_Spill(split, groups, folder), list(enumerate(items)), label=label)
             work = list(_shares(targets, groups, written))
             combined = self.map(partial(_combine, combine, folder), work, label=label)
@@ -125,31 +123,35 @@ class _Spill(Generic[T]):
     groups: TargetGroups
     folder: str
 
-    def __call__(self, numbered: tuple[int, T]) -> _Places:
+    def __call__(self, numbered: tuple[int, T]) -> tuple[str, _Places]:
+        """Return the name of the file, and where each block lies in it."""
         number, item = numbered
         places = []
-        with _file_of(self.folder, number).open("wb") as file:
+        with BlockWriter(self.folder) as writer:
             for routed in self.split(item):
                 for block in cut_rows(routed, self.groups):
-                    for payload in encode_block(block, self.groups):
-                        places.append((block.group, block.order, number, file.tell(), payload.size))
-                        file.write(payload)
-        return np.array(places, np.int64).reshape(-1, 5)
+                    for payload in encode_block(block, self.groups, compression=FILE_COMPRESSION):
+                        places.append((block.group, block.order, number, *writer.write(payload)))
+        return writer.name, np.array(places, np.int64).reshape(-1, 5)
 
 
 @dataclass(frozen=True, slots=True)
 class _Share(Generic[U]):
-    """What a reduce task gets: the targets of one group, and where its blocks lie, in the order in which they are wanted."""
+    """What a reduce task gets: the targets of one group, and where its blocks lie, in the order in which they are wanted.
+
+    names   of the files of items
+    """
 
     group: int
     numbers: list[int]
     targets: list[U]
     places: _Places
+    names: dict[int, str]
 
 
-def _shares(targets: Sequence[U], groups: TargetGroups, written: Sequence[_Places]) -> Iterator[_Share[U]]:
+def _shares(targets: Sequence[U], groups: TargetGroups, written: Sequence[tuple[str, _Places]]) -> Iterator[_Share[U]]:
     """Yield a share for each group, the largest first."""
-    places = np.concatenate([np.zeros((0, 5), np.int64), *written])
+    places = np.concatenate([np.zeros((0, 5), np.int64), *(p for _, p in written)])
     group, order, item, start, size = places.T
     places = places[np.lexsort((start, item, order, group))]
     edges = np.searchsorted(places[:, 0], np.arange(len(groups.task_of) + 1))
@@ -158,8 +160,9 @@ def _shares(targets: Sequence[U], groups: TargetGroups, written: Sequence[_Place
         numbers[of].append(target)
     sizes = np.bincount(group, weights=size, minlength=len(numbers))
     for of in np.argsort(-sizes, kind="stable").tolist():
-        own = [targets[number] for number in numbers[of]]
-        yield _Share(of, numbers[of], own, places[edges[of] : edges[of + 1]])
+        own = places[edges[of] : edges[of + 1]]
+        names = {item: written[item][0] for item in np.unique(own[:, 2]).tolist()}
+        yield _Share(of, numbers[of], [targets[number] for number in numbers[of]], own, names)
 
 
 def _combine(combine: Callable[[U, Iterator[Block]], R], folder: str, share: _Share[U]) -> list[R]:
@@ -171,15 +174,7 @@ def _combine(combine: Callable[[U, Iterator[Block]], R], folder: str, share: _Sh
 
 def _read(folder: str, share: _Share[Any]) -> Iterator[GroupBlock]:
     for group, order, item, start, size in share.places.tolist():
-        # There may be more files than a process may have open.
-        with _file_of(folder, item).open("rb") as file:
-            file.seek(start)
-            payload = file.read(size)
-        yield decode_block(group, order, pa.py_buffer(payload))
-
-
-def _file_of(folder: str, item: int) -> Path:
-    return Path(folder) / f"{item}.blocks"
+        yield decode_block(group, order, read_block(folder, share.names[item], start, size))
 
 
 def _end_with_parent() -> None:

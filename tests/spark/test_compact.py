@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeidx.api import Table
+from lakeidx.compaction import shares
 from lakeidx.jobs import compaction as job
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.table_history import ENGINES, History, key_hashes
 
@@ -56,3 +62,48 @@ def test_the_job_prints_its_report(spark: SparkSession, tmp_path: Path, capsys: 
     assert '"rows_out": 20' in capsys.readouterr().out
     history.reopen()
     assert history.content() == history.visible
+
+
+class Counting:
+    """A runner that tells what it was given."""
+
+    def __init__(self, inner: SparkRunner) -> None:
+        self.inner, self.parallelism = inner, inner.parallelism
+        self.items: list[int] = []
+
+    def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
+        self.items.append(len(items))
+        return self.inner.map(task, items, label=label)
+
+    def shuffle(self, *arguments: Any, **more: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_hot_bucket_is_shared_by_workers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By key range; rows and their order are those of one task."""
+    monkeypatch.setattr(shares, "LEAST_FILES", 1)
+    spec = {
+        "fields": [{"name": "k", "type": "BIGINT NOT NULL"}, {"name": "v", "type": "STRING"}],
+        "primaryKeys": ["k"],
+        "options": {"bucket": "1", "target-file-size": "2 kb", "file.block-size": "1 kb", "write-only": "true"},
+    }
+    tables = [Table.create(f"{tmp_path}/{name}/wh/d.db/t", spec) for name in ("one", "many")]
+    for table in tables:
+        for first, value in ((0, "a"), (3000, "b")):
+            table.upsert(
+                pa.table({"k": range(first, first + 6000), "v": [f"{value}{k * 7919:x}" for k in range(6000)]})
+            )
+        table.compact(full=True)
+        table.upsert(pa.table({"k": range(0, 9000, 2), "v": ["c"] * 4500}))
+    runner = Counting(SparkRunner(spark))
+    reports = [
+        run_compaction(tables[0].metadata, LocalRunner(1), full=True),
+        run_compaction(tables[1].metadata, runner, full=True),
+    ]
+    assert runner.items == [2]
+    assert [(r.buckets, r.rows_in, r.rows_out) for r in reports] == [(1, 13_500, 9000)] * 2
+    found = [table.scan().to_arrow() for table in tables]
+    assert found[1].equals(found[0])
+    assert all(r.passed for r in tables[1].verify().results)

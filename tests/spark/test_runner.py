@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,16 +19,34 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakeidx.batch.upsert import make_context, upsert_table
-from lakeidx.errors import CorruptFileError, LakeIdxError
+from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 from lakeidx.spark import slots
 from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, task_count
+from lakeidx.spark.session import local_folder
 from lakeidx.spark.slots import session_slots
+from lakeidx.tasks.block_files import block_folder
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import content, make_table, rows
 from tests.spark.dying_runner import DyingRunner
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["files", "exchange"])
+def runner(spark: SparkSession, request: pytest.FixtureRequest) -> SparkRunner:
+    """Blocks in files, as with any local master; and through Spark's own shuffle, as on clusters."""
+    made = SparkRunner(spark)
+    if request.param == "exchange":
+        made._local = None
+    return made
+
+
+def left_folders(spark: SparkSession) -> list[str]:
+    """Folders of blocks of this session that are there."""
+    place = local_folder(spark)
+    assert place is not None
+    return [f.name for f in Path(place).glob(f"lakeidx-shuffle-{os.getpid()}-*")]
 
 
 def make_split(targets: int) -> Callable[[int], Iterator[RoutedRows]]:
@@ -52,15 +72,16 @@ def make_combine() -> Callable[[int, Iterator[Block]], Any]:
     return combine
 
 
-def test_the_same_results_as_in_one_process(spark: SparkSession) -> None:
+def test_the_same_results_as_in_one_process(spark: SparkSession, runner: SparkRunner) -> None:
     arguments = (make_split(5), list(range(7)), make_combine())
     local = LocalRunner(2).shuffle(*arguments, targets=range(5), weights=[1, 5, 2, 2, 9], label="t")
-    there = SparkRunner(spark).shuffle(*arguments, targets=range(5), weights=[1, 5, 2, 2, 9], label="t")
+    there = runner.shuffle(*arguments, targets=range(5), weights=[1, 5, 2, 2, 9], label="t")
     assert there == local
     assert all(ok for _, _, _, ok in there)
     assert [orders for _, orders, _, _ in there] == [sorted(o) for _, o, _, _ in there]
-    assert SparkRunner(spark).map(lambda n: n * n, list(range(9)), label="t") == [n * n for n in range(9)]
-    assert SparkRunner(spark).map(lambda n: n, [], label="t") == []
+    assert runner.map(lambda n: n * n, list(range(9)), label="t") == [n * n for n in range(9)]
+    assert runner.map(lambda n: n, [], label="t") == []
+    assert left_folders(spark) == []
 
 
 def test_workers_begin_with_lakeidx_loaded(spark: SparkSession) -> None:
@@ -71,7 +92,7 @@ def test_workers_begin_with_lakeidx_loaded(spark: SparkSession) -> None:
         assert b"lakeidx.spark.workers.daemon" in command
 
 
-def test_what_many_items_and_targets_are_goes_with_the_rows(spark: SparkSession) -> None:
+def test_what_many_items_and_targets_are_goes_with_the_rows(runner: SparkRunner) -> None:
     padding = bytes(100_000)
 
     def split(item: tuple[int, bytes]) -> Iterator[RoutedRows]:
@@ -81,7 +102,7 @@ def test_what_many_items_and_targets_are_goes_with_the_rows(spark: SparkSession)
         return len(target[1]), make_combine()(target[0], blocks)
 
     items, targets = [(n, padding) for n in range(7)], [(n, padding) for n in range(5)]
-    found = SparkRunner(spark).shuffle(split, items, combine, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
+    found = runner.shuffle(split, items, combine, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
     local = LocalRunner(1).shuffle(split, items, combine, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
     assert found == local
     assert [size for size, _ in found] == [len(padding)] * 5
@@ -90,7 +111,7 @@ def test_what_many_items_and_targets_are_goes_with_the_rows(spark: SparkSession)
 @pytest.mark.parametrize("items", [[], [0], [0, 1, 2]])
 @pytest.mark.parametrize("padding", [1, 100_000])
 def test_targets_without_rows_are_combined_as_in_one_process(
-    spark: SparkSession, items: Sequence[int], padding: int
+    runner: SparkRunner, items: Sequence[int], padding: int
 ) -> None:
     """Also where nothing at all is sent, and whether what the targets are goes with the first item or with rows of its own."""
 
@@ -103,13 +124,13 @@ def test_targets_without_rows_are_combined_as_in_one_process(
 
     targets, weights = [(n, bytes(padding)) for n in range(7)], [1, 0, 1, 600_000, 600_000, 600_000, 1]
     local = LocalRunner(1).shuffle(split, items, combine, targets=targets, weights=weights, label="t")
-    assert SparkRunner(spark).shuffle(split, items, combine, targets=targets, weights=weights, label="t") == local
+    assert runner.shuffle(split, items, combine, targets=targets, weights=weights, label="t") == local
     found = [(number, [order for order, _, _ in blocks]) for number, _, blocks in local]
     sent = [item for item in items if item != 1]
     assert found == [(n, sent if n in (2, 5) else []) for n in range(7)]
 
 
-def test_large_blocks_come_in_pieces_and_in_order(spark: SparkSession) -> None:
+def test_large_blocks_come_in_pieces_and_in_order(runner: SparkRunner) -> None:
     n = 9_000_000
 
     def split(item: int) -> Iterator[RoutedRows]:
@@ -118,7 +139,7 @@ def test_large_blocks_come_in_pieces_and_in_order(spark: SparkSession) -> None:
     def combine(target: int, blocks: Iterator[Block]) -> list[tuple[int, int, int]]:
         return [(b.order, b.rows.column("v")[0].as_py(), b.rows.num_rows) for b in blocks]
 
-    (found,) = SparkRunner(spark).shuffle(split, [0, 1], combine, targets=[0], weights=[1], label="t")
+    (found,) = runner.shuffle(split, [0, 1], combine, targets=[0], weights=[1], label="t")
     assert [order for order, _, _ in found] == sorted(order for order, _, _ in found)
     for item in (0, 1):
         pieces = [(first, count) for order, first, count in found if order == item]
@@ -147,7 +168,7 @@ def test_one_exchange_and_what_crosses_it_is_binary(spark: SparkSession, capsys:
     ]
 
 
-def test_errors_of_lakeidx_arrive_as_they_are(spark: SparkSession) -> None:
+def test_errors_of_lakeidx_arrive_as_they_are(spark: SparkSession, runner: SparkRunner) -> None:
     def bad(item: int) -> int:
         if item == 3:
             raise CorruptFileError("cannot be read", path="f.parquet", offset=7)
@@ -159,7 +180,6 @@ def test_errors_of_lakeidx_arrive_as_they_are(spark: SparkSession) -> None:
     def bad_combine(target: int, blocks: Iterator[Block]) -> int:
         return bad(target + 2)
 
-    runner = SparkRunner(spark)
     for call in (
         lambda: runner.map(bad, [1, 2, 3], label="t"),
         lambda: runner.shuffle(bad_split, [1, 2, 3], make_combine(), targets=range(2), weights=[1, 1], label="t"),
@@ -168,6 +188,7 @@ def test_errors_of_lakeidx_arrive_as_they_are(spark: SparkSession) -> None:
         with pytest.raises(CorruptFileError, match=r"f\.parquet at byte 7: cannot be read") as caught:
             call()
         assert (caught.value.path, caught.value.offset) == ("f.parquet", 7)
+        assert left_folders(spark) == []
 
 
 def test_other_errors_are_sparks_after_its_retries(spark: SparkSession, tmp_path: Path) -> None:
@@ -199,20 +220,63 @@ def dying(marks: str) -> Callable[[str], None]:
     return die_once
 
 
-def test_killed_workers_are_replaced_and_each_row_lands_once(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["short", "gone"])
+def test_blocks_that_are_lost_end_the_batch(spark: SparkSession, damage: str) -> None:
+    """And no row of them is left out: the error is lakeidx's own, and says what has happened."""
+    place, driver = local_folder(spark), os.getpid()
+
+    def combine(target: int, blocks: Iterator[Block]) -> int:
+        for file in Path(str(place)).glob(f"lakeidx-shuffle-{driver}-*/*.blocks"):
+            if damage == "short":
+                os.truncate(file, 100)
+            else:
+                file.unlink()
+        return sum(b.rows.num_rows for b in blocks)
+
+    with pytest.raises(UnavailableError, match=r"\.blocks.*: rows between tasks (are missing|cannot be read)"):
+        SparkRunner(spark).shuffle(make_split(1), range(3), combine, targets=[0], weights=[600_000], label="t")
+    assert left_folders(spark) == []
+
+
+DIES = """
+import os, signal, sys
+import numpy as np, pyarrow as pa
+from lakeidx.spark.runner import SparkRunner
+from lakeidx.spark.session import get_session
+from lakeidx.tasks.routed_rows import RoutedRows
+session = get_session(master="local[1]", config={"spark.local.dir": sys.argv[1], "spark.log.level": "OFF"})
+driver = os.getpid()
+split = lambda item: [RoutedRows(item, pa.table({"v": [item]}), np.zeros(1, np.int32))]
+combine = lambda target, blocks: os.kill(driver, signal.SIGKILL)
+SparkRunner(session).shuffle(split, [0, 1], combine, targets=[0], weights=[1], label="t")
+"""
+
+
+def test_what_a_killed_driver_left_goes_with_the_next_batch(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", DIES, str(tmp_path)], check=False, timeout=400)
+    assert done.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.glob("lakeidx-shuffle-*/*.blocks"))) == 2
+    with block_folder(str(tmp_path)) as folder:
+        assert [str(f) for f in tmp_path.glob("lakeidx-shuffle-*")] == [folder]
+
+
+def test_killed_workers_are_replaced_and_each_row_lands_once(
+    spark: SparkSession, runner: SparkRunner, tmp_path: Path
+) -> None:
     table = make_table(tmp_path)
     upsert_table(make_context(table.metadata, "first"), rows([(p, k, "old") for p in (1, 2) for k in range(40)]))
     marks = tmp_path / "marks"
     marks.mkdir()
-    runner = DyingRunner(SparkRunner(spark), dying(str(marks)))
+    dies = DyingRunner(runner, dying(str(marks)))
     changed = [(p, k, "new") for p in (2, 3) for k in range(20, 60)]
-    result = upsert_table(make_context(table.metadata, "second", runner=runner), rows(changed))
+    result = upsert_table(make_context(table.metadata, "second", runner=dies), rows(changed))
     assert sorted(m.name for m in marks.iterdir()) == ["index_write combine", "index_write split"]
     wanted: dict[tuple[int, int], str | None] = {(p, k): "old" for p in (1, 2) for k in range(40)}
     wanted.update({(p, k): v for p, k, v in changed})
     assert content(table) == wanted
     assert (result.assign.inserts, result.assign.updates) == (60, 20)
     assert table.metadata.snapshot_ids() == [1, 2]
+    assert left_folders(spark) == []
 
 
 def test_slots_and_tasks(spark: SparkSession) -> None:

@@ -56,6 +56,9 @@ _SEQUENCE = "_SEQUENCE_NUMBER"
 #: Arrow bytes of one bucket that a reduce task gathers before it writes a file.
 _DEFAULT_BUDGET_BYTES = 512 << 20
 
+#: Rows that a bucket's files weigh as much as, whatever is in them, when buckets are shared out to tasks.
+_FILE_ROWS = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class _PartWork:
@@ -155,7 +158,7 @@ def run_index_write(
         _PartWork.of_batch(ingest, assign),
         tasks.combine,
         targets=assign.targets,
-        weights=[t.rows for t in assign.targets],
+        weights=[t.rows + _FILE_ROWS for t in assign.targets],
         label=context.label("index_write", _figures(assign)),
     )
     rows_in = sum(w.rows_in for w in written)

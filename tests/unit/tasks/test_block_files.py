@@ -1,0 +1,91 @@
+"""Blocks of rows in local files: what comes back is what was written, else an error; no folder stays, whoever was killed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakeidx.errors import UnavailableError
+from lakeidx.tasks.block_files import BlockWriter, block_folder, read_block
+
+
+def test_blocks_come_back_and_every_writer_has_a_file_of_its_own(tmp_path: Path) -> None:
+    payloads = [bytes([n]) * 1000 * n for n in range(5)]
+    with BlockWriter(str(tmp_path)) as one, BlockWriter(str(tmp_path)) as two, BlockWriter(str(tmp_path)) as nothing:
+        places = [(writer.name, *writer.write(pa.py_buffer(p))) for p in payloads for writer in (one, two)]
+    found = [read_block(str(tmp_path), *place).to_pybytes() for place in places]
+    assert found == [p for p in payloads for _ in range(2)]
+    assert sorted(f.name for f in tmp_path.iterdir()) == sorted([one.name, two.name])
+    assert nothing.name not in (one.name, two.name)
+
+
+def test_a_file_that_is_gone_or_short_is_an_error_and_no_rows(tmp_path: Path) -> None:
+    with BlockWriter(str(tmp_path)) as writer:
+        start, size = writer.write(pa.py_buffer(b"0123456789"))
+    os.truncate(tmp_path / writer.name, 7)
+    with pytest.raises(UnavailableError, match=r"are missing: 3 of 10 bytes") as raised:
+        read_block(str(tmp_path), writer.name, start, size)
+    assert raised.value.retryable
+    os.remove(tmp_path / writer.name)
+    with pytest.raises(UnavailableError, match=rf"{writer.name}: .*cannot be read: No such file"):
+        read_block(str(tmp_path), writer.name, start, size)
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    with BlockWriter(str(tmp_path)) as writer, largest_file(1500):
+        assert writer.write(pa.py_buffer(bytes(1000))) == (0, 1000)
+        with pytest.raises(UnavailableError, match="rows between tasks cannot be written: File too large"):
+            writer.write(pa.py_buffer(bytes(1000)))
+    with pytest.raises(UnavailableError, match="no folder for rows between tasks: No such file"):
+        block_folder(str(tmp_path / "missing")).__enter__()
+
+
+def test_a_folder_goes_with_its_shuffle_and_not_with_anothers(tmp_path: Path) -> None:
+    with block_folder(str(tmp_path)) as outer:
+        for error in (None, ValueError("a task failed")):
+            with suppress(ValueError), block_folder(str(tmp_path)) as inner, BlockWriter(inner) as writer:
+                writer.write(pa.py_buffer(b"x"))
+                assert Path(inner).parent == Path(outer).parent == tmp_path
+                if error:
+                    raise error
+            assert [str(f) for f in tmp_path.iterdir()] == [outer]
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+import pyarrow as pa
+from lakeidx.tasks.block_files import BlockWriter, block_folder
+with block_folder(sys.argv[1]) as folder, BlockWriter(folder) as writer:
+    writer.write(pa.py_buffer(b"rows"))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_goes_with_the_next_shuffle(tmp_path: Path) -> None:
+    other = tmp_path / "lakeidx-tables"
+    other.mkdir()
+    with block_folder(str(tmp_path)) as mine:
+        subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False, timeout=60)
+        (left,) = (f for f in tmp_path.iterdir() if str(f) not in (mine, str(other)))
+        assert len(list(left.iterdir())) == 1
+        with block_folder(str(tmp_path)) as later:
+            assert sorted(map(str, tmp_path.iterdir())) == sorted([str(other), mine, later])
