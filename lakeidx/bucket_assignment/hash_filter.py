@@ -30,17 +30,26 @@ def _mark(words: NDArray[np.uint32], hashes: NDArray[np.int32], shift: int) -> N
 
 
 @small_kernel
-def _pass(words: NDArray[np.uint32], raw: NDArray[np.uint32], shift: int, out: NDArray[np.int32]) -> int:
+def _pass(
+    words: NDArray[np.uint32],
+    raw: NDArray[np.uint32],
+    shift: int,
+    ends: NDArray[np.int64],
+    out: NDArray[np.int32],
+    kept: NDArray[np.int64],
+) -> None:
     # `raw` holds big-endian numbers on a little-endian machine. Every hash is written, and the place moves on for those that pass:
     # no branch to predict.
-    s, kept = np.uint32(shift), 0
-    for i in range(len(raw)):
-        b = np.uint64(raw[i])
-        x = np.uint32((b >> _S24) | ((b >> _S8) & _BYTE_1) | ((b & _BYTE_1) << _S8) | (b << _S24))
-        at = np.uint32(x >> s)
-        out[kept] = np.int32(x)
-        kept += int((words[at >> _S5] >> (at & _MASK_5)) & _ONE)
-    return kept
+    s, at_out, start = np.uint32(shift), 0, 0
+    for file in range(len(ends)):
+        for i in range(start, ends[file]):
+            b = np.uint64(raw[i])
+            x = np.uint32((b >> _S24) | ((b >> _S8) & _BYTE_1) | ((b & _BYTE_1) << _S8) | (b << _S24))
+            at = np.uint32(x >> s)
+            out[at_out] = np.int32(x)
+            at_out += int((words[at >> _S5] >> (at & _MASK_5)) & _ONE)
+        kept[file] = at_out
+        start = ends[file]
 
 
 class HashFilter:
@@ -72,6 +81,16 @@ class HashFilter:
         data     the file: big-endian int32[m]
         cost     one pass; memory for the file's hashes besides
         """
+        return self.passing_each(data, np.array([len(data) // 4]))[0]
+
+    def passing_each(self, data: bytes, ends: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the hashes of some index files that pass, one after another, and where those of each end.
+
+        data     the files, one behind the other: big-endian int32[m]
+        ends     int64[files]: where the hashes of each end, ascending
+        cost     one pass; memory for the hashes of all files besides
+        """
         raw = np.frombuffer(data, np.uint32)
-        out = np.empty(len(raw) + 1, np.int32)
-        return out[: _pass(self._words, raw, self._shift, out)].copy()
+        out, kept = np.empty(len(raw) + 1, np.int32), np.empty(len(ends), np.int64)
+        _pass(self._words, raw, self._shift, ends, out, kept)
+        return out[: kept[-1] if len(kept) else 0].copy(), kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -18,10 +19,14 @@ def available_cores() -> int:
 
 
 def available_bytes() -> int:
-    """Return the memory this process may use at most, whoever uses it now; in a container, its limit."""
+    """Return the memory this process may use at most, whoever uses it now; in a container, its limit.
+
+    A Python worker of Spark has the limit of `spark.executor.pyspark.memory` on its addresses.
+    """
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    granted = _granted_bytes()
-    return whole if granted is None else min(whole, granted)
+    own, _ = resource.getrlimit(resource.RLIMIT_AS)
+    limits = (whole, _granted_bytes(), None if own == resource.RLIM_INFINITY else own)
+    return min(limit for limit in limits if limit is not None)
 
 
 @cache

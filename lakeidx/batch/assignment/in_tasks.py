@@ -30,6 +30,7 @@ from lakeidx.batch.assignment.file_checks import FoundKeys, batch_partitions, ch
 from lakeidx.batch.assignment.part_keys import read_part_keys
 from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.placed import Placed
+from lakeidx.batch.assignment.room import check_rows_fit
 from lakeidx.batch.assignment.routed_keys import (
     PartItem,
     ReceivedKeys,
@@ -68,6 +69,7 @@ class _PlacingTasks:
     is_global   a key has one task in all partitions
     first_file  order of what comes of the first data file: after parts and the HASH index
     held        hashes of the HASH index that each task gets
+    rows        of the whole batch
     """
 
     work: PlaceWork
@@ -75,6 +77,7 @@ class _PlacingTasks:
     is_global: bool
     first_file: int
     held: int
+    rows: int
 
     def split(self, item: _Item) -> Iterator[RoutedRows]:
         """Map: route the keys of one part or file, or of some index files."""
@@ -113,7 +116,11 @@ class _PlacingTasks:
         yield RoutedRows(order + 1, pa.table({_METRICS: [json.dumps(counts)]}), task)
 
     def combine(self, task: int, blocks: Iterator[Block]) -> ShareFigures:
-        """Reduce: place the rows of one task, in batch order."""
+        """Reduce: place the rows of one task, in batch order.
+
+        errors   InvalidInputError for a share of rows that this process has no memory for
+        """
+        check_rows_fit(self.work.schema, self.rows, tasks=self.work.plan.num_channels)
         received, of_files = ReceivedKeys(), iter(blocks)
         for block in of_files:
             if not is_of_part(block):
@@ -167,7 +174,7 @@ def place_in_tasks(
     """Place all rows of a batch; keys and places of rows stay in the tasks.
 
     key_index   what finds keys; None where the bucket function does
-    errors      what reading parts, index files and data files raises
+    errors      what reading parts, index files and data files raises; InvalidInputError for more rows than tasks have memory for
     """
     is_global = key_index is not None and key_index.is_global
     items: list[_Item] = list(part_items(ingest))
@@ -184,7 +191,7 @@ def place_in_tasks(
             first_file += len(index)
         if key_index.joins_files:
             items += enumerate(_files_to_read(context, ingest, work, key_index, partitions))
-    tasks = _PlacingTasks(work, finds_by_keys(work.schema), is_global, first_file, held)
+    tasks = _PlacingTasks(work, finds_by_keys(work.schema), is_global, first_file, held, ingest.rows_staged)
     return context.runner.shuffle(
         tasks.split,
         items,

@@ -7,6 +7,7 @@ assigned; one that does may still be too large where keys are long texts.
 from __future__ import annotations
 
 from lakeidx.batch.index_types import index_options, index_type
+from lakeidx.bucket_assignment.rules import PARALLELISM_OPTION
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.tasks.limits import available_bytes
@@ -36,24 +37,34 @@ def _needed(schema: TableSchema, rows: int, held_keys: int) -> int:
     return rows * _ROW_BYTES.get(index_type(schema), _KEYED_ROW_BYTES) + held_keys * _HELD_KEY_BYTES
 
 
-def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None) -> None:
+def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None, *, tasks: int | None = None) -> None:
     """Refuse a batch with more rows than can be assigned in this process.
 
     room     bytes that it may use; default as its limits say
+    tasks    this process is one of so many placing tasks, each of which has its share of the rows; None: it has all rows
     errors   InvalidInputError: says what it takes and what to change
     """
     room = available_bytes() if room is None else room
-    if rows <= min(room // max(_ROW_BYTES.values()), _MOST_ROWS):
+    share = -(-rows // (tasks or 1))
+    if share <= min(room // max(_ROW_BYTES.values()), _MOST_ROWS):
         return
     kind = index_type(schema)
     each = _ROW_BYTES.get(kind, _KEYED_ROW_BYTES)
     most = room // each if kind in ("hash", "bucket") else min(room // each, _MOST_ROWS)
-    if rows > most:
-        raise InvalidInputError(
-            f"the batch has {rows} rows, and this process can assign {most} at a time with index.type={kind}: a row takes"
-            f" {each} bytes or more, and it may use {_gib(room)} GiB; load it as several batches, or where"
-            f" {_gib(rows * each)} GiB are granted"
+    if share <= most:
+        return
+    if tasks is None:
+        who, change = "this process can assign", f"where {_gib(share * each)} GiB are granted"
+    else:
+        who = f"each of its {tasks} placing tasks can assign"
+        change = (
+            f"with {_gib(share * each)} GiB for a task, or with more tasks, by more slots or option"
+            f" '{PARALLELISM_OPTION}'"
         )
+    raise InvalidInputError(
+        f"the batch has {rows} rows, and {who} {most} at a time with index.type={kind}: a row takes"
+        f" {each} bytes or more, and it may use {_gib(room)} GiB; load it as several batches, or {change}"
+    )
 
 
 def driver_is_full(schema: TableSchema, rows: int, held_keys: int, held: int | None = None) -> InvalidInputError:

@@ -136,13 +136,23 @@ class SentIndex:
         return iter(())
 
     def _add(self, rows: pa.Table) -> None:
-        partitions, buckets, counts = (rows.column(n).to_pylist() for n in (_PARTITION, _BUCKET, _ROWS))
-        for partition, bucket, count, sent in zip(partitions, buckets, counts, rows.column(_HASHES), strict=True):
-            data = sent.as_buffer().to_pybytes()
-            hashes = decode_hash_index(data) if self.passes is None else self.passes.passing(data)
-            self.files.setdefault(partition, []).append((bucket, hashes, count))
-            self.rows_read += len(data) // 4
+        """Take all files of a block at once: a task gets as many rows as there are files, each with few hashes."""
+        data, ends = _joined(rows.column(_HASHES).combine_chunks())
+        hashes, kept = (decode_hash_index(data), ends) if self.passes is None else self.passes.passing_each(data, ends)
+        starts = np.concatenate(([0], kept[:-1])).tolist()
+        names = (rows.column(n).to_pylist() for n in (_PARTITION, _BUCKET, _ROWS))
+        for partition, bucket, count, start, end in zip(*names, starts, kept.tolist(), strict=True):
+            self.files.setdefault(partition, []).append((bucket, hashes[start:end], count))
+        self.rows_read += len(data) // 4
 
     def hits(self, partition: bytes, columns: Sequence[Hashes], *, threads: int) -> list[FoundHashes]:
         """Return what came of a partition, by bucket ascending."""
         return self.files.get(partition, [])
+
+
+def _joined(sent: pa.Array) -> tuple[bytes, NDArray[np.int64]]:
+    """Return the hashes of some files one behind the other, and where those of each end: int64[files]."""
+    _, offsets, data = sent.buffers()
+    at = np.frombuffer(offsets, np.int64)[sent.offset : sent.offset + len(sent) + 1]
+    first, last = int(at[0]), int(at[-1])
+    return data.slice(first, last - first).to_pybytes() if last > first else b"", (at[1:] - first) // 4

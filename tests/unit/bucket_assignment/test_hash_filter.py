@@ -28,6 +28,16 @@ def test_passing_is_the_scalar_rule(batch: list[int], stored: list[int]) -> None
     assert {h for h in stored if h in set(batch)} <= set(found.tolist())
 
 
+@given(HASHES, st.lists(HASHES, max_size=5))
+def test_files_that_are_asked_together_give_what_each_gives(batch: list[int], files: list[list[int]]) -> None:
+    made = HashFilter([np.array(batch, np.int32)])
+    data = [encode_hash_index(np.array(f, np.int32)) for f in files]
+    found, ends = made.passing_each(b"".join(data), np.cumsum([len(f) for f in files], dtype=np.int64))
+    wanted = [made.passing(d).tolist() for d in data]
+    assert [found[a:b].tolist() for a, b in zip([0, *ends[:-1]], ends, strict=False)] == wanted
+    assert len(ends) == len(files)
+
+
 @pytest.mark.slow
 def test_few_strangers_pass_a_large_file() -> None:
     rng = np.random.default_rng(3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,15 @@ def test_memory_is_that_of_the_machine_at_most(monkeypatch: pytest.MonkeyPatch) 
     for granted, found in ((None, 409_600), (1000, 1000), (1 << 60, 409_600)):
         monkeypatch.setattr("lakeidx.tasks.limits._granted_bytes", lambda granted=granted: granted)
         assert available_bytes() == found
+
+
+def test_a_limit_of_the_process_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Spark sets it for `spark.executor.pyspark.memory`."""
+    whole = available_bytes()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (7 << 20, 8 << 20))
+    assert available_bytes() == 7 << 20
+    monkeypatch.setattr("lakeidx.tasks.limits._granted_bytes", lambda: 5 << 20)
+    assert available_bytes() == 5 << 20
+    monkeypatch.undo()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert available_bytes() == whole

@@ -11,6 +11,7 @@ from lakeidx.batch.assignment import room as rooms
 from lakeidx.batch.assignment.room import check_buckets_fit, check_rows_fit, fits_driver
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import InvalidInputError
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.reachable import files_on_disk
 from lakeidx.testing.small_tables import content, make_table, upsert
 from lakeidx.testing.small_tables import rows as rows_of
@@ -32,6 +33,33 @@ def test_rows_of_a_gibibyte(tmp_path: Path, options: dict[str, str], fits: int, 
     check_rows_fit(schema, fits, GIB)
     with pytest.raises(InvalidInputError, match=rf"{too_many} rows.*1\.0 GiB; load it as several batches"):
         check_rows_fit(schema, too_many, GIB)
+
+
+def test_each_placing_task_has_its_share_of_the_rows(tmp_path: Path) -> None:
+    schema = make_table(tmp_path).schema
+    check_rows_fit(schema, 260_000_000, GIB, tasks=10)
+    with pytest.raises(
+        InvalidInputError,
+        match=r"270000000 rows, and each of its 10 placing tasks can assign 26843545 at a time .* with 1\.0 GiB for a task, or"
+        r" with more tasks, by more slots or option 'dynamic-bucket\.assigner-parallelism'",
+    ):
+        check_rows_fit(schema, 270_000_000, GIB, tasks=10)
+
+
+def test_tasks_without_memory_for_their_share_write_no_file_into_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tasks have 50 rows each; where four have 25 the same batch goes on."""
+    table = make_table(tmp_path)
+    before = files_on_disk(table)
+    batch = rows_of([(1, k, "a") for k in range(100)])
+    monkeypatch.setattr(rooms, "available_bytes", lambda: 49 * 40)
+    with pytest.raises(InvalidInputError, match="100 rows, and each of its 2 placing tasks can assign 49 at a time"):
+        upsert_table(make_context(table.metadata, "b", runner=LocalRunner(2), driver_bytes=0), batch)
+    assert files_on_disk(table) == before
+    monkeypatch.setattr("lakeidx.batch.stages.bucket_assignment.check_buckets_fit", lambda *_: None)
+    result = upsert_table(make_context(table.metadata, "b", runner=LocalRunner(4), driver_bytes=0), batch)
+    assert result.assign.inserts == 100
 
 
 def test_what_an_index_holds_counts_for_the_driver(tmp_path: Path) -> None:
