@@ -1,4 +1,4 @@
-"""Waits for a disk once for several files: file systems bring what is waited for side by side to the disk together."""
+"""Waits for a disk: once for several files, as file systems bring what is waited for side by side to the disk together."""
 
 from __future__ import annotations
 
@@ -52,3 +52,15 @@ def sync_directory(path: str) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_directories(path: str, *, sync: bool) -> None:
+    """Make a directory and those above it that are not there; `sync`: return when the disk has the names of all of them."""
+    missing, at = list[str](), path
+    while at and not os.path.isdir(at):
+        missing.append(at)
+        at = os.path.dirname(at)
+    os.makedirs(path, exist_ok=True)
+    if sync:
+        for directory in missing:
+            sync_directory(os.path.dirname(directory) or ".")

@@ -4,6 +4,10 @@ put            temp file in the same directory, fsync, rename over the target
 put_if_absent  temp file, fsync, hard link to the target: the link fails when the target exists, and the target is complete the
                moment it appears. File systems without hard links get an exclusive create instead, whose content a reader may
                see half written.
+open_output    as put, in pieces
+
+Directories are synced, too, those of new directories included: a name that nobody waited for may be gone after a power cut,
+whatever was waited for later.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.storage.base import FileInfo, WriteOnly
-from lakeidx.storage.fsync import sync_directory, sync_files
+from lakeidx.storage.fsync import make_directories, sync_directory, sync_files
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
@@ -271,7 +275,7 @@ class LocalStore:
             with contextlib.ExitStack() as opened:
                 descriptors = []
                 for target, data in files:
-                    temp, descriptor = _open_temp(target)
+                    temp, descriptor = _open_temp(target, sync=self._sync and sync)
                     temps.append(temp)
                     opened.callback(os.close, descriptor)
                     _write_all(descriptor, data)
@@ -310,7 +314,7 @@ class LocalOutput(WriteOnly):
 
     def __init__(self, target: str, path: str, *, sync: bool) -> None:
         self._target, self._path, self._sync = target, path, sync
-        self._temp, descriptor = _open_temp(target)
+        self._temp, descriptor = _open_temp(target, sync=sync)
         self._file = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
 
     @property
@@ -344,6 +348,8 @@ class LocalOutput(WriteOnly):
                 os.fsync(self._file.fileno())
             self._file.close()
             os.replace(self._temp, self._target)
+            if self._sync:
+                sync_directory(os.path.dirname(self._target) or ".")
         except OSError as e:
             self.abort()
             _unlink(self._temp)
@@ -357,15 +363,15 @@ class LocalOutput(WriteOnly):
             _unlink(self._temp)
 
 
-def _open_temp(target: str) -> tuple[str, int]:
-    """Open a new file beside a target, under a name of its own."""
+def _open_temp(target: str, *, sync: bool) -> tuple[str, int]:
+    """Open a new file beside a target, under a name of its own; `sync`: wait for the disk to have new directories."""
     parent, name = os.path.split(target)
     temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
     try:
         return temp, os.open(temp, flags, 0o666)
     except FileNotFoundError:
-        os.makedirs(parent, exist_ok=True)
+        make_directories(parent, sync=sync)
         return temp, os.open(temp, flags, 0o666)
 
 

@@ -52,7 +52,7 @@ def test_a_failed_put_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_what_is_put_is_flushed_with_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file first, then the name it has got; data files are flushed by themselves, for their snapshot is put later."""
+    """A file first, then the name it has got."""
     flushed: list[str] = []
     monkeypatch.setattr(
         os, "fsync", lambda fd: flushed.append("directory" if S_ISDIR(os.fstat(fd).st_mode) else "file")
@@ -63,7 +63,26 @@ def test_what_is_put_is_flushed_with_its_directory(tmp_path: Path, monkeypatch: 
         assert store.put_if_absent(f"{tmp_path}/absent-{sync}", b"1")
         with store.open_output(f"{tmp_path}/output-{sync}") as out:
             out.write(b"x")
-    assert flushed == ["file", "directory", "file", "directory", "file"]
+    assert flushed == ["file", "directory"] * 3
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_new_directories_are_flushed_up_to_one_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sync: bool
+) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.readlink(f"/proc/self/fd/{fd}")))
+    store, table = LocalStore(sync=sync), tmp_path / "t"
+    with store.open_output(f"{table}/p=1/bucket-0/data") as out:
+        out.write(b"x")
+    made, data = flushed[:3], flushed[3:]
+    store.put(f"{table}/p=1/bucket-0/more", b"1", durable=False)
+    if not sync:
+        assert not flushed
+        return
+    assert sorted(made) == [str(tmp_path), str(table), str(table / "p=1")]
+    assert [os.path.dirname(data[0]), *data[1:]] == [str(table / "p=1" / "bucket-0")] * 2
+    assert len(flushed) == 5
 
 
 def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
