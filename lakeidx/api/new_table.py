@@ -25,7 +25,13 @@ def advise_new_table(
     needs: Needs | None = None,
     machine: Machine | None = None,
 ) -> Advice:
-    """Advise on a table that would be made of landing files; see `Table.advise_files`."""
+    """Recommend an index type for a table that would be made of landing files (`Table.advise_files`).
+
+    key, partition_by   columns of the key, and of the partitions
+    keys                files that stand for a batch; without one the last of `files` does
+    batch_rows          rows of a whole batch, where those are a sample
+    errors              InvalidInputError when there are too few files, no key, or a column that is not there
+    """
     if not files:
         raise InvalidInputError("give the landing files that the table would be made of")
     if not key:

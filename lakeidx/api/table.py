@@ -19,10 +19,6 @@ from lakeidx.api.writing import WritingMixin
 from lakeidx.batch.index_types import check_index_type, index_type, limits_of
 from lakeidx.format.schema.edits import SchemaEdits, TypeSpec
 from lakeidx.format.schema.schema_file import new_schema
-from lakeidx.key_index.advice.advice import Advice
-from lakeidx.key_index.advice.measures import Needs
-from lakeidx.key_index.advice.model import Machine
-from lakeidx.maintenance.advise import SAMPLE
 from lakeidx.maintenance.alter import AlterResult, alter_table
 
 log = logging.getLogger(__name__)
@@ -30,6 +26,9 @@ log = logging.getLogger(__name__)
 
 class Table(WritingMixin, LookingMixin, UpkeepMixin):
     """One table, by its directory; cheap to make, pickles, metadata that was read is kept."""
+
+    #: For a table that does not exist yet; see `advise` for one that does.
+    advise_files = staticmethod(advise_new_table)
 
     @classmethod
     def create(
@@ -50,31 +49,6 @@ class Table(WritingMixin, LookingMixin, UpkeepMixin):
         if limits:
             log.warning("index type %s: %s", index_type(schema), limits)
         return super().create(uri, spec, storage_options, exist_ok=exist_ok)
-
-    @classmethod
-    def advise_files(
-        cls,
-        files: Sequence[str],
-        *,
-        key: Sequence[str],
-        keys: Sequence[str] = (),
-        partition_by: Sequence[str] = (),
-        batch_rows: int | None = None,
-        sample: int = SAMPLE,
-        needs: Needs | None = None,
-        machine: Machine | None = None,
-    ) -> Advice:
-        """Recommend an index type for a table that would be made of landing files; see `advise` for one that exists.
-
-        key, partition_by   columns of the key, and of the partitions
-        keys                files that stand for a batch; without one the last of `files` does
-        batch_rows          rows of a whole batch, where those are a sample
-        errors              InvalidInputError when there are too few files, no key, or a column that is not there
-        """
-        return advise_new_table(
-            files, key=key, keys=keys, partition_by=partition_by, batch_rows=batch_rows, sample=sample, needs=needs,
-            machine=machine,
-        )  # fmt: skip
 
     def alter(
         self,
