@@ -35,7 +35,7 @@ from lakeidx.codec.jit import kernel
 #: Rows from which on a map of the hashes is slower.
 MIN_ROWS = 4 << 20
 #: Rows parted at a time, 8 bytes each; and rows of a part.
-_PASS_ROWS = 32 << 20
+_PASS_ROWS = 16 << 20
 PART_ROWS = 1 << 16
 #: Parts written at a time: more of them miss the address cache for every row.
 _STREAMS = 256

@@ -5,7 +5,7 @@ column                type        content
 ====================  ==========  =========================================================================================
 lakeidx.position      int32       position in the part, ascending
 lakeidx.hash          int32       hash of the trimmed primary key; of tables with fixed buckets the bucket
-lakeidx.partition     dictionary  the partition as manifest bytes
+lakeidx.partition     dictionary  the partition as manifest bytes, numbered in as few bytes as the part's partitions need
 lakeidx.retract       bool        the row is a delete; left out when none is
 key columns                       where the index type looks at keys
 ====================  ==========  =========================================================================================
@@ -61,7 +61,8 @@ def owners_of(plan: AssignPlan, partitions: Sequence[bytes], codes: Int32s, hash
 
 def rows_to_route(keys: RowKeys, retract: NDArray[np.bool_] | None, columns: pa.Table | None = None) -> pa.Table:
     """Return the rows of one part for the tasks that place them; `columns`: its key columns, where they are looked at."""
-    partition = pa.DictionaryArray.from_arrays(pa.array(keys.codes, pa.int32()), pa.array(keys.partitions, pa.binary()))
+    codes = keys.codes.astype(np.min_scalar_type(-max(len(keys.partitions), 1)))
+    partition = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(keys.partitions, pa.binary()))
     out = {
         _POSITION: pa.array(np.arange(len(keys), dtype=np.int32)),
         _HASH: pa.array(keys.hashes),
@@ -91,15 +92,18 @@ class ReceivedKeys:
     def add(self, block: Block) -> None:
         """Take the rows of one part; partitions without a row are left out."""
         rows = block.rows
-        positions, hashes = (rows.column(n).to_numpy().astype(np.int32, copy=False) for n in (_POSITION, _HASH))
+        # Copied: a column that is kept as it came keeps the whole block.
+        positions, hashes = (rows.column(n).to_numpy().astype(np.int32) for n in (_POSITION, _HASH))
         column = rows.column(_PARTITION).combine_chunks()
-        codes = np.asarray(column.indices).astype(np.int32, copy=False)
+        codes = np.asarray(column.indices).astype(np.int32)
         ranks = np.flatnonzero(np.bincount(codes, minlength=len(column.dictionary))).astype(np.int32)
         partitions = [self.names.setdefault(p, p) for p in column.dictionary.take(pa.array(ranks)).to_pylist()]
         if len(ranks) < len(column.dictionary):
             number = np.zeros(len(column.dictionary), np.int32)
             number[ranks] = np.arange(len(ranks), dtype=np.int32)
             codes = number[codes]
+        if len(ranks) == 1:
+            codes = np.broadcast_to(np.int32(0), len(codes))
         retract = None
         if _RETRACT in rows.column_names:
             retract = rows.column(_RETRACT).to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)
