@@ -102,7 +102,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
         "unit/lookup/point/test_table_lookup.py",
     ),
     "lakeidx.batch.assignment.file_checks": ("unit/batch/assignment/test_in_tasks.py",),
-    "lakeidx.batch.assignment.routed_keys": ("unit/batch/assignment/test_in_tasks.py",),
     "lakeidx.key_index.joined": ("unit/batch/assignment/test_in_tasks.py",),
     "lakeidx.batch.assignment.place_work": ("unit/batch/stages/test_bucket_assignment.py",),
     "lakeidx.batch.assignment.shares": ("unit/batch/stages/test_bucket_assignment.py",),
