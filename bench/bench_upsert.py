@@ -210,7 +210,7 @@ def measure_size(
     how = (" in random order" if args.random else "") + (", fresh session" if args.cold else "")
     figures = [step(f"load {rows:,}{how}", base, [base])]
     for n in range(1, args.rounds + 1):
-        figures.append(step(f"upsert {rows // args.share:,} into {rows:,} round {n}", upsert, [base, upsert]))
+        figures.append(step(f"upsert {rows // args.share:,} into {rows:,}{how} round {n}", upsert, [base, upsert]))
     return figures
 
 
