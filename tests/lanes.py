@@ -1,6 +1,7 @@
 """Runs the test lanes and prints what each did. ``python -m tests.lanes [lane ...]``
 
-The first lanes use all processors; the others mostly wait for servers and JVMs, so some of them run at a time.
+The first lanes use all processors. The others mostly wait for servers and JVMs, so some of them run at a time, and behind them,
+with what they leave of the processors, the lanes that only compute.
 
 A lane whose tests cannot run on this machine shows as skipped, with the reason; it is never shown as passed.
 """
@@ -20,7 +21,6 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -31,7 +31,10 @@ from tests.kernel_list import unlisted
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What takes longest begins first.
-_ORDER = ("interop", "dagster", "spark", "s3", "browser", "hbase", "postgres")
+_ORDER = ("interop", "spark", "dagster", "browser", "s3", "postgres", "hbase")
+#: Lanes that wait for nothing, one after another behind those, which go first: Spark waits ten seconds for a worker.
+_BEHIND = ("slow", "properties")
+_NICE = 10
 _AT_A_TIME = 3
 #: Where files of tests cost no disk, and what must be free there: lanes leave up to 1 GB each.
 _MEMORY = Path("/dev/shm")
@@ -50,16 +53,25 @@ _HEAVY = ("spark", "interop", "s3", "dagster", "hbase", "browser", "postgres", "
 
 @dataclass(frozen=True)
 class Lane:
-    """One lane: a pytest mark expression, more arguments, whether it runs beside others, and whether it has to reach the
-    share of lines that pyproject.toml names.
+    """One lane: a pytest mark expression, more arguments, and whether it has to reach the share of lines that pyproject.toml
+    names.
     """
 
     name: str
     marks: str
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
-    aside: bool = False
     covers: bool = False
+
+    @property
+    def behind(self) -> bool:
+        """Whether it takes what others leave of the processors."""
+        return self.name in _BEHIND
+
+    @property
+    def aside(self) -> bool:
+        """Whether it runs beside others."""
+        return self.behind or self.name in _ORDER
 
 
 @dataclass(frozen=True)
@@ -96,9 +108,9 @@ def lanes() -> list[Lane]:
     ]
     for i, mark in enumerate(_HEAVY):
         others = "".join(f" and not {m}" for m in _HEAVY[:i])
-        aside = mark in _ORDER
-        out.append(Lane(mark, f"{mark}{others}", (*(() if aside else side_by_side), *_files_with(mark)), aside=aside))
-    return sorted(out, key=lambda lane: _ORDER.index(lane.name) if lane.aside else -1)
+        out.append(Lane(mark, f"{mark}{others}", (*(() if mark in _ORDER else side_by_side), *_files_with(mark))))
+    order = (*_ORDER, *_BEHIND)
+    return sorted(out, key=lambda lane: order.index(lane.name) if lane.aside else -1)
 
 
 def _files_with(mark: str) -> list[str]:
@@ -138,7 +150,7 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
             # A file, not a pipe: a server that outlives its test would hold a pipe open.
             said = Path(folder) / "output.txt"
             with said.open("wb") as out:
-                code, cpu = _run_within(command, environment, report, out)
+                code, cpu = _run_within(command, environment, report, out, nice=_NICE if lane.behind else 0)
             print(
                 f"== lane {lane.name}, {time.monotonic() - started:.0f} s\n{said.read_text(encoding='utf-8', errors='replace')}",
                 flush=True,
@@ -164,7 +176,7 @@ def run(lane: Lane, *, aside: bool = False) -> Outcome:
 
 
 def _run_within(
-    command: list[str], environment: dict[str, str], report: Path, out: IO[bytes] | None = None
+    command: list[str], environment: dict[str, str], report: Path, out: IO[bytes] | None = None, *, nice: int = 0
 ) -> tuple[int, float]:
     """Run a lane's command, and kill it when it takes too long, or does not end after its last test.
 
@@ -172,6 +184,7 @@ def _run_within(
     """
     error = None if out is None else subprocess.STDOUT
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=error)
+    os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + nice)
     deadline, late = time.monotonic() + _SECONDS, ""
     while True:
         ended, status, used = os.wait4(process.pid, os.WNOHANG)
@@ -218,9 +231,10 @@ def main(names: list[str]) -> int:
     if len(beside) < 2:
         outcomes += [run(lane) for lane in beside]
     else:
-        print(f"== {_AT_A_TIME} lanes at a time: {', '.join(lane.name for lane in beside)}", flush=True)
-        with ThreadPoolExecutor(_AT_A_TIME) as pool:
-            outcomes += pool.map(partial(run, aside=True), beside)
+        print(f"== some lanes at a time: {', '.join(lane.name for lane in beside)}", flush=True)
+        with ThreadPoolExecutor(_AT_A_TIME) as pool, ThreadPoolExecutor(1) as behind:
+            begun = [(behind if lane.behind else pool).submit(run, lane, aside=True) for lane in beside]
+            outcomes += [done.result() for done in begun]
     total = sum((o.counts for o in outcomes), Counter())
     print("\n== lanes")
     print("\n".join(line for o in outcomes for line in o.lines()))
