@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +16,55 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 
-BATCH, BUCKETS = 100_000, 2_000
+BATCH, BUCKETS, ROUNDS = 100_000, 2_000, 3
 
 
 def measure(keys: int, folder: Path) -> list[Figure]:
-    """Upsert known keys into all buckets, and check that batch, each in a process of its own."""
+    """Upsert known keys into all buckets, and check that batch, each in a process of its own; the least of each counts."""
     uri = filled(folder, Point("buckets", BUCKETS, keys=keys, buckets=BUCKETS))
-    upsert = in_new_process(upserted, uri, keys)
-    checks = in_new_process(checked, uri, keys, upsert.cpu_seconds)
-    return [upsert, checks]
+    upserts, checks = [], []
+    for turn in range(ROUNDS):
+        upserts.append(in_new_process(upserted, uri, keys, turn))
+        checks.append(in_new_process(checked, uri, keys, turn))
+    in_new_process(lost_hashes_are_found, uri, ROUNDS - 1)
+    upsert, check = (min(figures, key=lambda f: f.cpu_seconds) for figures in (upserts, checks))
+    mib = max(figure.mib or 0 for figure in checks)
+    return [upsert, replace(check, mib=mib, times_upsert=check.cpu_seconds / upsert.cpu_seconds)]
 
 
-def upserted(uri: str, keys: int) -> Figure:
+def upserted(uri: str, keys: int, turn: int) -> Figure:
     """Upsert."""
-    _warm(uri, "upsert")
-    known = np.random.default_rng(1).choice(keys, min(BATCH, keys), replace=False)
-    context = make_context(TableHandle.open(uri).metadata, "b", runner=LocalRunner(2))
+    _warm(uri, f"upsert_{turn}")
+    known = np.random.default_rng(turn).choice(keys, min(BATCH, keys), replace=False)
+    context = make_context(TableHandle.open(uri).metadata, f"b{turn}", runner=LocalRunner(2))
     clock = Clock()
-    result = upsert_table(context, rows(known, 1, 1))
+    result = upsert_table(context, rows(known, 1, turn + 1))
     seconds, cpu = clock.seconds()
     if (result.assign.updates, result.write.rows_written) != (len(known), len(known)):
         raise AssertionError(f"{result.assign.updates} of {len(known)} known keys were found")
     return Figure(f"{len(known):,} keys into {BUCKETS:,} buckets of {keys:,}", seconds, cpu, mib=clock.mib())
 
 
-def checked(uri: str, keys: int, upsert_cpu: float) -> Figure:
-    """Check; hashes that are cut off the index files must turn the checks red."""
-    _warm(uri, "check")
+def checked(uri: str, keys: int, turn: int) -> Figure:
+    """Check."""
+    _warm(uri, f"check_{turn}")
     config = _config(uri)
     clock = Clock()
-    results = _results(config, uri, "b")
+    results = _results(config, uri, f"b{turn}")
     seconds, cpu = clock.seconds()
-    mib = clock.mib()
     if red := [r.name for r in results if not r.passed]:
         raise AssertionError(f"checks of a sound table are red: {red}")
+    case = f"checks after {min(BATCH, keys):,} keys into {BUCKETS:,} buckets of {keys:,}"
+    return Figure(case, seconds, cpu, mib=clock.mib())
+
+
+def lost_hashes_are_found(uri: str, turn: int) -> None:
+    """Cut hashes off the index files: the checks must turn red."""
     for file in Path(uri).rglob("index-*"):
         if not file.name.startswith("index-manifest"):
             file.write_bytes(file.read_bytes()[4:])
-    if all(r.passed for r in _results(config, uri, "b")):
+    if all(r.passed for r in _results(_config(uri), uri, f"b{turn}")):
         raise AssertionError("lost hashes are not found")
-    return Figure(
-        f"checks after {min(BATCH, keys):,} keys into {BUCKETS:,} buckets of {keys:,}",
-        seconds,
-        cpu,
-        mib=mib,
-        times_upsert=cpu / upsert_cpu,
-    )
 
 
 def _results(config: PipelineConfig, uri: str, batch_id: str) -> Any:

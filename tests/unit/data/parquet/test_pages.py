@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from lakeidx.data.parquet import row_groups as read_parquet
 from lakeidx.data.parquet.footer import flat_elements
-from lakeidx.data.parquet.pages import ChunkPlace, decode_page_table
+from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table
 from lakeidx.data.parquet.row_groups import ReadCounters
-from lakeidx.data.read_data_file import read_data_file
+from lakeidx.data.read_data_file import open_data_file, read_data_file
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
@@ -142,6 +142,36 @@ def test_damage_of_page_places_is_noticed_or_does_no_harm(
             continue
         assert found.equals(expected), at
     assert noticed < 45
+
+
+def test_pages_that_lie_elsewhere_or_have_other_rows_than_their_index_says_are_found(
+    written: tuple[str, DataFileMeta], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, file = written
+    source = open_data_file(STORE, path, file.file_size, SCHEMA)
+    assert isinstance(source, read_parquet.ParquetSource)
+    checked = [(g, name) for g in range(source.groups) for name in SCHEMA.field_names]
+    tables = []
+
+    def decoded(*arguments: Any) -> PageTable | None:
+        tables.append(decode_page_table(*arguments))
+        return tables[-1]
+
+    monkeypatch.setattr(read_parquet, "decode_page_table", decoded)
+    for g, name in checked:
+        source.check_pages(g, name)
+    assert all(table is not None and len(table.rows) > 5 for table in tables)
+    assert len(tables) == len(checked)
+    for (g, name), table in zip(checked, tables, strict=True):
+        assert table is not None
+        for change in ("rows", "offsets"):
+            for by in (-1, 1):
+                moved = getattr(table, change).copy()
+                moved[3] += by
+                other = replace(table, **{change: moved})
+                monkeypatch.setattr(read_parquet, "decode_page_table", lambda *_, other=other: other)
+                with pytest.raises(CorruptFileError, match=f"column {name}: page sizes differ from the page index"):
+                    source.check_pages(g, name)
 
 
 def test_pages_that_begin_at_other_rows_are_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
