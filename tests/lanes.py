@@ -39,7 +39,7 @@ _AT_A_TIME = 3
 #: Where files of tests cost no disk, and what must be free there: lanes leave up to 1 GB each.
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES = 6 << 30
-#: Seconds a lane may take, about twice what it needs: one that hangs is named, and says where.
+#: Seconds a lane may take, about twice what it needs: one that hangs is named, and says where. Twice that behind others.
 _SECONDS = 45 * 60
 #: Seconds from a lane's last test to its end.
 _SECONDS_TO_END = 180
@@ -185,7 +185,8 @@ def _run_within(
     error = None if out is None else subprocess.STDOUT
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=error)
     os.setpriority(os.PRIO_PROCESS, process.pid, os.getpriority(os.PRIO_PROCESS, 0) + nice)
-    deadline, late = time.monotonic() + _SECONDS, ""
+    seconds = _SECONDS * (2 if nice else 1)
+    deadline, late = time.monotonic() + seconds, ""
     while True:
         ended, status, used = os.wait4(process.pid, os.WNOHANG)
         if ended:
@@ -194,7 +195,7 @@ def _run_within(
         if report.exists() and time.time() - report.stat().st_mtime > _SECONDS_TO_END:
             late = f"does not end {_SECONDS_TO_END} s after its last test"
         elif time.monotonic() > deadline:
-            late = f"took longer than {_SECONDS} s"
+            late = f"took longer than {seconds} s"
         if late:
             print(f"== lane {late} and is killed: {' '.join(command)}", flush=True)
             _kill(psutil.Process(process.pid))
