@@ -8,6 +8,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 
 def _make_load(bits: int, result: types.Integer, *, swap: bool = False) -> Callable[[int], int]:
@@ -55,6 +56,7 @@ store_i64 = _make_store(64)
 
 _struct_proxy: Any = cgutils.create_struct_proxy
 _get_function: Any = cgutils.get_or_insert_function
+_populate_array: Any = populate_array
 
 
 def _bytes_address(typing_context: Any, value: Any) -> Any:
@@ -69,6 +71,22 @@ def _bytes_address(typing_context: Any, value: Any) -> Any:
 
 
 bytes_address: Any = intrinsic(_bytes_address)
+
+
+def _bytes_at(typing_context: Any, address: Any, size: Any) -> Any:
+    array = types.Array(types.uint8, 1, "C", readonly=True)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        out = context.make_array(array)(context, builder)
+        one = context.get_constant(types.intp, 1)
+        data = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+        _populate_array(out, data=data, shape=[args[1]], strides=[one], itemsize=one, meminfo=None)
+        return out._getvalue()
+
+    return array(types.int64, types.int64), emit
+
+
+bytes_at: Any = intrinsic(_bytes_at)
 
 
 def _prefetch(typing_context: Any, address: Any) -> Any:

@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from lakeidx.data.evolution.evolve import ColumnPlan, evolve_column, plan_columns
 from lakeidx.data.parquet.damage import damage_of
-from lakeidx.data.parquet.picked import PageKeeper
-from lakeidx.data.parquet.row_groups import ParquetSource, ReadCounters, RowTest
+from lakeidx.data.parquet.page_reader import PageKeeper
+from lakeidx.data.parquet.row_groups import ParquetSource, RowTest
 from lakeidx.data.positions import Positions, RowFilter
 from lakeidx.data.read_avro import AvroSource
+from lakeidx.data.read_counters import ReadCounters
 from lakeidx.data.read_orc import OrcSource
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
@@ -128,8 +129,17 @@ class _FileScan:
         return self._tested_after()
 
     def _tested_first(self, source: ParquetSource, names: Sequence[str]) -> Iterator[pa.Table]:
+        present = self._present(self.plans, system=self.keyed)
+        if not names and self.pruning is None:
+            rows = source.rows_at(present, self.row_filter.few(), self.counters)
+            if rows is not None:
+                self.counters.rows_given += rows.num_rows
+                for start in range(0, rows.num_rows, self.batch_rows):
+                    part = rows.slice(start, self.batch_rows)
+                    yield _evolved(part, self.plans, keyed=self.keyed, path=self.path, encoded=self.encoded)
+                return
         for _, raw in source.batches(
-            self._present(self.plans, system=self.keyed), row_filter=self.row_filter, predicate=self.pruning,
+            present, row_filter=self.row_filter, predicate=self.pruning,
             fields=self.fields, batch_rows=self.batch_rows, counters=self.counters,
             row_test=RowTest(frozenset(names), self._selected),
         ):  # fmt: skip

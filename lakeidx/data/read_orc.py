@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyarrow import orc
 
 from lakeidx.data.parquet.damage import damage_of
-from lakeidx.data.parquet.row_groups import ReadCounters
 from lakeidx.data.positions import RowFilter
+from lakeidx.data.read_counters import ReadCounters
 from lakeidx.predicate import Predicate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field

@@ -257,6 +257,8 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.data.parquet.int96": ("unit/data/parquet/test_row_groups.py",),
     "lakeidx.data.parquet.page_headers": ("unit/data/parquet/test_picked.py",),
     "lakeidx.data.parquet.page_kernels": ("unit/data/parquet/test_picked.py",),
+    "lakeidx.data.parquet.page_reader": ("unit/data/parquet/test_picked.py", "unit/lookup/point/test_kept_pages.py"),
+    "lakeidx.data.read_counters": ("unit/data/test_read_data_file.py",),
     "lakeidx.lookup.point.answers": ("unit/lookup/point/test_table_lookup.py",),
     "lakeidx.lookup.point.data_file_lookup": ("unit/lookup/point/test_point_damage.py",),
     "lakeidx.lookup.point.hits": ("unit/lookup/point/test_table_lookup.py",),

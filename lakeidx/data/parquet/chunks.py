@@ -113,7 +113,9 @@ class FooterChunks:
         row, extent = self._table[group, column].tolist(), self.extent(group, column)
         if extent is None or min(row[i] for i in (_TYPE, _CODEC, _INDEX_AT, _INDEX_SIZE)) < 0:
             return None
-        return ChunkPlace(element, name, row[_TYPE], row[_CODEC], *extent, row[_INDEX_AT], row[_INDEX_SIZE])
+        return ChunkPlace(
+            element, name, row[_TYPE], row[_CODEC], *extent, row[_PLAIN_BYTES], row[_INDEX_AT], row[_INDEX_SIZE]
+        )
 
     def stats(self, group: int, column: int, physical_type: str) -> ChunkStats:
         """Return the statistics of a chunk; bounds whose length is not that of the type are left out."""

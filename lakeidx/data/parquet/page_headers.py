@@ -34,18 +34,19 @@ UNREADABLE, OTHER_TYPE, OTHER_ROWS = 0, 1, 2
 
 @kernel
 def page_headers(data: Any, starts: Any, rows: Any, out: Any) -> Any:
-    """Fill out int64[p, HEADER] with the page headers that begin at some places of uint8[n].
+    """Fill out int64[p, HEADER] with the headers of pages that lie one after another in uint8[n].
 
-    rows      int64[p + 1] first rows of data pages; of length 0 for a dictionary page
+    starts    int64[p + 1], where each begins
+    rows      int64[p], how many rows a data page must have; -1 of a dictionary page
     returns   4 times the number of the first bad page, and what is wrong with it; -1 for none
     """
     for page in range(len(starts) - 1):
         if _page_header(data[: starts[page + 1]], starts[page], out[page]) < 0:
             return 4 * page + UNREADABLE
         kind = out[page, KIND]
-        if (kind != DATA and kind != DATA_2) if len(rows) else kind != DICTIONARY_PAGE:
+        if (kind != DATA and kind != DATA_2) if rows[page] >= 0 else kind != DICTIONARY_PAGE:
             return 4 * page + OTHER_TYPE
-        if len(rows) and out[page, VALUES] != rows[page + 1] - rows[page]:
+        if rows[page] >= 0 and out[page, VALUES] != rows[page]:
             return 4 * page + OTHER_ROWS
     return -1
 

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from lakeidx.codec.jit import helper, inlined, kernel, load_u32, load_u64
+from lakeidx.codec.memory import bytes_at, copy_bytes, load_i64
+from lakeidx.codec.memory import load_u32 as load_word
 from lakeidx.data.parquet.page_headers import DATA_2, DEFINITION, ENCODING, KIND
 from lakeidx.data.parquet.thrift import read_varint, zigzag
 
@@ -246,95 +248,113 @@ def _pick_delta(data: Any, at: Any, wanted: Any, out: Any) -> Any:
 
 
 @kernel
-def pick_dictionary(data: Any, width: Any, values: Any, sizes: Any) -> Any:
-    """Read all of a dictionary's PLAIN values: numbers of a width, or with width 0 where byte strings begin and their sizes."""
-    wanted = np.arange(len(values))
-    if width:
-        return _pick_numbers(data, np.int64(0), width, wanted, values)
-    return _pick_strings(data, np.int64(0), wanted, values, sizes)
+def find_strings(address: Any, size: Any, addresses: Any, sizes: Any) -> Any:
+    """Find all PLAIN byte strings of a dictionary: where each lies in memory, and its size; a number below 0 for damage."""
+    bad = _pick_strings(bytes_at(address, size), np.int64(0), np.arange(len(sizes)), addresses, sizes)
+    addresses += address
+    return bad
 
 
 @kernel
-def pick_pages(
-    data: Any, starts: Any, headers: Any, rows: Any, firsts: Any, cuts: Any, width: Any, nullable: Any, dictionary: Any,
-    lengths: Any, out: Any, sizes: Any, nulls: Any,
-) -> Any:  # fmt: skip
-    """Pick the wanted rows out of several pages.
+def pick_pages(  # noqa: C901 - a kernel is one loop
+    bodies: Any, headers: Any, places: Any, rows: Any, columns: Any, dictionaries: Any, out: Any, sizes: Any, nulls: Any
+) -> Any:
+    """Pick the wanted rows out of pages of several columns.
 
-    data, starts         uint8[n]: pages as they are before compression, one after another, and int64[p + 1] where each begins
-    headers              int64[p, HEADER]
-    rows, firsts, cuts   int64[k] wanted rows, rising; int64[p] first row of each page; int64[p + 1] which rows are each page's
-    width                bytes of a number; 0 for byte strings
-    dictionary, lengths  what the dictionary has: numbers, or starts and sizes of byte strings in it
-    out, sizes           int64[k] to fill; byte strings: where they begin in `data`, or -1 - where in the dictionary, and sizes
-    nulls                bool[k] to fill; of length 0 when the column has no levels
-    returns              the number of the first page that cannot be decoded; -1 for none
+    bodies         int64[p, 2]: address and size of each page as it is before compression
+    headers        int64[p, HEADER]
+    places         int64[p, 4]: column, first row, and which of the rows are the page's: the first, and the one after the last
+    rows           int64[k] wanted rows, rising
+    columns        int64[c, 2]: bytes of a number, 0 for byte strings; 1 where there are definition levels
+    dictionaries   int64[p, 3]: numbers: address of the first, bytes of all; byte strings: addresses of int64[n] addresses and of
+                   int64[n] sizes; and n. Of the column chunk that a page is of
+    out, sizes     int64[c, k] to fill; byte strings: the address of each, and its size
+    nulls          bool[c, k] to fill
+    returns        bytes of the strings; or -1 - the number of the first page that cannot be decoded
     """
-    for page in range(len(starts) - 1):
-        a, b = cuts[page], cuts[page + 1]
-        body, wanted, found = data[: starts[page + 1]], rows[a:b] - firsts[page], out[a:b]
-        at = starts[page]
+    total = np.int64(0)
+    for page in range(len(places)):
+        column, a, b = places[page, 0], places[page, 2], places[page, 3]
+        width, nullable = columns[column, 0], columns[column, 1]
+        address, at = bodies[page, 0], np.int64(0)
+        body, wanted = bytes_at(address, bodies[page, 1]), rows[a:b] - places[page, 1]
+        found, lengths = out[column, a:b], sizes[column, a:b]
         if nullable:
             if headers[page, KIND] == DATA_2:
-                begin, end = at, at + headers[page, DEFINITION]
+                begin, end = np.int64(0), headers[page, DEFINITION]
             else:
-                begin = at + 4
+                begin = np.int64(4)
                 if begin > len(body):
-                    return page
-                end = begin + np.int64(load_u32(body, at))
-            places = np.empty(b - a, np.int64)
-            if end > len(body) or _ordinals(body, begin, end, wanted, places) < 0:
-                return page
-            wanted = places
+                    return -1 - page
+                end = begin + np.int64(load_u32(body, 0))
+            ordinals = np.empty(b - a, np.int64)
+            if end > len(body) or _ordinals(body, begin, end, wanted, ordinals) < 0:
+                return -1 - page
+            wanted = ordinals
             for k in range(b - a):
-                nulls[a + k] = wanted[k] < 0
+                nulls[column, a + k] = wanted[k] < 0
             at = end
         encoding = headers[page, ENCODING]
         if encoding in (DICTIONARY, OLD_DICTIONARY):
             if _pick_indices(body, at, wanted, found) < 0:
-                return page
-            if not _look_up(wanted, found, width, dictionary, lengths, sizes[a:b] if width == 0 else sizes):
-                return page
+                return -1 - page
+            if not _look_up(wanted, found, width, dictionaries[page], lengths):
+                return -1 - page
         elif encoding == DELTA:
             if _pick_delta(body, at, wanted, found) < 0:
-                return page
+                return -1 - page
         elif width:
             if _pick_numbers(body, at, width, wanted, found) < 0:
-                return page
-        elif _pick_strings(body, at, wanted, found, sizes[a:b]) < 0:
-            return page
-    return -1
+                return -1 - page
+        else:
+            if _pick_strings(body, at, wanted, found, lengths) < 0:
+                return -1 - page
+            for k in range(b - a):
+                found[k] += address
+        if width == 0:
+            total += lengths.sum()
+    return total
 
 
 @helper
-def _look_up(wanted: Any, found: Any, width: Any, dictionary: Any, lengths: Any, sizes: Any) -> Any:
+def _look_up(wanted: Any, found: Any, width: Any, dictionary: Any, sizes: Any) -> Any:
     """Replace indices by what the dictionary has; False for one that is beyond it."""
+    first, second, count = dictionary[0], dictionary[1], dictionary[2]
     for k in range(len(wanted)):
         if wanted[k] < 0:
-            if width == 0:
-                sizes[k] = 0
+            sizes[k] = 0
             continue
         index = found[k]
-        if index >= len(dictionary):
+        if index >= count:
             return False
-        if width:
-            found[k] = dictionary[index]
+        if width == 8:
+            found[k] = load_i64(first + 8 * index)
+        elif width:
+            found[k] = np.int64(np.int32(load_word(first + 4 * index)))
         else:
-            found[k] = -1 - dictionary[index]
-            sizes[k] = lengths[index]
+            found[k] = load_i64(first + 8 * index)
+            sizes[k] = load_i64(second + 8 * index)
     return True
 
 
 @kernel
-def copy_strings(data: Any, dictionary: Any, starts: Any, sizes: Any, out: Any) -> Any:
-    """Copy byte strings one after another; those that begin below 0 are the dictionary's."""
-    at = 0
-    for k in range(len(starts)):
-        begin = starts[k]
-        if begin >= 0:
-            for i in range(sizes[k]):
-                out[at + i] = data[begin + i]
-        else:
-            for i in range(sizes[k]):
-                out[at + i] = dictionary[i - 1 - begin]
-        at += sizes[k]
+def keep_strings(places: Any, columns: Any, addresses: Any, sizes: Any, target: Any) -> None:
+    """Copy the strings of pages one after another to address `target`; `addresses` names the copies then.
+
+    places, columns, addresses, sizes   as of `pick_pages`
+    """
+    for page in range(len(places)):
+        column = places[page, 0]
+        if columns[column, 0] == 0:
+            for k in range(places[page, 2], places[page, 3]):
+                copy_bytes(target, addresses[column, k], sizes[column, k])
+                addresses[column, k] = target
+                target += sizes[column, k]
+
+
+@kernel
+def copy_strings(addresses: Any, sizes: Any, target: Any) -> None:
+    """Copy byte strings one after another to address `target`."""
+    for k in range(len(sizes)):
+        copy_bytes(target, addresses[k], sizes[k])
+        target += sizes[k]

@@ -64,6 +64,7 @@ class ChunkPlace:
     physical      number of the physical type
     codec         number of the compression codec
     start, size   of the chunk, dictionary page included
+    plain_size    bytes before compression; -1 when the footer does not say
     index_at, index_size   of its offset index
     """
 
@@ -73,6 +74,7 @@ class ChunkPlace:
     codec: int
     start: int
     size: int
+    plain_size: int
     index_at: int
     index_size: int
 
@@ -242,6 +244,6 @@ def pages_hold_their_rows(stream: pa.NativeFile, chunk: ChunkPlace, table: PageT
     data = frozen(np.frombuffer(stream.read_at(end - begin, begin), np.uint8))
     starts = table.offsets - begin
     headers = np.empty((len(starts) - 1, HEADER), np.int64)
-    if len(data) < end - begin or page_headers(data, starts, table.rows, headers) >= 0:
+    if len(data) < end - begin or page_headers(data, starts, np.diff(table.rows), headers) >= 0:
         return False
     return bool((headers[:, SIZE] + headers[:, BYTES] == np.diff(starts)).all())

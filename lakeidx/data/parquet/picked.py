@@ -1,93 +1,36 @@
-"""Values of a column chunk at a few rows, taken out of its pages without decoding the rest.
+"""Values of columns at a few rows, taken out of their pages without decoding the rest.
 
-A page is read, checked and decompressed as a whole, for compression knows no places; then only the wanted rows' values are made
-(`page_kernels`). Columns of other types or with pages of other encodings are left to Arrow.
-
-source   parquet-format 2.10 ``parquet.thrift``
+All columns go together: one plan of their pages, and a call for each step over many of them (`page_reader`, `page_kernels`).
+Columns of other types or with pages of other encodings are left to Arrow.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.containers.checksum import crc32_ranges
-from lakeidx.codec.containers.compress import decompress_zstd, decompress_zstd_ranges
-from lakeidx.codec.jit import frozen
 from lakeidx.data.parquet import page_headers as page
-from lakeidx.data.parquet import page_kernels as pages
-from lakeidx.data.parquet.pages import ChunkPlace, PageTable
-from lakeidx.errors import CorruptFileError
+from lakeidx.data.parquet import page_kernels as kernels
+from lakeidx.data.parquet.page_reader import CODECS, UNCOMPRESSED, ZSTD, Chunk, PageKeeper, PageReader, Pages, damaged
+from lakeidx.data.parquet.pages import ChunkPlace
 
 Int64s = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
 
 _INT32, _INT64, _FLOAT, _DOUBLE, _BYTE_ARRAY = 1, 2, 4, 5, 6
 _WIDTHS = {_INT32: 4, _INT64: 8, _FLOAT: 4, _DOUBLE: 8}
-_UNCOMPRESSED, _ZSTD = 0, 6
-_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 7: "lz4_raw"}
-# Neighbouring pages are read together up to this size: what is larger no longer fits the cache when its turn comes.
-_TOGETHER_BYTES = 1 << 18
-# So much of decompressed pages is decoded by one call.
-_DECODED_TOGETHER_BYTES = 1 << 19
-_BITS_32 = 0xFFFF_FFFF
-_DICTIONARIES = frozenset((pages.DICTIONARY, pages.OLD_DICTIONARY))
-_FAULTS = {
-    page.UNREADABLE: "the page header cannot be read",
-    page.OTHER_TYPE: "the page index leads to a page of another type",
-    page.OTHER_ROWS: "page sizes differ from the page index",
-}
-_NO_ROWS = np.zeros(0, np.int64)
-_NO_DICTIONARY = (np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
-
-
-class _OtherEncodingError(Exception):
-    """A page that is not encoded in a way this module knows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A column chunk to pick from.
-
-    group          number of the row group
-    place, table   where it and its pages lie
-    nullable       it has definition levels
-    type           Arrow type of its values
-    """
-
-    group: int
-    place: ChunkPlace
-    table: PageTable
-    nullable: bool
-    type: pa.DataType
-
-
-class PageKeeper(Protocol):
-    """Keeps pages of one data file between reads, as far as its memory allows.
-
-    chunks   by row group and column, what `ParquetSource.chunk` found
-    """
-
-    chunks: dict[tuple[int, str], Chunk | None]
-
-    def find(self, offsets: Sequence[int]) -> list[tuple[Int64s, Bytes] | None]:
-        """Return of the pages at some offsets the headers, int64[1, HEADER], and what they hold; None for one that is not kept."""
-
-    def offer(self, offset: int, header: Int64s, body: bytes) -> None:
-        """Keep a page that was checked and decompressed."""
+# So many bytes of pages, before compression, are worked on together: enough that a call costs little beside them.
+_TOGETHER_BYTES = 1 << 23
 
 
 def can_pick(place: ChunkPlace, value_type: pa.DataType) -> bool:
     """Return whether values of a column can be picked, whatever the encoding of its pages."""
     t = value_type.value_type if pa.types.is_dictionary(value_type) else value_type
-    if place.codec not in (_UNCOMPRESSED, _ZSTD, *_CODECS):
+    if place.codec not in (UNCOMPRESSED, ZSTD, *CODECS):
         return False
     if place.physical == _BYTE_ARRAY:
         return bool(pa.types.is_string(t) or pa.types.is_binary(t))
@@ -100,230 +43,138 @@ def can_pick(place: ChunkPlace, value_type: pa.DataType) -> bool:
 
 
 def pick(
-    stream: pa.NativeFile, chunk: Chunk, rows: Int64s, keeper: PageKeeper | None = None
-) -> tuple[pa.Array, int] | None:
-    """Give the values of a chunk at rows of its row group, and how many bytes were read for it.
+    stream: pa.NativeFile, columns: Sequence[Sequence[Chunk]], rows: Int64s, keeper: PageKeeper | None = None
+) -> tuple[list[pa.Array | None], int]:
+    """Give the values of columns at some rows, and how many bytes were read for it.
 
-    rows      int64[k], k > 0, rising
+    columns   of each its chunks in some row groups, one after another; all of the same row groups
+    rows      int64[k], k > 0, rising: positions in the file, all of them in these row groups
     keeper    of pages that stay between reads
-    returns   plain values, never dictionaries; None when a page is encoded in another way
+    returns   plain values, never dictionaries; None for a column with a page that is encoded in another way
     errors    CorruptFileError with the offset of the page that is damaged or has another number of rows than its index says
     """
-    try:
-        return _Picker(stream, chunk, rows, keeper).values()
-    except _OtherEncodingError:
-        return None
+    return _Picker(stream, columns, rows, keeper).values()
 
 
 class _Picker:
-    """One pass over the pages of a chunk that hold wanted rows."""
+    """One pass over the pages of some columns that hold wanted rows."""
 
-    def __init__(self, stream: pa.NativeFile, chunk: Chunk, rows: Int64s, keeper: PageKeeper | None) -> None:
-        self._stream, self._chunk, self._rows, self._keeper = stream, chunk, rows, keeper
-        self._strings = chunk.place.physical == _BYTE_ARRAY
-        self._width = _WIDTHS.get(chunk.place.physical, 0)
-        self._out = np.empty(len(rows), np.int64)
-        self._sizes = np.empty(len(rows) if self._strings else 0, np.int64)
-        self._nulls = np.empty(len(rows) if chunk.nullable else 0, np.bool_)
-        self._texts: list[Bytes] = []
-        self._read = 0
-        self._dictionary: tuple[Bytes, Int64s, Int64s] | None = None
-        whole = chunk.place.physical in (_INT32, _INT64)
-        self._known = _DICTIONARIES | ({pages.PLAIN, pages.DELTA} if whole else {pages.PLAIN})
+    def __init__(
+        self, stream: pa.NativeFile, columns: Sequence[Sequence[Chunk]], rows: Int64s, keeper: PageKeeper | None
+    ) -> None:
+        # As they lie in the file: row group by row group.
+        self._chunks = [chunks[g] for g in range(len(columns[0])) for chunks in columns]
+        self._firsts = [chunks[0] for chunks in columns]
+        self._rows = rows
+        self._reader = PageReader(stream, self._chunks, keeper)
+        # As kernels take them: the width of a number, 0 for byte strings, and whether there are levels.
+        self._columns = np.array([(_WIDTHS.get(c.place.physical, 0), c.nullable) for c in self._firsts], np.int64)
+        self._whole = np.array([c.place.physical in (_INT32, _INT64) for c in self._firsts])
+        shape = (len(columns), len(rows))
+        self._out, self._sizes = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self._nulls = np.zeros(shape, np.bool_)
+        self._texts: list[npt.NDArray[np.uint8]] = []
+        self._other: set[int] = set()
+        # By chunk, and what keeps them in memory.
+        self._dictionaries = np.zeros((len(self._chunks), 3), np.int64)
+        self._held: dict[int, Any] = {}
 
-    def values(self) -> tuple[pa.Array, int]:
+    def values(self) -> tuple[list[pa.Array | None], int]:
         """Read and pick."""
-        table = self._chunk.table
-        cuts = np.searchsorted(self._rows, table.rows)
+        chunks, tables = self._chunks, [c.table for c in self._chunks]
+        firsts = np.concatenate([c.table.rows + c.first for c in chunks])
+        offsets = np.concatenate([t.offsets for t in tables])
+        # The end of a chunk is an entry of its own: no row lies between it and the first one of the next chunk.
+        cuts = np.searchsorted(self._rows, firsts)
         wanted = np.flatnonzero(cuts[1:] > cuts[:-1])
-        cuts = np.append(cuts[wanted], len(self._rows))
-        headers: list[Int64s] = []
-        bodies: list[Any] = []
-        size = begun = done = 0
-        offsets = table.offsets[wanted].tolist()
-        kept = [None] * len(offsets) if self._keeper is None else self._keeper.find(offsets)
-        for first, end in self._runs(wanted.tolist(), kept):
-            page_kept = kept[done]
-            if page_kept is None:
-                heads, found = self._pages(table.offsets[first : end + 1], table.rows[first : end + 1])
-                self._offer(offsets[done:], heads, found)
-            else:
-                heads, found = page_kept[0], [page_kept[1]]
-            headers.append(heads)
-            bodies += found
-            done += end - first
-            size += sum(map(len, found))
-            if size > _DECODED_TOGETHER_BYTES or done == len(wanted):
-                self._pick(wanted[begun:done], cuts[begun : done + 1], headers, bodies)
-                headers, bodies, size, begun = [], [], 0, done
-        return self._array(), self._read
+        owners = np.repeat(np.arange(len(chunks)), [len(t.rows) for t in tables])[wanted]
+        begins, ends, rows = offsets[wanted], offsets[wanted + 1], firsts[wanted + 1] - firsts[wanted]
+        places = np.stack([owners % len(self._firsts), firsts[wanted], cuts[wanted], cuts[wanted + 1]], axis=1)
+        for part in self._parts(owners, ends - begins):
+            pages = self._reader.pages(owners[part], begins[part], ends[part], rows[part])
+            self._pick(owners[part], places[part], begins[part], pages)
+        arrays = [None if i in self._other else self._array(i) for i in range(len(self._firsts))]
+        return arrays, self._reader.read
 
-    def _offer(self, offsets: Sequence[int], headers: Int64s, bodies: Sequence[Any]) -> None:
-        """Have the pages kept that were worth compressing: the others are as soon read again."""
-        if self._keeper is None:
-            return
-        for i in np.flatnonzero(headers[:, page.BYTES] < headers[:, page.PLAIN_BYTES]).tolist():
-            self._keeper.offer(offsets[i], headers[i : i + 1], bodies[i])
+    def _parts(self, owners: Int64s, sizes: Int64s) -> Iterator[slice]:
+        """Cut pages into parts of about so many bytes before compression, as the footer says of their chunks."""
+        growth = np.array([c.place.plain_size / max(1, c.place.size) for c in self._chunks])
+        part = np.cumsum(sizes * np.maximum(1, growth)[owners]) // _TOGETHER_BYTES
+        return itertools.starmap(
+            slice, itertools.pairwise([0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(sizes)])
+        )
 
-    def _runs(self, wanted: list[int], kept: Sequence[Any]) -> Iterator[tuple[int, int]]:
-        """Cut the numbers of pages into runs that are read together: (first page, page after the last); a kept one is alone."""
-        offsets = self._chunk.table.offsets.tolist()
-        i = 0
-        while i < len(wanted):
-            j = i + 1
-            most = offsets[wanted[i]] + _TOGETHER_BYTES
-            while (
-                kept[i] is None and j < len(wanted) and kept[j] is None
-                and wanted[j] == wanted[j - 1] + 1 and offsets[wanted[j] + 1] <= most
-            ):  # fmt: skip
-                j += 1
-            yield wanted[i], wanted[j - 1] + 1
-            i = j
-
-    def _pick(self, numbers: Int64s, cuts: Int64s, heads: list[Int64s], bodies: list[Any]) -> None:
-        """Pick the wanted rows of some pages.
-
-        numbers   int64[p] of the pages
-        cuts      int64[p + 1], which of the rows are each page's
-        """
-        table = self._chunk.table
-        headers = heads[0] if len(heads) == 1 else np.concatenate(heads)
-        encodings = set(headers[:, page.ENCODING].tolist())
-        if not encodings <= self._known:
-            raise _OtherEncodingError
-        coded = not encodings.isdisjoint(_DICTIONARIES)
-        body, values, lengths = self._read_dictionary() if coded else _NO_DICTIONARY
-        data = frozen(np.frombuffer(bodies[0] if len(bodies) == 1 else b"".join(bodies), np.uint8))
-        starts = np.array([0, *itertools.accumulate(map(len, bodies))], np.int64)
-        a, b = int(cuts[0]), int(cuts[-1])
-        out, sizes = self._out[a:b], self._sizes[a:b]
-        bad = int(pages.pick_pages(
-            data, starts, headers, self._rows[a:b], table.rows[numbers], cuts - a, self._width, self._chunk.nullable,
-            values, lengths, out, sizes, self._nulls[a:b],
+    def _pick(self, owners: Int64s, places: Int64s, begins: Int64s, pages: Pages) -> None:
+        """Pick the wanted rows of some pages."""
+        encodings, columns = pages.headers[:, page.ENCODING], places[:, 0]
+        coded = (encodings == kernels.DICTIONARY) | (encodings == kernels.OLD_DICTIONARY)
+        known = coded | (encodings == kernels.PLAIN) | ((encodings == kernels.DELTA) & self._whole[columns])
+        runs = (pages.headers[:, page.KIND] == page.DATA_2) | (pages.headers[:, page.LEVELS] == page.RUNS)
+        known &= runs | (self._columns[columns, 1] == 0)
+        self._other.update(columns[~known].tolist())
+        self._read_dictionaries(np.unique(owners[coded]).tolist())
+        mine = slice(None) if not self._other else np.flatnonzero(~np.isin(columns, list(self._other)))
+        places, owners = np.ascontiguousarray(places[mine]), owners[mine]
+        size = int(kernels.pick_pages(
+            pages.bodies[mine], pages.headers[mine], places, self._rows, self._columns, self._dictionaries[owners],
+            self._out, self._sizes, self._nulls,
         ))  # fmt: skip
-        if bad >= 0:
-            raise self._damaged(int(table.offsets[numbers[bad]]), "the page cannot be decoded")
-        if self._strings:
-            text = np.empty(int(sizes.sum()), np.uint8)
-            pages.copy_strings(data, frozen(body), out, sizes, text)
+        if size < 0:
+            bad = -1 - size
+            raise damaged(self._chunks[owners[bad]], int(begins[mine][bad]), "the page cannot be decoded")
+        if size:
+            text = np.empty(size, np.uint8)
+            kernels.keep_strings(places, self._columns, self._out, self._sizes, text.ctypes.data)
             self._texts.append(text)
 
-    def _pages(self, offsets: Int64s, rows: Int64s) -> tuple[Int64s, list[Any]]:
-        """Read a run of pages, check and decompress them: int64[p, HEADER], and the bytes of each.
-
-        offsets   int64[p + 1] in the file
-        rows      int64[p + 1] first rows of data pages; of length 0 for the dictionary
-        """
-        begin, size = int(offsets[0]), int(offsets[-1] - offsets[0])
-        raw = self._stream.read_at(size, begin)
-        self._read += size
-        headers = np.empty((len(offsets) - 1, page.HEADER), np.int64)
-        starts = offsets - begin
-        bad = int(page.page_headers(frozen(np.frombuffer(raw, np.uint8)), starts, rows, headers))
-        if bad >= 0:
-            raise self._damaged(int(offsets[bad >> 2]), _FAULTS[bad & 3])
-        if (
-            self._chunk.nullable
-            and ((headers[:, page.KIND] == page.DATA) & (headers[:, page.LEVELS] != page.RUNS)).any()
-        ):
-            raise _OtherEncodingError
-        begins = starts[:-1] + headers[:, page.SIZE]
-        view, at = memoryview(raw), begins.tolist()
-        ends = (begins + headers[:, page.BYTES]).tolist()
-        self._check_sums(headers, view, at, ends, offsets)
-        sizes = headers[:, page.PLAIN_BYTES].tolist()
-        of_version_2 = page.DATA_2 in headers[:, page.KIND].tolist()
-        if self._chunk.place.codec == _ZSTD and not of_version_2:
-            # What is wrong with a page is said by the way of the others.
-            with contextlib.suppress(CorruptFileError):
-                return headers, decompress_zstd_ranges(view, at, ends, sizes)
-        stored, places = [view[a:b] for a, b in zip(at, ends, strict=True)], offsets.tolist()
-        if of_version_2:
-            return headers, [self._body(*each) for each in zip(headers.tolist(), stored, places, strict=False)]
-        return headers, [self._decompressed(*each) for each in zip(stored, sizes, places, strict=False)]
-
-    def _check_sums(
-        self, headers: Int64s, data: memoryview, begins: Sequence[int], ends: Sequence[int], offsets: Int64s
-    ) -> None:
-        if not headers[:, page.HAS_CRC].any():
+    def _read_dictionaries(self, wanted: list[int]) -> None:
+        """Read the dictionaries of chunks and forget those of others."""
+        self._held = {i: held for i, held in self._held.items() if i in wanted}
+        new = [i for i in wanted if i not in self._held and i % len(self._firsts) not in self._other]
+        if not new:
             return
-        expected, found = headers[:, page.CRC] & _BITS_32, crc32_ranges(data, begins, ends)
-        wrong = np.flatnonzero((headers[:, page.HAS_CRC] != 0) & (expected != found))
-        if len(wrong):
-            i = int(wrong[0])
-            raise self._damaged(
-                int(offsets[i]), f"the page's checksum is {expected[i]:#010x}, that of its bytes {found[i]:#010x}"
-            )
-
-    def _body(self, header: list[int], body: memoryview, offset: int) -> Any:
-        """Decompress a page, perhaps of version 2: its levels are never compressed."""
-        size = header[page.PLAIN_BYTES]
-        if header[page.KIND] != page.DATA_2:
-            return self._decompressed(body, size, offset)
-        front = header[page.DEFINITION]
-        if header[page.REPETITION] > 0 or not 0 <= front <= min(len(body), size):
-            raise self._damaged(offset, "the levels reach beyond the page")
-        values = body[front:]
-        if header[page.COMPRESSED]:
-            values = self._decompressed(values, size - front, offset)
-        return b"".join((body[:front], values))
-
-    def _decompressed(self, body: memoryview, size: int, offset: int) -> Any:
-        codec = self._chunk.place.codec
-        if codec == _UNCOMPRESSED or not size:
-            return body[:size]
-        try:
-            if codec == _ZSTD:
-                found = decompress_zstd(body, size)
+        begins = np.array([self._chunks[i].place.start for i in new], np.int64)
+        ends = np.array([self._chunks[i].table.offsets[0] for i in new], np.int64)
+        for i in np.flatnonzero(begins == ends).tolist():
+            raise damaged(self._chunks[new[i]], int(begins[i]), "pages refer to a dictionary that is not there")
+        pages = self._reader.pages(np.array(new, np.int64), begins, ends, np.full(len(new), -1))
+        headers, bodies = pages.headers.tolist(), pages.bodies.tolist()
+        for i, header, (address, size), body in zip(new, headers, bodies, pages.held, strict=True):
+            if header[page.ENCODING] in (kernels.PLAIN, kernels.OLD_DICTIONARY):
+                self._held[i] = body, self._describe_dictionary(i, address, size, header[page.VALUES])
             else:
-                found = pa.Codec(_CODECS[codec]).decompress(pa.py_buffer(body), size)
-        except (CorruptFileError, pa.ArrowException, OSError, ValueError) as error:
-            raise self._damaged(offset, f"the page cannot be decompressed: {error}") from error
-        if len(found) != size:
-            raise self._damaged(offset, f"the page has {len(found)} bytes before compression, its header says {size}")
-        return found
+                self._other.add(i % len(self._firsts))
 
-    def _read_dictionary(self) -> tuple[Bytes, Int64s, Int64s]:
-        """Read the dictionary once: the bytes of its page, and its numbers, or where its byte strings begin and their sizes."""
-        if self._dictionary is None:
-            place = self._chunk.place
-            offsets = np.array([place.start, self._chunk.table.offsets[0]], np.int64)
-            if offsets[0] == offsets[1]:
-                raise self._damaged(place.start, "pages refer to a dictionary that is not there")
-            headers, bodies = self._pages(offsets, _NO_ROWS)
-            body = np.frombuffer(bodies[0], np.uint8)
-            header = headers[0].tolist()
-            count = header[page.VALUES]
-            if count > len(body):
-                raise self._damaged(place.start, "the dictionary cannot be decoded")
-            if header[page.ENCODING] not in (pages.PLAIN, pages.OLD_DICTIONARY):
-                raise _OtherEncodingError
-            values, lengths = np.empty(count, np.int64), np.empty(count if self._strings else 0, np.int64)
-            if pages.pick_dictionary(frozen(body), self._width, values, lengths) < 0:
-                raise self._damaged(place.start, "the dictionary cannot be decoded")
-            self._dictionary = body, values, lengths
-        return self._dictionary
+    def _describe_dictionary(self, i: int, address: int, size: int, count: int) -> npt.NDArray[np.int64] | None:
+        """Have kernels find the values of a chunk's dictionary, by addresses in what is returned."""
+        width, strings = int(self._columns[i % len(self._firsts), 0]), None
+        fits = count * max(1, width) <= size
+        if fits and width == 0:
+            strings = np.empty((2, count), np.int64)
+            fits = kernels.find_strings(address, size, strings[0], strings[1]) >= 0
+            self._dictionaries[i] = strings[0].ctypes.data, strings[1].ctypes.data, count
+        else:
+            self._dictionaries[i] = address, 0, count
+        if not fits:
+            raise damaged(self._chunks[i], self._chunks[i].place.start, "the dictionary cannot be decoded")
+        return strings
 
-    def _array(self) -> pa.Array:
-        """Make the Arrow array of what was picked."""
-        t = self._chunk.type.value_type if pa.types.is_dictionary(self._chunk.type) else self._chunk.type
-        validity = pa.array(~self._nulls).buffers()[1] if self._nulls.any() else None
-        if self._strings:
-            offsets = np.zeros(len(self._rows) + 1, np.int32)
-            np.cumsum(self._sizes, out=offsets[1:])
-            buffers: list[Any] = [validity, pa.py_buffer(offsets), pa.py_buffer(np.concatenate(self._texts))]
+    def _array(self, i: int) -> pa.Array:
+        """Make the Arrow array of what was picked of a column."""
+        of, out, n = self._firsts[i], self._out[i], len(self._rows)
+        t = of.type.value_type if pa.types.is_dictionary(of.type) else of.type
+        validity = pa.array(~self._nulls[i]).buffers()[1] if of.nullable and self._nulls[i].any() else None
+        if of.place.physical == _BYTE_ARRAY:
+            offsets = np.zeros(n + 1, np.int32)
+            np.cumsum(self._sizes[i], out=offsets[1:])
+            text = np.empty(int(offsets[-1]), np.uint8)
+            kernels.copy_strings(out, self._sizes[i], text.ctypes.data)
+            buffers: list[Any] = [validity, pa.py_buffer(offsets), pa.py_buffer(text)]
         elif pa.types.is_decimal(t):
-            wide = np.empty((len(self._rows), 2), np.int64)
-            wide[:, 0], wide[:, 1] = self._out, self._out >> 63
-            if self._width == 4:
-                wide[:, 0] = self._out.astype(np.int32)
-                wide[:, 1] = wide[:, 0] >> 63
+            wide = np.empty((n, 2), np.int64)
+            wide[:, 0] = out.astype(np.int32) if self._columns[i, 0] == 4 else out
+            wide[:, 1] = wide[:, 0] >> 63
             buffers = [validity, pa.py_buffer(wide)]
         else:
-            buffers = [validity, pa.py_buffer(self._out.astype(f"<i{t.bit_width // 8}", copy=False))]
-        return pa.Array.from_buffers(t, len(self._rows), buffers)
-
-    def _damaged(self, offset: int, what: str) -> CorruptFileError:
-        return CorruptFileError(
-            f"column {self._chunk.place.name!r}, row group {self._chunk.group}: {what}", offset=offset
-        )
+            buffers = [validity, pa.py_buffer(out.astype(f"<i{t.bit_width // 8}", copy=False))]
+        return pa.Array.from_buffers(t, n, buffers)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +16,12 @@ from lakeidx.data.parquet.chunks import open_footer
 from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage, find_undecodable
 from lakeidx.data.parquet.footer import flat_elements
 from lakeidx.data.parquet.int96 import check_int96
+from lakeidx.data.parquet.page_reader import Chunk, PageKeeper
 from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, pages_hold_their_rows, read_masked
-from lakeidx.data.parquet.picked import Chunk, PageKeeper, can_pick, pick
+from lakeidx.data.parquet.picked import can_pick, pick
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.data.positions import RowFilter
+from lakeidx.data.read_counters import ReadCounters
 from lakeidx.data.stats import merge_chunk_stats
 from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
@@ -32,39 +34,6 @@ _SMALL_BYTES = 1 << 17
 # One row in so many is few; with so few, values are taken out of their pages one by one.
 _FEW = 1000
 _FEW_TO_PICK = 100
-
-
-@dataclass(slots=True)
-class ReadCounters:
-    """What reading data files has cost; add up over files.
-
-    files              files opened
-    row_groups         row groups of these files
-    row_groups_read    those that were decoded, if only the columns of a filter
-    rows_read          rows decoded
-    rows_given         rows handed on, after positions were filtered
-    bytes_read         compressed bytes of the decoded columns
-    bytes_spared       compressed bytes of the same columns in row groups that were left out, or of which only the columns
-                       of the filter were decoded
-    """
-
-    files: int = 0
-    row_groups: int = 0
-    row_groups_read: int = 0
-    rows_read: int = 0
-    rows_given: int = 0
-    bytes_read: int = 0
-    bytes_spared: int = 0
-
-    def add(self, other: ReadCounters) -> None:
-        """Add another reader's counts to these."""
-        self.files += other.files
-        self.row_groups += other.row_groups
-        self.row_groups_read += other.row_groups_read
-        self.rows_read += other.rows_read
-        self.rows_given += other.rows_given
-        self.bytes_read += other.bytes_read
-        self.bytes_spared += other.bytes_spared
 
 
 class RowTest(NamedTuple):
@@ -121,6 +90,7 @@ class ParquetSource:
             ]
             self._flat = {leaf.column: i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column}
             self._group_rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+            self._first_rows = [0, *itertools.accumulate(self._group_rows)]
             self.rows = int(metadata.num_rows)
         if sum(self._group_rows) != self.rows or any(n < 0 for n in self._group_rows):
             raise CorruptFileError(f"row groups of {self._group_rows} rows in a file of {self.rows}", path=path)
@@ -168,6 +138,30 @@ class ParquetSource:
     def group(self, g: int, names: Sequence[str], batch_rows: int) -> Iterator[pa.Table]:
         """Read the rows of one row group, checksums of pages verified; errors as reading the file."""
         return (table for _, table in self._group(g, 0, names, batch_rows))
+
+    def rows_at(
+        self, names: Sequence[str], positions: npt.NDArray[np.int64], counters: ReadCounters
+    ) -> pa.Table | None:
+        """Read the rows at a few positions, rising; None where not all columns can be picked, or rows are not few."""
+        positions = positions[slice(*np.searchsorted(positions, (0, self.rows)))]
+        if not names or not 0 < len(positions) * _FEW_TO_PICK < self.rows:
+            return None
+        cuts = np.searchsorted(positions, self._first_rows)
+        groups = np.flatnonzero(cuts[1:] > cuts[:-1]).tolist()
+        with damage_of(self.path):
+            columns = [[self._kept_chunk(g, name) for g in groups] for name in names]
+            found = [[chunk for chunk in chunks if chunk is not None] for chunks in columns]
+            if sum(map(len, found)) < len(names) * len(groups):
+                return None
+            arrays, size = pick(self._stream, found, positions, self._keeper)
+        if any(array is None for array in arrays):
+            return None
+        counters.row_groups += len(self._group_rows)
+        counters.row_groups_read += len(groups)
+        counters.rows_read += sum(self._group_rows[g] for g in groups)
+        counters.bytes_read += size
+        counters.bytes_spared += sum(self._group_bytes(g, names) for g in range(len(self._group_rows))) - size
+        return pa.Table.from_arrays(arrays, names=list(names))
 
     def _tested(
         self, g: int, first: int, names: Sequence[str], test: RowTest, batch_rows: int, counters: ReadCounters
@@ -218,18 +212,15 @@ class ParquetSource:
         self, g: int, found: pa.Table, names: Sequence[str], mask: npt.NDArray[np.bool_], counters: ReadCounters
     ) -> tuple[pa.Table, list[str]]:
         """Add to the masked rows those columns whose values can be taken out of their pages one by one; and name the others."""
-        rows = np.flatnonzero(mask)
-        columns, rest = {n: found.column(n) for n in found.column_names}, []
-        for name in names:
-            with self._damage(g, [name]):
-                chunk = self._kept_chunk(g, name)
-                picked = None if chunk is None else pick(self._stream, chunk, rows, self._keeper)
-            if picked is None:
-                rest.append(name)
-                continue
-            columns[name], size = picked
-            counters.bytes_read += size
-            counters.bytes_spared += self._group_bytes(g, [name]) - size
+        columns = {n: found.column(n) for n in found.column_names}
+        with self._damage(g, names):
+            chunks = {n: [chunk] for n in names if (chunk := self._kept_chunk(g, n)) is not None}
+            rows = np.flatnonzero(mask) + self._first_rows[g]
+            picked, size = pick(self._stream, list(chunks.values()), rows, self._keeper) if chunks else ([], 0)
+        columns |= {n: values for n, values in zip(chunks, picked, strict=True) if values is not None}
+        rest = [n for n in names if n not in columns]
+        counters.bytes_read += size
+        counters.bytes_spared += self._group_bytes(g, [n for n in names if n in columns]) - size
         return (pa.table(columns) if columns else found), rest
 
     def _kept_chunk(self, g: int, name: str) -> Chunk | None:
@@ -244,15 +235,22 @@ class ParquetSource:
         # Every run of pages is a request of its own, which pays on a disk only.
         if not isinstance(self._stream, pa.OSFile):
             return None
-        element, at = self._schema_elements().get(name), self._flat.get(name)
-        if element is None or at is None or self._leaves[at].repeated or self._leaves[at].levels > 1:
+        at = self._flat.get(name)
+        if at is None or self._leaves[at].repeated or self._leaves[at].levels > 1:
             return None
-        place = self._chunks.place(g, at, element, name)
-        value_type = self.schema.field(name).type
-        if place is None or not can_pick(place, value_type):
+        value_type, found = self.schema.field(name).type, self._page_table(g, name)
+        if found is None or not can_pick(found[0], value_type):
+            return None
+        return Chunk(g, self._first_rows[g], *found, self._leaves[at].levels == 1, value_type)
+
+    def _page_table(self, g: int, name: str) -> tuple[ChunkPlace, PageTable] | None:
+        """Find the pages of a flat column's chunk; None where the page index does not tell."""
+        element, at = self._schema_elements().get(name), self._flat.get(name)
+        place = None if element is None or at is None else self._chunks.place(g, at, element, name)
+        if place is None:
             return None
         table = decode_page_table(self._stream.read_at(place.index_size, place.index_at), place, self._group_rows[g])
-        return None if table is None else Chunk(g, place, table, self._leaves[at].levels == 1, value_type)
+        return None if table is None else (place, table)
 
     def _picked(
         self, g: int, names: Sequence[str], mask: npt.NDArray[np.bool_], counters: ReadCounters
@@ -265,15 +263,10 @@ class ParquetSource:
         alike: dict[bytes, list[tuple[ChunkPlace, PageTable]]] = {}
         with self._damage(g, names):
             for name in names:
-                element = self._schema_elements().get(name)
-                place = None if element is None else self._chunks.place(g, self._flat[name], element, name)
+                place = self._page_table(g, name)
                 if place is None:
                     return None
-                index = self._stream.read_at(place.index_size, place.index_at)
-                table = decode_page_table(index, place, len(mask))
-                if table is None:
-                    return None
-                alike.setdefault(table.rows.tobytes(), []).append((place, table))
+                alike.setdefault(place[1].rows.tobytes(), []).append(place)
             picked = read_masked(self._stream, list(alike.values()), mask, self._dictionaries, where=(self.path, g))
         if picked is None:
             return None
@@ -287,18 +280,11 @@ class ParquetSource:
 
         errors   CorruptFileError
         """
-        at = next((i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column == name), None)
-        element = self._schema_elements().get(name)
-        if at is None or element is None or name in self._int96:
+        if name in self._int96:
             return
         with damage_of(self.path):
-            place = self._chunks.place(g, at, element, name)
-            if place is None:
-                return
-            table = decode_page_table(
-                self._stream.read_at(place.index_size, place.index_at), place, self._group_rows[g]
-            )
-            if table is not None and not pages_hold_their_rows(self._stream, place, table):
+            found = self._page_table(g, name)
+            if found is not None and not pages_hold_their_rows(self._stream, *found):
                 raise CorruptFileError(f"column {name}: page sizes differ from the page index", path=self.path)
 
     def _schema_elements(self) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal
-from lakeidx.data.parquet.picked import PageKeeper
+from lakeidx.data.parquet.page_reader import PageKeeper
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.rows import take_rows
 from lakeidx.errors import CorruptFileError

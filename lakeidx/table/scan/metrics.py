@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakeidx.data.parquet.row_groups import ReadCounters
+from lakeidx.data.read_counters import ReadCounters
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from lakeidx.data.parquet.row_groups import ReadCounters
+from lakeidx.data.read_counters import ReadCounters
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.predicate import TRUE
 from lakeidx.table.intervals import Section

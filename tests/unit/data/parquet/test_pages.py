@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from lakeidx.data.parquet import row_groups as read_parquet
 from lakeidx.data.parquet.footer import flat_elements
 from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table
-from lakeidx.data.parquet.row_groups import ReadCounters
+from lakeidx.data.read_counters import ReadCounters
 from lakeidx.data.read_data_file import open_data_file, read_data_file
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import CorruptFileError
@@ -184,7 +184,7 @@ def test_pages_that_begin_at_other_rows_are_read_whole(tmp_path: Path, monkeypat
 
 
 def test_a_page_table_describes_the_whole_chunk_or_nothing() -> None:
-    chunk = ChunkPlace(b"", "c", 1, 0, 4, 30, 0, 0)
+    chunk = ChunkPlace(b"", "c", 1, 0, 4, 30, 30, 0, 0)
     # Two pages: (4, 10 bytes, row 0) and (14, 20 bytes, row 5); numbers are zigzag.
     good = bytes([0x19, 0x2C, 0x16, 8, 0x15, 20, 0x16, 0, 0, 0x16, 28, 0x15, 40, 0x16, 10, 0, 0])
     table = decode_page_table(good, chunk, 9)

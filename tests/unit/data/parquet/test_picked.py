@@ -16,6 +16,8 @@ import pytest
 from lakeidx.data.parquet import picked
 from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.errors import CorruptFileError
+from lakeidx.lookup.block_cache import BlockCache
+from lakeidx.lookup.point.kept_pages import KeptPages
 from lakeidx.storage.local import LocalStore
 
 ROWS = 3000
@@ -68,9 +70,8 @@ def picks(path: Path, rows: npt.NDArray[np.int64], *, encodings_known: bool = Tr
     for name in source.schema.names:
         chunk = source.chunk(0, name)
         assert chunk is not None, name
-        answer = picked.pick(pa.OSFile(str(path)), chunk, rows)
-        assert (answer is not None) or not encodings_known, name
-        found[name] = None if answer is None else answer[0]
+        (found[name],), _ = picked.pick(pa.OSFile(str(path)), [[chunk]], rows)
+        assert (found[name] is not None) or not encodings_known, name
     return found
 
 
@@ -136,6 +137,38 @@ def test_other_encodings_are_left_to_arrow(tmp_path: Path) -> None:
     assert picks(tmp_path / "f.parquet", np.array([5]), encodings_known=False) == {"text": None, "d": None}
 
 
+@pytest.mark.parametrize("together", [1, 1 << 23])
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("options", [
+    {"compression": "zstd"},
+    {"compression": "none", "use_dictionary": False},
+    {"compression": {"rising": "zstd", "text": "snappy", "few": "gzip"}, "data_page_version": "2.0"},
+    {"dictionary_pagesize_limit": 8000, "write_batch_size": 100},
+    {"use_dictionary": False,
+     "column_encoding": {"d": "BYTE_STREAM_SPLIT", "raw": "DELTA_BYTE_ARRAY", "wide": "DELTA_BINARY_PACKED"}},
+])  # fmt: skip
+def test_all_columns_of_several_row_groups_at_once(
+    tmp_path: Path, options: dict[str, Any], nulls: bool, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picked, "_TOGETHER_BYTES", together)
+    path, some = str(tmp_path / "f.parquet"), np.random.default_rng(4)
+    table = columns(nulls=nulls)
+    write(Path(path), table, row_group_size=700, **options)
+    source, kept = ParquetSource(LocalStore(), path), KeptPages(BlockCache(400_000))
+    chunks = [[source.chunk(g, n) for g in range(source.groups)] for n in table.column_names]
+    other = {n for n, e in options.get("column_encoding", {}).items() if e != "DELTA_BINARY_PACKED"}
+    for size in (1, 5, 60, ROWS):
+        rows = np.unique(some.integers(0, ROWS, size)) if size < ROWS else np.arange(ROWS)
+        expected = pq.read_table(path).take(pa.array(rows))
+        arrays, read = picked.pick(pa.OSFile(path), chunks, rows, kept)  # type: ignore[arg-type]
+        assert read > 0
+        for name, array in zip(table.column_names, arrays, strict=True):
+            assert (array is None) == (name in other)
+            if array is not None:
+                array.validate(full=True)
+                assert array.equals(expected.column(name).combine_chunks()), (name, size)
+
+
 @pytest.mark.parametrize("name", ["wide decimal", "truth", "list"])
 def test_other_types_are_left_to_arrow(tmp_path: Path, name: str) -> None:
     values = {
@@ -156,16 +189,16 @@ def test_a_flipped_byte_is_refused_where_there_are_checksums(tmp_path: Path, ver
     assert chunk is not None
     raw = path.read_bytes()
     rows = np.arange(0, 200, 7)
-    expected, _ = picked.pick(pa.BufferReader(raw), chunk, rows) or (None, 0)
+    (expected,), _ = picked.pick(pa.BufferReader(raw), [[chunk]], rows)
     for at in range(chunk.place.start, chunk.place.start + chunk.place.size):
         damaged = bytearray(raw)
         damaged[at] ^= 1 << at % 8
         try:
-            answer = picked.pick(pa.BufferReader(bytes(damaged)), chunk, rows)
+            (answer,), _ = picked.pick(pa.BufferReader(bytes(damaged)), [[chunk]], rows)
         except CorruptFileError:
             continue
         # What a header says beside what is needed, such as statistics; or an encoding that is none of these.
-        assert answer is None or answer[0].equals(expected)
+        assert answer is None or answer.equals(expected)
 
 
 @pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_BINARY_PACKED", "dictionary"])
@@ -190,7 +223,7 @@ def test_damage_without_checksums_is_an_error_or_another_value(tmp_path: Path, v
                 damaged = bytearray(raw)
                 damaged[at] ^= flip
                 try:
-                    answer = picked.pick(pa.BufferReader(bytes(damaged)), chunk, rows)
+                    (answer,), _ = picked.pick(pa.BufferReader(bytes(damaged)), [[chunk]], rows)
                 except CorruptFileError:
                     continue
-                assert answer is None or len(answer[0]) == len(rows)
+                assert answer is None or len(answer) == len(rows)

@@ -11,6 +11,7 @@ import pytest
 
 from lakeidx import Table
 from lakeidx.data.parquet import picked
+from lakeidx.data.parquet.page_reader import Page
 from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.block_cache import BlockCache
@@ -21,25 +22,24 @@ from lakeidx.storage.local import LocalStore
 ROWS = 60_000
 
 
-def page(size: int) -> tuple[np.ndarray, bytes]:
-    return np.full((1, 13), size), bytes([size]) * size
+def page(size: int) -> Page:
+    return Page(np.full(13, size), bytes([size]) * size, 0)
 
 
 def test_the_page_used_longest_ago_goes() -> None:
     cache = BlockCache(100)
     one, other = KeptPages(cache), KeptPages(cache)
-    one.offer(4, *page(40))
-    other.offer(4, *page(41))
+    one.offer({4: page(40)})
+    other.offer({4: page(41)})
     assert one.find([4, 9]) != [None, None]
-    other.offer(90, *page(50))
-    header, body = one.find([4])[0] or (None, None)
-    assert header is not None
-    assert body is not None
-    assert (header[0, 0], body.tobytes()) == (40, bytes([40]) * 40)
+    other.offer({90: page(50)})
+    found = one.find([4])[0]
+    assert found is not None
+    assert (found.header[0], found.body) == (40, bytes([40]) * 40)
     assert other.find([4]) == [None]
     assert cache.stats().used_bytes == 90
     # One that is larger than all the room drops nothing.
-    one.offer(5, *page(101))
+    one.offer({5: page(101)})
     assert one.find([5]) == [None]
     assert cache.stats().evictions == 1
     del one
@@ -75,7 +75,7 @@ def test_values_are_the_same_from_kept_pages(tmp_path: Path, bound: int, codec: 
             for name in table.column_names:
                 chunk = source.chunk(group, name)
                 assert chunk is not None
-                values, _ = picked.pick(pa.OSFile(path), chunk, rows, kept) or (None, 0)
+                (values,), _ = picked.pick(pa.OSFile(path), [[chunk]], rows + chunk.first, kept)
                 expected = table.column(name).take(pa.array(rows + group * (ROWS // 2))).combine_chunks()
                 assert expected.equals(values)
     assert cache.stats().used_bytes <= bound
@@ -94,7 +94,7 @@ def test_a_damaged_page_is_not_kept(tmp_path: Path) -> None:
     kept = KeptPages(BlockCache())
     for _ in range(2):
         with pytest.raises(CorruptFileError, match="checksum"):
-            picked.pick(pa.BufferReader(bytes(raw)), chunk, np.array([1, 3001, 8000]), kept)
+            picked.pick(pa.BufferReader(bytes(raw)), [[chunk]], np.array([1, 3001, 8000]), kept)
 
 
 @pytest.fixture
