@@ -42,7 +42,8 @@ def batch(rng: random.Random, history: History) -> list[Record]:
 
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize(
-    ("store_type", "values"), [("sort", "value"), ("hash", "value"), ("sort", "position"), ("hash", "key")]
+    ("store_type", "values"),
+    [("sort", "value"), ("hash", "value"), ("sort", "position"), ("sort", "key"), ("hash", "key")],
 )
 def test_lookup_is_scan_is_model(tmp_path: Path, name: str, store_type: str, values: str) -> None:
     rng = random.Random(f"{name} {store_type} {values}")

@@ -92,6 +92,10 @@ class HashLookupStoreReader(OpenReader[HashFile]):
             return self._in_one_pass(file, file.pinned_descriptor(pinned), keys)
         return self._in_rounds(file, keys)
 
+    def entry_numbers(self, keys: RowBytes) -> npt.NDArray[np.int64] | None:
+        """Return None: entries are not in the order of the keys."""
+        return None
+
     def scan(self) -> Iterator[Entries]:
         """Read all entries, by key length, then by slot."""
         file = self._file()

@@ -316,20 +316,27 @@ class TableLookup:
         reader: LookupStoreReader | None,
     ) -> tuple[Versions | None, bool]:
         """Read rows from the data file: them, and whether it was needed. A lookup file without values narrows the keys."""
-        positions = None
-        if reader is not None:
-            stored = state.listed[entry.partition, entry.bucket][entry.file.file_name]
-            answer = reader.lookup_many(take_row_bytes(encoded, rows))
+        data_file = DataFileLookup(self._metadata, state.schema, route.partition, entry, deleted, self._readers.pages)
+        if reader is None:
+            return data_file.rows_of(keys, encoded, rows), data_file.was_read
+        stored, asked = state.listed[entry.partition, entry.bucket][entry.file.file_name], take_row_bytes(encoded, rows)
+        if stored.processor is Processor.POSITION:
+            answer = reader.lookup_many(asked)
             there = np.flatnonzero(answer.found)
-            rows = rows[there]
-            if stored.processor is Processor.POSITION:
-                values = take_row_bytes(answer.values, there)
-                positions = decode_positions(values, entry.file.row_count, self._places.full(stored.path))
-            if not len(rows):
+            values = take_row_bytes(answer.values, there)
+            positions = decode_positions(values, entry.file.row_count, self._places.full(stored.path))
+            version = data_file.rows_at(positions, encoded, rows[there])
+        else:
+            # Where every row of the file has its entry, the entry's number is the row's position.
+            numbers = reader.entry_numbers(asked) if stored.entries == entry.file.row_count else None
+            there = np.flatnonzero(reader.lookup_many(asked).found if numbers is None else numbers >= 0)
+            if not len(there):
                 return None, False
-        file = DataFileLookup(self._metadata, state.schema, route.partition, entry, deleted, self._readers.pages)
-        version = file.rows_at(positions, encoded, rows) if positions is not None else file.rows_of(keys, encoded, rows)
-        return version, file.was_read
+            if numbers is not None and numbers.max() < entry.file.row_count:
+                version = data_file.rows_guessed_at(numbers[there], keys, encoded, rows[there])
+            else:
+                version = data_file.rows_of(keys, encoded, rows[there])
+        return version, data_file.was_read
 
     # -- files -------------------------------------------------------------------------------------------------
 

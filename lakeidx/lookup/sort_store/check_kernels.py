@@ -123,6 +123,20 @@ def body_sizes(data: Any, ends: Any, starts: Any, numbers: Any, out: Any, payloa
 
 
 @kernel
+def entry_counts(data: Any, starts: Any, ends: Any, out: Any) -> None:
+    """Write how many entries each block has, as its unchecked tail says; 0 where it cannot be."""
+    for i in range(len(starts)):
+        size = ends[i] - starts[i] - 5
+        out[i] = 0
+        if size >= 0:
+            number = np.int64(np.int32(load_u32(data + ends[i] - 5)))
+            if load_u8(data + ends[i] - 1):
+                out[i] = max(np.int64(0), number)
+            elif number > 0:
+                out[i] = size // number
+
+
+@kernel
 def read_handles(values: Any, sizes: Any, trailer: Any, starts: Any, ends: Any) -> Any:
     """Read the byte ranges of data blocks from the values of the index: one after another from 0 on, each with its trailer.
 

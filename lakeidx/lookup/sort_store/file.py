@@ -20,6 +20,7 @@ changing the number of probes: the one change that goes unnoticed is one that ch
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -94,6 +95,15 @@ class SortFile(BlockFile):
     def is_compressed(self) -> bool:
         """True when the first block is compressed."""
         return len(self.ends) > 0 and bool(self.data[self.ends[0]] != BlockCodec.NONE)
+
+    @functools.cached_property
+    def first_entries(self) -> npt.NDArray[np.int64] | None:
+        """How many entries are before each block, and in all, int64[n + 1], as the unchecked tails say; None with compression."""
+        if (self.data[self.ends] != BlockCodec.NONE).any():
+            return None
+        counts = np.empty(len(self.ends), np.int64)
+        checks.entry_counts(self._base, self.starts, self.ends, counts)
+        return np.concatenate([[0], np.cumsum(counts)])
 
     def pinned_descriptor(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Make a descriptor over other block addresses; kernels take ``.ctypes.data`` of it."""

@@ -279,6 +279,41 @@ def gather(places: Any, found: Any, target: Any, offsets: Any) -> None:
 
 
 @kernel
+def number_many(descriptor: Any, keys: Any, offsets: Any, blocks: Any, firsts: Any, out: Any) -> None:
+    """Write the number of each key's entry, in its block of blocks int32[n], into out int64[n]; -1 for none.
+
+    firsts   int64[number of blocks], number of each block's first entry
+    """
+    codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
+    for i in range(len(blocks)):
+        out[i] = -1
+        block = blocks[i]
+        if block < 0:
+            continue
+        body = load_i64(_slot(descriptor, BODIES) + 8 * block)
+        count = load_i64(_slot(descriptor, COUNTS) + 8 * block)
+        step = load_i64(_slot(descriptor, STEPS) + 8 * block)
+        end = load_i64(_slot(descriptor, ENDS) + 8 * block)
+        skip = load_i64(_slot(descriptor, SKIPS) + 8 * block)
+        start = load_i64(offsets + 8 * i)
+        size = load_i64(offsets + 8 * i + 8) - start
+        value, value_size = find_in_body(body, count, step, end, skip, keys + start, size, codes, fields)
+        if value_size < 0:
+            continue
+        at = value - body
+        if step:
+            out[i] = firsts[block] + (at - 1) // step
+            continue
+        # The last entry that begins before its value does.
+        low, n = np.int64(0), count
+        while n > 1:
+            half = n >> 1
+            low += half if np.int64(load_u32(body + end + 4 * (low + half))) < at else 0
+            n -= half
+        out[i] = firsts[block] + low
+
+
+@kernel
 def spans_of_body(
     body: Any, count: Any, step: Any, end: Any, keys: Any, key_sizes: Any, values: Any, sizes: Any
 ) -> None:

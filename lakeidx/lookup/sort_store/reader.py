@@ -107,6 +107,24 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         del held
         return Found(hits, RowBytes(values, offsets))
 
+    def entry_numbers(self, keys: RowBytes) -> npt.NDArray[np.int64] | None:
+        """Return the number of each key's entry in the file, -1 for none; None where blocks are compressed.
+
+        Checksums speak for the blocks of the keys, not for the sizes of those before: the caller checks what is at a number.
+        """
+        file = self._file()
+        keys = plain(keys)
+        file.order.check(keys)
+        firsts = file.first_entries
+        if firsts is None:
+            return None
+        blocks, counts, _ = self._located(keys)
+        pinned = file.pin(np.flatnonzero(counts))
+        descriptor = file.pinned_descriptor(pinned.addresses)
+        out = np.empty(len(keys), np.int64)
+        kernels.number_many(descriptor.ctypes.data, *addresses_of(keys), blocks, firsts, out)
+        return out
+
     def scan(self) -> Iterator[Entries]:
         """Read all entries in key order, block by block."""
         for _, keys, values in self._file().entries():

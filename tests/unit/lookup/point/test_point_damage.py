@@ -11,6 +11,7 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.lookup.sort_store.file import SortFile
 from lakeidx.lookup.value_rows import encode_positions
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner
@@ -20,7 +21,7 @@ ROWS = pa.table({"id": IDS, "v": [f"value {i % 5}" for i in IDS]})
 ABSENT = pa.table({"id": [-1, 24, 1000]})
 KINDS = [
     ("sort", "value", "none"), ("sort", "value", "zstd"), ("hash", "value", "none"), ("hash", "value", "lz4"),
-    ("sort", "position", "none"), ("hash", "key", "none"),
+    ("sort", "position", "none"), ("sort", "key", "none"), ("hash", "key", "none"),
 ]  # fmt: skip
 
 
@@ -110,3 +111,23 @@ def test_positions_of_other_rows_are_found_out(tmp_path: Path, monkeypatch: pyte
     table = make(tmp_path, "sort", "position", "none")
     with pytest.raises(CorruptFileError, match="the key at the position in its lookup file is another one"):
         table.lookup(ROWS.select(["id"]))
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_numbers_of_entries_are_not_relied_on(tmp_path: Path, moved: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The sizes of blocks without a requested key are not checked, and say at which position a key is.
+    spec = {
+        "fields": [{"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}], "primaryKeys": ["id"],
+        "options": {"bucket": "1", "lookup.store.values": "key", "cache-page-size": "256 b", "deletion-vectors.enabled": "true"},
+    }  # fmt: skip
+    table = Table.create(f"{tmp_path}/w/db.db/t", spec)
+    table.upsert(ROWS)
+    table.compact(full=True)
+    table.upsert(pa.table({"id": [3, 11, 12], "v": ["new", "new", "new"]}))
+    table.compact()
+    assert run_lookup_store(table.metadata, LocalRunner(1)).built == 2
+    right = SortFile.first_entries.func  # type: ignore[attr-defined]
+    monkeypatch.setattr(SortFile, "first_entries", property(lambda file: right(file) + moved))
+    for ids in (IDS, IDS[1:-1], [10, 11, 13, 3], [12]):
+        found = table.lookup(pa.table({"id": ids}))
+        assert found.column("v").to_pylist() == ["new" if i in (3, 11, 12) else f"value {i % 5}" for i in ids]

@@ -109,3 +109,26 @@ def test_damage_in_any_share_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
         with made_by.open_reader(built) as reader, pytest.raises(CorruptFileError) as error:
             reader.lookup_many(RowBytes.from_list([key for key, _ in entries]))
         assert error.value.offset == place
+
+
+@pytest.mark.parametrize("block_size", [1, 64, 700, 65536])
+@pytest.mark.parametrize("sizes", ["of keys", "of values", "alike"])
+def test_entries_are_numbered_in_the_order_of_the_file(tmp_path: Path, block_size: int, sizes: str) -> None:
+    made_by = factory(StoreType.SORT, block_size=block_size, compression="none")
+    keys = [b"%04d" % i + b"x" * (i % 5 if sizes == "of keys" else 0) for i in range(300)]
+    entries = [(key, b"v" * (i % 7 if sizes == "of values" else 0)) for i, key in enumerate(keys) if i % 3]
+    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
+        expected = {key: i for i, (key, _) in enumerate(entries)}
+        asked = [keys[i] for i in np.random.default_rng(1).permutation(300)]
+        numbers = reader.entry_numbers(RowBytes.from_list(asked))
+        assert numbers is not None
+        assert numbers.tolist() == [expected.get(key, -1) for key in asked]
+
+
+@pytest.mark.parametrize(
+    ("store_type", "codec"), [(StoreType.SORT, "zstd"), (StoreType.SORT, "lz4"), (StoreType.HASH, "none")]
+)
+def test_entries_without_numbers(tmp_path: Path, store_type: StoreType, codec: str) -> None:
+    made_by = factory(store_type, block_size=64, compression=codec)
+    with made_by.open_reader(build(made_by, tmp_path / "x", [(b"%03d" % i, b"v" * 9) for i in range(99)])) as reader:
+        assert reader.entry_numbers(RowBytes.from_list([b"001"])) is None
