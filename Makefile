@@ -36,11 +36,11 @@ run: install ## run the main job on the real flights of 2013, and show what it d
 
 ui: install ## open the Dagster UI on http://127.0.0.1:3000
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
-	@$(BIN)/python -m dagster_project.ui --work $(WORK)
+	@$(BIN)/python -m lakeidx.dagster.ui --work $(WORK)
 
 ui-demo: install ## the same with jobs that land a new month, a bad file, its repair (in a folder of its own)
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
-	@$(BIN)/python -m dagster_project.ui --work $(WORK)/demo --demo
+	@$(BIN)/python -m lakeidx.dagster.ui --work $(WORK)/demo --demo
 
 test: install-dev ## run every lane of tests
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"

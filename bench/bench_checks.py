@@ -36,16 +36,16 @@ from rich.table import Table
 from bench.bench_upsert import expected, make_input
 from bench.bench_upsert import verify as verify_content
 from bench.lineitem import CACHE, lineitem, table_spec
-from dagster_project.assets import checks as check_assets
-from dagster_project.assets.checks import check_results
-from dagster_project.assets.maintenance import count_orphans
-from dagster_project.folder import build_definitions
-from dagster_project.home import prepare_home
-from dagster_project.metadata.table_plots import hash_plot, history_plot, view_plots
-from dagster_project.resources import SparkResource
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.checks.of_batch import batch_results
 from lakeidx.checks.of_table import verify_whole
+from lakeidx.dagster.assets import checks as check_assets
+from lakeidx.dagster.assets.checks import check_results
+from lakeidx.dagster.assets.maintenance import count_orphans
+from lakeidx.dagster.folder import build_definitions
+from lakeidx.dagster.home import prepare_home
+from lakeidx.dagster.metadata.table_plots import hash_plot, history_plot, view_plots
+from lakeidx.dagster.resources import SparkResource
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view

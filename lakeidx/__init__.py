@@ -4,7 +4,7 @@
 files, `tag_hudi_table` looks into tables of Hudi, `warm_up` compiles kernels. All kinds of error are here, too, with `LakeIdxError`
 as their root. In Spark import `lakeidx.spark`. Every other package is an implementation that the layers in
 README.md put in order.
-What Dagster runs lives in `dagster_project`, what spark-submit runs in `jobs`.
+What Dagster runs lives in `lakeidx.dagster`, what spark-submit runs in `jobs`.
 """
 
 from __future__ import annotations

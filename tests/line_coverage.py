@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: What a lane that is measured is started with, and the variable that names where its processes write.
 ARGUMENTS, FOLDER = ("-p", "tests.line_coverage"), "LAKEIDX_COVERAGE"
 _ENDING = ".lines.json"
-_PACKAGE, _KIT = "lakeidx", "lakeidx.testing"
+_PACKAGE, _ELSEWHERE = "lakeidx", ("lakeidx.testing", "lakeidx.dagster")
 #: What a module's marks are called inside it.
 _MARKS = "__lines_reached__"
 #: File -> 1 for each of its lines that was reached.
@@ -106,7 +106,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] != _PACKAGE or fullname.startswith(_KIT):
+        if fullname.partition(".")[0] != _PACKAGE or fullname.startswith(_ELSEWHERE):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):

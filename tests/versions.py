@@ -21,7 +21,7 @@ _TEST_TOOLS = (
 )  # fmt: skip
 _HEAVY = ("slow", "spark", "interop", "s3", "dagster", "hbase", "browser", "postgres")
 #: The linters of deploy/ and the pinned locks are what these tests are about, not the versions of dependencies.
-_LEFT_OUT = ("tests/unit/dagster_project/test_deploy_files.py",)
+_LEFT_OUT = ("tests/unit/dagster/test_deploy_files.py",)
 _LIGHT = ["tests/unit", "-q", "-m", " and ".join(f"not {m}" for m in _HEAVY), *(f"--ignore={f}" for f in _LEFT_OUT)]
 
 

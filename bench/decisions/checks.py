@@ -23,9 +23,9 @@ import pyarrow as pa
 from great_expectations.data_context.types.base import ProgressBarsConfig
 
 from bench.decisions.figure import Figure, cpu_seconds
-from dagster_project.expectations.of_rules import judge_rules
-from dagster_project.expectations.verdicts import judge
 from lakeidx import Table
+from lakeidx.dagster.expectations.of_rules import judge_rules
+from lakeidx.dagster.expectations.verdicts import judge
 from lakeidx.pipeline_file.sections import ChecksConfig
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify

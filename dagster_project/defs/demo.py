@@ -6,8 +6,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from dagster_project.failures import failures_explained
 from dagster_project.flights.demo import land_next_month, land_the_rest, repair
+from lakeidx.dagster.failures import failures_explained
 
 _JOBS: dict[str, tuple[str, Callable[[Path], Sequence[Path]]]] = {
     "demo_1_new_month": (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from dagster_project.factory import shared_resources
-from dagster_project.folder import build_definitions
+from lakeidx.dagster.factory import shared_resources
+from lakeidx.dagster.folder import build_definitions
 
 
 @dg.definitions

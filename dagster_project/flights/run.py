@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dagster_project.home import prepare_home
+from lakeidx.dagster.home import prepare_home
 
 _EXPECTED_FLIGHTS = 336_776
 
@@ -49,8 +49,8 @@ def _materialize_all(keys: list[str], engine: str, *, progress: bool) -> list[di
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from dagster_project.definitions import defs
-    from dagster_project.names import STAGES, batch_job_name, key_prefix, partitions_of
-    from dagster_project.resources import SparkResource, resources_from_environment
+    from lakeidx.dagster.names import STAGES, batch_job_name, key_prefix, partitions_of
+    from lakeidx.dagster.resources import SparkResource, resources_from_environment
     from lakeidx.pipeline_file.model import load_pipeline
 
     # Events go to the instance, where the UI shows them; the terminal is for the bar and the report.

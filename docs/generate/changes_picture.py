@@ -29,7 +29,7 @@ class Box(NamedTuple):
 
 def _rows() -> list[list[Box]]:
     # Here, as it imports Dagster: only one of the processes that collect tests draws.
-    from dagster_project.names import CHANGES, COMPACTION, STAGES
+    from lakeidx.dagster.names import CHANGES, COMPACTION, STAGES
 
     does = (
         "rows with kinds; source order into sequence.field; new columns by merge_schema; bad lines aside",

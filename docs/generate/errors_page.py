@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import lakeidx.errors
-from dagster_project.failures import REACTIONS
 from docs.generate.docstrings import cell, first_line, table
+from lakeidx.dagster.failures import REACTIONS
 from lakeidx.errors import LakeIdxError
 
 

@@ -19,7 +19,7 @@ from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.pipeline_file.model import PipelineConfig
 
-_SET_ASIDE = "dagster_project.expectations.set_aside"
+_SET_ASIDE = "lakeidx.dagster.expectations.set_aside"
 
 
 def main(argv: list[str] | None = None) -> int:

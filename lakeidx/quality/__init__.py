@@ -1,7 +1,7 @@
 """Integrity rules over what a caller has read of a table: pure functions, each with a small typed answer.
 
 Import the rules below, `load.load_evidence` to read what they need and `verify.verify` to run all that suit a table.
-When checks run and what a failure blocks belongs to `dagster_project`.
+When checks run and what a failure blocks belongs to `lakeidx.dagster`.
 """
 
 from __future__ import annotations

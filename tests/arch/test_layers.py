@@ -23,8 +23,8 @@ LAYERS = {
     "lakeidx.batch": 8,
     "lakeidx.maintenance": 9, "lakeidx.pipeline_file": 9, "lakeidx.inspect": 9,
     "lakeidx.checks": 10, "lakeidx.spark": 10, "lakeidx.cli": 10, "lakeidx.api": 10, "lakeidx.duckdb": 10, "lakeidx.polars": 10,
-    "lakeidx.jobs": 11, "dagster_project": 12,
-    "lakeidx.testing": 13,
+    "lakeidx.jobs": 11, "lakeidx.dagster": 12, "dagster_project": 13,
+    "lakeidx.testing": 14,
 }  # fmt: skip
 
 #: Libraries that only some packages may import.
@@ -32,14 +32,14 @@ KEPT_TO = {
     "pyspark": ("lakeidx.spark", "lakeidx.jobs"),
     "fsspec": ("lakeidx.storage",),
     "s3fs": ("lakeidx.storage",),
-    "dagster": ("dagster_project",),
+    "dagster": ("lakeidx.dagster", "dagster_project"),
     "dagster_pipes": ("lakeidx.jobs",),
-    "great_expectations": ("dagster_project",),
-    "typer": ("lakeidx.cli", "dagster_project"),
+    "great_expectations": ("lakeidx.dagster",),
+    "typer": ("lakeidx.cli",),
 }
 
 #: Packages that others may not import, though their layer is lower: (importing package, what stays out of it).
-KEPT_OUT = (("lakeidx.jobs", "lakeidx.cli"), ("lakeidx.jobs", "dagster_project"))
+KEPT_OUT = (("lakeidx.jobs", "lakeidx.cli"), ("lakeidx.jobs", "lakeidx.dagster"))
 
 
 @cache

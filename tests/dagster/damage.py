@@ -10,10 +10,10 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from dagster_project.assets.checks import check_results
 from lakeidx.batch.upsert import make_context
 from lakeidx.checks.of_batch import batch_results
 from lakeidx.checks.of_table import verify_whole
+from lakeidx.dagster.assets.checks import check_results
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import ManifestEntry, decode_manifest

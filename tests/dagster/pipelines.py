@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from dagster_project.folder import build_definitions
-from dagster_project.names import asset_job_name, batch_job_name, partitions_of, table_id
-from dagster_project.resources import SparkResource
+from lakeidx.dagster.folder import build_definitions
+from lakeidx.dagster.names import asset_job_name, batch_job_name, partitions_of, table_id
+from lakeidx.dagster.resources import SparkResource
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle
 

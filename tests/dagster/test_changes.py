@@ -10,7 +10,7 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
-from dagster_project.sensors.changes import build_changes_sensor
+from lakeidx.dagster.sensors.changes import build_changes_sensor
 from lakeidx.table.expiration.read import read_consumers
 from tests.dagster.pipelines import Deployment, metrics, red_checks
 

@@ -16,8 +16,8 @@ from dagster.components.core.package_entry import discover_package_objects
 from dagster.components.testing import DefsFolderSandbox, create_defs_folder_sandbox
 
 import lakeidx
-from dagster_project import PrimaryKeyTable, TableMaintenance, WarehouseTables
-from dagster_project.components.inference import infer_table
+from lakeidx.dagster import PrimaryKeyTable, TableMaintenance, WarehouseTables
+from lakeidx.dagster.components.inference import infer_table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.problems import PipelineFileError
@@ -47,7 +47,7 @@ def scaffolded(sandbox: DefsFolderSandbox, **params: Any) -> tuple[Path, str]:
 def written(sandbox: DefsFolderSandbox, component: type[dg.Component], attributes: dict[str, Any]) -> Path:
     path = sandbox.defs_folder_path / "written"
     path.mkdir(exist_ok=True)
-    content = {"type": f"dagster_project.{component.__name__}", "attributes": attributes}
+    content = {"type": f"lakeidx.dagster.{component.__name__}", "attributes": attributes}
     (path / "defs.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     return path
 
@@ -254,7 +254,7 @@ def test_components_share_resources_or_leave_them_to_the_project(tmp_path: Path)
 
 
 def test_dg_finds_the_components() -> None:
-    found = {key.name for key in discover_package_objects(["dagster_project"])}
+    found = {key.name for key in discover_package_objects(["lakeidx.dagster"])}
     assert found == {"PrimaryKeyTable", "WarehouseTables", "TableMaintenance"}
     schema = PrimaryKeyTable.get_model_cls().model_json_schema()
     assert {"table", "warehouse", "landing", "fields", "primaryKeys", "options", "resources"} <= set(

@@ -19,9 +19,9 @@ from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraph
 from dagster._core.execution.asset_backfill import AssetBackfillStatus, PartitionedAssetBackfillStatus
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 
-from dagster_project.home import prepare_home
-from dagster_project.names import STAGES, asset_keys
-from dagster_project.sensors.landing import RANGE_END, RANGE_START
+from lakeidx.dagster.home import prepare_home
+from lakeidx.dagster.names import STAGES, asset_keys
+from lakeidx.dagster.sensors.landing import RANGE_END, RANGE_START
 from tests.dagster.pipelines import Deployment
 
 pytestmark = [pytest.mark.dagster, pytest.mark.timeout(400)]
@@ -41,8 +41,8 @@ main()
 LOCATION = """
 import time
 from pathlib import Path
-from dagster_project.folder import build_definitions
-from dagster_project.resources import SparkResource
+from lakeidx.dagster.folder import build_definitions
+from lakeidx.dagster.resources import SparkResource
 
 HERE = Path(__file__).parent
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dagster_project.assets.maintenance import count_orphans
 from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.dagster.assets.maintenance import count_orphans
 from lakeidx.file_index.container import FileIndexContainer, decode_container, encode_container
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.lookup.factory import LookupStoreFactory

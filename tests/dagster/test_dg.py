@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from dagster_dg_cli.cli import create_dg_cli
 
-from dagster_project import move_pipelines
+from lakeidx.dagster import move_pipelines
 from lakeidx.pipeline_file.model import load_pipeline
 from lakeidx.pipeline_file.problems import PipelineFileError
 
@@ -31,7 +31,7 @@ directory_type = "project"
 telemetry.enabled = false
 [tool.dg.project]
 root_module = "shop"
-registry_modules = ["dagster_project"]
+registry_modules = ["lakeidx.dagster"]
 """
 DEFINITIONS = """
 from pathlib import Path
@@ -71,7 +71,7 @@ def dg(*words: str, code: int = 0) -> str:
 
 
 def test_from_files_to_listed_definitions(project: Path) -> None:
-    dg("scaffold", "defs", "dagster_project.PrimaryKeyTable", "orders", "--from", "landing", "--table", "shop.orders")
+    dg("scaffold", "defs", "lakeidx.dagster.PrimaryKeyTable", "orders", "--from", "landing", "--table", "shop.orders")
     file = project / "shop/defs/orders/defs.yaml"
     assert "table: shop.orders" in file.read_text(encoding="utf-8")
     assert "validated successfully" in dg("check", "yaml")
@@ -81,7 +81,7 @@ def test_from_files_to_listed_definitions(project: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace("primaryKeys:", "primaryKey:"), encoding="utf-8")
     said = dg("check", "yaml", code=1)
     line = next(i for i, text in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if "primaryKey:" in text)
-    assert f"defs.yaml:{line} - dagster_project.PrimaryKeyTable attributes.primaryKey" in said
+    assert f"defs.yaml:{line} - lakeidx.dagster.PrimaryKeyTable attributes.primaryKey" in said
 
 
 def test_pipeline_files_become_components_by_one_command_and_jobs_read_them(project: Path) -> None:

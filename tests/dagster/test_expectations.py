@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dagster_project.expectations.of_rows import failing_rows, judge_rows
-from dagster_project.preload import preload_imports
 from lakeidx.batch.artifacts import BatchFiles, IngestReport
+from lakeidx.dagster.expectations.of_rows import failing_rows, judge_rows
+from lakeidx.dagster.preload import preload_imports
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.pipeline_file.problems import PipelineFileError
@@ -109,7 +109,7 @@ def test_landed_rows_are_judged_before_they_continue(tmp_path: Path) -> None:
 
 def test_rows_that_fail_are_set_aside_and_the_others_continue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr("dagster_project.preload.start_imports", asked.append)
+    monkeypatch.setattr("lakeidx.dagster.preload.start_imports", asked.append)
     wanted = [
         {
             "type": "expect_column_values_to_be_between",
@@ -132,7 +132,7 @@ def test_rows_that_fail_are_set_aside_and_the_others_continue(tmp_path: Path, mo
     )
     ingested = d.run("a.parquet", selection=["ingest"])
     preload_imports(d.config, ["d__t__ingest", "d__t__bucket_assignment"])
-    assert asked == [("dagster_project.expectations.of_rows",)], "steps that judge nothing import nothing"
+    assert asked == [("lakeidx.dagster.expectations.of_rows",)], "steps that judge nothing import nothing"
     asked.clear()
     assert metrics(ingested, "ingest")["rows_rejected"] == 2
     report = BatchFiles(d.table.store, d.table.paths, str(metrics(ingested, "ingest")["batch_id"])).require(
@@ -145,7 +145,7 @@ def test_rows_that_fail_are_set_aside_and_the_others_continue(tmp_path: Path, mo
     result = d.run("a.parquet")
     assert d.content() == {(1, 1): "v1", (1, 3): "v3"}
     assert [set(modules) for modules in asked] == [
-        {"dagster_project.expectations.of_rows", "dagster_project.metadata.table_plots"}
+        {"lakeidx.dagster.expectations.of_rows", "lakeidx.dagster.metadata.table_plots"}
     ]
     assert red_checks(result) == {"expect_column_values_to_not_be_in_set__v", "stale_hashes"}
     checks = {c.check_name: c.metadata for c in result.get_asset_check_evaluations()}

@@ -15,8 +15,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from dagster_project.failures import ERROR_KIND
-from dagster_project.sensors.failed_runs import diagnose
+from lakeidx.dagster.failures import ERROR_KIND
+from lakeidx.dagster.sensors.failed_runs import diagnose
 from lakeidx.errors import UnavailableError
 from lakeidx.storage.local import LocalStore, translate
 from tests.dagster.pipelines import Deployment, red_checks
@@ -61,7 +61,7 @@ def run_and_die(folder: str, name: str, when: str) -> None:
 def forks() -> Any:
     """Processes made by a server that has imported everything once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.dagster.test_failures", "dagster_project.expectations.of_rows"])
+    context.set_forkserver_preload(["tests.dagster.test_failures", "lakeidx.dagster.expectations.of_rows"])
     return context
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lakeidx
-from dagster_project import LakeIdxCatalog, LakeIdxIOManager, LakeIdxTable
+from lakeidx.dagster import LakeIdxCatalog, LakeIdxIOManager, LakeIdxTable
 from tests.dagster.pipelines import QUIET
 
 pytestmark = pytest.mark.dagster

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project import job_limit
+from lakeidx.dagster import job_limit
 
 #: Starts a process that does not listen to SIGTERM, says its number, and waits.
 STUBBORN = """

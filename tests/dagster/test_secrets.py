@@ -14,10 +14,10 @@ import yaml
 from dagster._core.remote_representation.external_data import RepositorySnap
 from typer.testing import CliRunner
 
-from dagster_project.assets.pipeline_files import CHECK
-from dagster_project.folder import build_definitions
-from dagster_project.resources import SparkResource
 from lakeidx.cli.main import app
+from lakeidx.dagster.assets.pipeline_files import CHECK
+from lakeidx.dagster.folder import build_definitions
+from lakeidx.dagster.resources import SparkResource
 from lakeidx.errors import InvalidInputError
 from tests.dagster.pipelines import Deployment, merged, pipeline_dict
 

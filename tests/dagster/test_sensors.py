@@ -7,9 +7,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project.resources import StoreResource
-from dagster_project.sensors.compaction import state_of
 from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.dagster.resources import StoreResource
+from lakeidx.dagster.sensors.compaction import state_of
 from lakeidx.errors import CorruptFileError
 from lakeidx.testing.small_tables import rows as arrow_rows
 from tests.dagster.pipelines import Deployment

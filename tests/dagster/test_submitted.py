@@ -11,8 +11,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from dagster_project.failures import ERROR_KIND
-from dagster_project.resources import SparkResource
+from lakeidx.dagster.failures import ERROR_KIND
+from lakeidx.dagster.resources import SparkResource
 from tests.dagster.pipelines import Deployment, metrics, red_checks
 from tests.dagster.test_job_limit import is_gone
 

@@ -49,7 +49,7 @@ def results(**changed: RuleResult) -> list[RuleResult]:
 
 
 def test_sound_figures_pass() -> None:
-    from dagster_project.expectations.verdicts import judge
+    from lakeidx.dagster.expectations.verdicts import judge
 
     verdicts = judge(results(), ChecksConfig())
     assert list(verdicts) == list(_SOUND)
@@ -62,7 +62,7 @@ def test_sound_figures_pass() -> None:
 
 @pytest.mark.parametrize(("rule", "metric", "value", "says"), _BROKEN)
 def test_one_figure_beyond_its_limit_fails_its_check_alone(rule: str, metric: str, value: float, says: str) -> None:
-    from dagster_project.expectations.verdicts import judge
+    from lakeidx.dagster.expectations.verdicts import judge
 
     (sound,) = [r for r in results() if r.name == rule]
     verdicts = judge(results(**{rule: replace(sound, metrics={**sound.metrics, metric: value})}), ChecksConfig())
@@ -73,7 +73,7 @@ def test_one_figure_beyond_its_limit_fails_its_check_alone(rule: str, metric: st
 
 @pytest.mark.parametrize(("rule", "metric", "value", "says"), _BROKEN)
 def test_great_expectations_finds_the_same_figures(rule: str, metric: str, value: float, says: str) -> None:
-    from dagster_project.expectations.of_rules import judge_rules
+    from lakeidx.dagster.expectations.of_rules import judge_rules
 
     (sound,) = [r for r in results() if r.name == rule]
     found = judge_rules(results(**{rule: replace(sound, metrics={**sound.metrics, metric: value})}), ChecksConfig(), {})
@@ -86,7 +86,7 @@ def _figure(says: str) -> str:
 
 
 def test_hashes_of_an_index_are_judged_as_rows() -> None:
-    from dagster_project.expectations.of_rules import judge_rules
+    from lakeidx.dagster.expectations.of_rules import judge_rules
 
     def hashes(*values: int) -> np.ndarray:
         return np.array(values, np.int32)
@@ -105,7 +105,7 @@ def test_hashes_of_an_index_are_judged_as_rows() -> None:
 
 
 def test_an_expectation_that_skips_figures_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dagster_project.expectations import of_rules
+    from lakeidx.dagster.expectations import of_rules
 
     class Outcome:
         class Item:
@@ -128,7 +128,7 @@ def test_an_expectation_that_skips_figures_is_no_pass(monkeypatch: pytest.Monkey
 
 
 def test_a_rule_without_limits_is_refused() -> None:
-    from dagster_project.expectations.verdicts import judge
+    from lakeidx.dagster.expectations.verdicts import judge
 
     with pytest.raises(KeyError, match="rule unheard_of has no figure with a limit"):
         judge([replace(results()[0], name="unheard_of")], ChecksConfig())

@@ -11,8 +11,8 @@ import dagster as dg
 import pytest
 
 from dagster_project.flights.prepare_weather import prepare
-from dagster_project.folder import build_definitions
-from dagster_project.resources import SparkResource
+from lakeidx.dagster.folder import build_definitions
+from lakeidx.dagster.resources import SparkResource
 from lakeidx.table.handle import TableHandle
 from tests.dagster.pipelines import QUIET, metrics, red_checks
 

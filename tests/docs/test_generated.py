@@ -65,7 +65,7 @@ def titles_of_the_flow() -> list[list[str]]:
 def test_the_flow_shows_the_stages_in_their_order_and_the_assets_below_the_table() -> None:
     reports = (IngestReport, BucketAssignmentReport, IndexWriteReport, CommitReport)
     stages = [r.model_fields["stage"].default for r in reports]
-    names = (ROOT / "dagster_project/names.py").read_text(encoding="utf-8")
+    names = (ROOT / "lakeidx/dagster/names.py").read_text(encoding="utf-8")
     assets = re.findall(
         r'"(\w+)"', " ".join(re.findall(r"^(?:LANDING|SNAPSHOT_EXPIRY), .*= (.*)$", names, re.MULTILINE))
     )

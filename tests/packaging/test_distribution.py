@@ -67,7 +67,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(dist: Path) -> None:
         names = set(wheel.namelist())
         info = f"lakeidx-{lakeidx.__version__}.dist-info/"
         entry_points = wheel.read(info + "entry_points.txt").decode()
-    assert "[dagster_dg_cli.registry_modules]\nlakeidx = dagster_project\n" in entry_points
+    assert "[dagster_dg_cli.registry_modules]\nlakeidx = lakeidx.dagster\n" in entry_points
     assert {n for n in names if not n.startswith(info)} == sources() | {f"{IN_PACKAGE}/{set_name()}"}
     assert {info + "licenses/LICENSE", info + "licenses/NOTICE"} <= names
 
@@ -119,7 +119,7 @@ TABLE = (
 )
 NEEDING = {
     "spark": ["from lakeidx.spark import register", TABLE.replace("**OPTIONS", "") + "t.compact(runner='spark')"],
-    "dagster": ["from dagster_project import PrimaryKeyTable"],
+    "dagster": ["from lakeidx.dagster import PrimaryKeyTable"],
     "duckdb": ["import lakeidx.duckdb; lakeidx.duckdb.attach('lake')"],
     "polars": ["import lakeidx.polars; lakeidx.polars.scan(None)"],
     "hbase": [

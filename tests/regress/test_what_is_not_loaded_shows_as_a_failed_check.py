@@ -8,10 +8,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from dagster_project.assets.checks import failure_text
-from dagster_project.assets.pipeline_files import ASSET, CHECK
-from dagster_project.folder import build_definitions
-from dagster_project.resources import StoreResource
+from lakeidx.dagster.assets.checks import failure_text
+from lakeidx.dagster.assets.pipeline_files import ASSET, CHECK
+from lakeidx.dagster.folder import build_definitions
+from lakeidx.dagster.resources import StoreResource
 from lakeidx.errors import CorruptFileError, LakeIdxError
 from lakeidx.quality.file_rules import check_referenced_files
 from tests.dagster.pipelines import Deployment

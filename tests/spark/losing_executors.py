@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from dagster_project.resources import SparkResource
+from lakeidx.dagster.resources import SparkResource
 from lakeidx.tasks.runner import Runner
 from tests.dagster.pipelines import Deployment, red_checks
 from tests.spark.dying_runner import DyingRunner

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from dagster_project.home import prepare_home
+from lakeidx.dagster.home import prepare_home
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.small_tables import content

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakeidx
-from dagster_project import LakeIdxIOManager
-from dagster_project.resources import SparkResource
+from lakeidx.dagster import LakeIdxIOManager
+from lakeidx.dagster.resources import SparkResource
 
 pytestmark = pytest.mark.spark
 

@@ -1,5 +1,0 @@
-"""Components for projects of `dg`: `PrimaryKeyTable`, `WarehouseTables`, `TableMaintenance`, and what their attributes are.
-
-Import them from `dagster_project`, whose name is in the registry entry point; each puts together what the factory makes.
-The pipeline file's model does not belong here: it is in `lakeidx.pipeline_file`, for jobs that have no Dagster.
-"""

@@ -1,5 +1,0 @@
-"""Tables in assets that people write by hand: an IO manager, resources, and what both say about a table.
-
-`dagster_project` offers `LakeIdxIOManager`, `LakeIdxTable` and `LakeIdxCatalog`; what they do is a call of `lakeidx.Table` each.
-Assets made from pipeline files do not belong here: they are in `dagster_project.assets`.
-"""

@@ -1,5 +1,0 @@
-"""Sensors: what starts runs, and what says why one failed.
-
-Import the ``build_*_sensor`` functions, which `dagster_project.factory` and `dagster_project.definitions` use.
-What a sensor decides is planned in `planning` without Dagster, so that tests need none.
-"""

@@ -1,0 +1,46 @@
+"""Dagster definitions of lakeidx: what runs when, and what it reports. No table logic lives here.
+
+For other projects: components `PrimaryKeyTable`, `WarehouseTables` and `TableMaintenance`; `LakeIdxIOManager`, `LakeIdxTable` and
+`LakeIdxCatalog` for assets of their own. `definitions` is the code location of this one and `factory` makes everything of one
+pipeline file; `assets`, `sensors` and `expectations` hold what the factory puts together.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakeidx.dagster.components.found_tables import TableMaintenance as TableMaintenance
+    from lakeidx.dagster.components.found_tables import WarehouseTables as WarehouseTables
+    from lakeidx.dagster.components.primary_key_table import PrimaryKeyTable as PrimaryKeyTable
+    from lakeidx.dagster.io.manager import LakeIdxIOManager as LakeIdxIOManager
+    from lakeidx.dagster.io.resources import LakeIdxCatalog as LakeIdxCatalog
+    from lakeidx.dagster.io.resources import LakeIdxTable as LakeIdxTable
+
+# Importing the package stays cheap: Dagster comes in with the first name.
+_PLACES = {
+    "LakeIdxCatalog": "lakeidx.dagster.io.resources",
+    "LakeIdxIOManager": "lakeidx.dagster.io.manager",
+    "LakeIdxTable": "lakeidx.dagster.io.resources",
+    "PrimaryKeyTable": "lakeidx.dagster.components.primary_key_table",
+    "TableMaintenance": "lakeidx.dagster.components.found_tables",
+    "WarehouseTables": "lakeidx.dagster.components.found_tables",
+}
+__all__ = list(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'lakeidx.dagster' has no attribute {name!r}")
+    try:
+        return getattr(import_module(place), name)
+    except ModuleNotFoundError as error:
+        if error.name != "dagster":
+            raise
+        raise ModuleNotFoundError("needs Dagster: pip install 'lakeidx[dagster]'", name=error.name) from error
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

@@ -1,0 +1,162 @@
+"""Asset checks of the expectations in a pipeline file: of landed rows after ingest, of the last batches' figures after a commit, of
+the table's rows in a verification.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, Literal
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.batch.artifacts import IngestReport
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.parts import read_part
+from lakeidx.dagster.assets.batch_figures import batch_figures
+from lakeidx.dagster.assets.docs_page import DocsPage
+from lakeidx.dagster.assets.stages import open_batch
+from lakeidx.dagster.expectations.set_aside import reason_of
+from lakeidx.dagster.failures import failures_explained
+from lakeidx.dagster.metadata.reports import records_table
+from lakeidx.dagster.names import LANDED_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
+from lakeidx.dagster.resources import StoreResource, TableResource
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.sections import ExpectationConfig
+from lakeidx.table.handle import TableHandle
+
+Where = Literal["landed", "table", "batches"]
+#: Row kinds of rows that stay: +I and +U.
+_STAYING = (0, 2)
+
+
+def expectations_on(config: PipelineConfig, where: Where) -> list[ExpectationConfig]:
+    """Return the expectations of landed rows, of the table's, or of the figures of the last batches."""
+    return [e for e in config.expectations if e.on == where]
+
+
+def expectation_specs(config: PipelineConfig, asset: str, where: Where) -> list[dg.AssetCheckSpec]:
+    """Build the specs of the checks on an asset."""
+    return [
+        dg.AssetCheckSpec(
+            e.check_name,
+            asset=asset_key(config, asset),
+            description=f"{e.type} {', '.join(f'{k} = {v}' for k, v in e.args.items())}",
+            blocking=e.blocks,
+            metadata={"lakeidx/severity": e.severity.upper()},
+            partitions_def=partitions_of(config) if where != "table" else None,
+        )
+        for e in expectations_on(config, where)
+    ]
+
+
+def build_landed_check(config: PipelineConfig) -> dg.AssetChecksDefinition:
+    """Build the checks of a batch's rows, which are staged and not yet in the table."""
+
+    @dg.multi_asset_check(
+        name=f"{table_id(config)}__{LANDED_CHECKS}",
+        specs=expectation_specs(config, "ingest", "landed"),
+        description="Landed rows are as the pipeline file expects them.",
+        pool=pool_name(config),
+    )
+    def landed_expectations(
+        context: dg.AssetCheckExecutionContext, store: StoreResource, tables: TableResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        with failures_explained():
+            batch = open_batch(config, list(context.partition_keys), tables)
+            expected = expectations_on(config, "landed")
+            if batch.reports_gone:
+                # Of a batch that was committed long ago no rows are staged any more; they were judged then.
+                yield from (_passed(config, e, {"lakeidx/already_committed": True}) for e in expected)
+                return
+            report = batch.context.files.require(IngestReport)
+            for e in expected:
+                if e.set_aside:
+                    aside = report.reject_reasons.get(reason_of(e), 0)
+                    yield _passed(config, e, {"lakeidx/rows": report.rows_staged, "lakeidx/set_aside": aside})
+            judged = [e for e in expected if not e.set_aside]
+            if judged:
+                pieces = _staged(batch.context, report, _columns(config, judged))
+                page = DocsPage(store, f"landed-{report.batch_id}")
+                yield from _expectation_results(config, "ingest", judged, pieces, page)
+
+    return landed_expectations
+
+
+def _passed(config: PipelineConfig, expected: ExpectationConfig, metadata: dict[str, Any]) -> dg.AssetCheckResult:
+    """Return the result of an expectation that the landed rows meet without being looked at here."""
+    key = asset_key(config, "ingest")
+    return dg.AssetCheckResult(passed=True, asset_key=key, check_name=expected.check_name, metadata=metadata)
+
+
+def table_expectation_results(
+    config: PipelineConfig, asset: str, table: TableHandle, store: StoreResource
+) -> Iterator[dg.AssetCheckResult]:
+    """Judge all rows of the table."""
+    expected = expectations_on(config, "table")
+    if expected:
+        scan = table.scan(columns=_columns(config, expected))
+        # An empty table is judged, too: by how many rows it should have.
+        pieces = chain([scan.arrow_schema.empty_table()], scan.batches())
+        name = "table" if table.snapshot is None else f"table-snapshot-{table.snapshot.id}"
+        yield from _expectation_results(config, asset, expected, pieces, DocsPage(store, name))
+
+
+def batches_expectation_results(
+    config: PipelineConfig, instance: dg.DagsterInstance, page: DocsPage
+) -> Iterator[dg.AssetCheckResult]:
+    """Judge the figures of the last batches."""
+    expected = expectations_on(config, "batches")
+    if expected:
+        yield from _expectation_results(config, TABLE, expected, iter([batch_figures(config, instance)]), page)
+
+
+def _expectation_results(
+    config: PipelineConfig,
+    asset: str,
+    expected: Sequence[ExpectationConfig],
+    pieces: Iterator[pa.Table],
+    page: DocsPage,
+) -> Iterator[dg.AssetCheckResult]:
+    """Judge rows; each expectation is a check result."""
+    from lakeidx.dagster.expectations.of_rows import judge_rows, whole_result
+
+    outcomes = judge_rows(expected, pieces)
+    docs = page.write(config, [r for o in outcomes if (r := whole_result(o)) is not None])
+    for outcome in outcomes:
+        wish = outcome.expected
+        metadata: dict[str, Any] = {"lakeidx/rows": outcome.rows, "lakeidx/all_rows": outcome.complete, **docs}
+        if outcome.unexpected is not None:
+            metadata["lakeidx/unexpected"] = outcome.unexpected
+        if outcome.observed is not None:
+            metadata["lakeidx/observed"] = str(outcome.observed)
+        if outcome.sample:
+            metadata["lakeidx/sample"] = records_table([{"unexpected": v} for v in outcome.sample])
+        seen = f"{outcome.unexpected} of {outcome.judged}" if outcome.unexpected is not None else f"{outcome.observed}"
+        yield dg.AssetCheckResult(
+            passed=outcome.passed,
+            asset_key=asset_key(config, asset),
+            check_name=wish.check_name,
+            severity=dg.AssetCheckSeverity.ERROR if wish.severity == "error" else dg.AssetCheckSeverity.WARN,
+            description=None if outcome.passed else f"FAILED: {wish.type} {wish.args}: {seen}",
+            metadata=metadata,
+        )
+
+
+def _columns(config: PipelineConfig, expected: Sequence[ExpectationConfig]) -> list[str]:
+    """Return the columns that are named; all, when an expectation names none."""
+    wanted = {c for e in expected for c in e.columns}
+    return [c.name for c in config.fields if c.name in wanted or not all(e.columns for e in expected)]
+
+
+def _staged(batch: BatchContext, report: IngestReport, columns: list[str]) -> Iterator[pa.Table]:
+    """Yield the staged rows of a batch but deletes, part by part."""
+    schema = batch.metadata.schema(report.schema_id)
+    for part in report.parts:
+        rows = read_part(batch.store, report.source_of(part), part, schema, columns)
+        if part.has_kinds:
+            rows = rows.filter(pc.is_in(rows.column(VALUE_KIND), pa.array(_STAYING, pa.int8()))).drop_columns(
+                VALUE_KIND
+            )
+        yield rows

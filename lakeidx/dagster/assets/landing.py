@@ -1,0 +1,104 @@
+"""The landing folder as an observable source: its files by partition, and whether they have changed."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+
+import dagster as dg
+
+from lakeidx.dagster.failures import failures_explained
+from lakeidx.dagster.metadata.reports import SAMPLE_ROWS, records_table
+from lakeidx.dagster.names import LANDING, asset_key, key_prefix, partitions_of
+from lakeidx.dagster.resources import StoreResource
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.partitions import landing_files, list_landing, partition_key, unplaced_files
+from lakeidx.storage.base import FileInfo
+
+UNPLACED_CHECK = "landing_files_have_partitions"
+
+
+def build_landing_asset(pipeline: PipelineConfig) -> dg.SourceAsset:
+    """Build the landing asset of a pipeline: observing it lists the folder; new files become partitions to materialize."""
+    partitions = partitions_of(pipeline)
+
+    @dg.observable_source_asset(
+        name=LANDING,
+        key_prefix=key_prefix(pipeline),
+        group_name=key_prefix(pipeline)[1],
+        partitions_def=partitions,
+        description=f"Files `{pipeline.landing.pattern}` in `{pipeline.landing.path}`. Observe it to make new files partitions; "
+        "the landing sensor does so automatically.",
+        metadata={"dagster/uri": pipeline.landing.path},
+        tags={**pipeline.tags, "dagster/kind/file": ""},
+    )
+    def landing(context: dg.OpExecutionContext, store: StoreResource) -> dg.DataVersionsByPartition:
+        with failures_explained():
+            listed = list_landing(store.open(pipeline.landing.path), pipeline)
+            found = by_partition(pipeline, landing_files(listed, pipeline))
+        if isinstance(partitions, dg.DynamicPartitionsDefinition):
+            context.instance.add_dynamic_partitions(str(partitions.name), sorted(found))
+        known = set(partitions.get_partition_keys(dynamic_partitions_store=context.instance))
+        return dg.DataVersionsByPartition({key: _version_of(files) for key, files in found.items() if key in known})
+
+    return landing
+
+
+def build_landing_check(pipeline: PipelineConfig) -> dg.AssetChecksDefinition:
+    """Check that every landing file belongs to a partition; the landing sensor reports it, too."""
+
+    @dg.asset_check(
+        asset=landing_key(pipeline),
+        name=UNPLACED_CHECK,
+        description="Every file that matches the landing pattern belongs to a partition, so that it is loaded.",
+    )
+    def landing_files_have_partitions(store: StoreResource) -> dg.AssetCheckResult:
+        with failures_explained():
+            listed = list_landing(store.open(pipeline.landing.path), pipeline)
+            return unplaced_result(pipeline, unplaced_files(listed, pipeline, fixed_partitions(pipeline)))
+
+    return landing_files_have_partitions
+
+
+def fixed_partitions(pipeline: PipelineConfig) -> set[str] | None:
+    """List the partitions there are by time or by values; None where files make their own."""
+    partitions = partitions_of(pipeline)
+    return None if isinstance(partitions, dg.DynamicPartitionsDefinition) else set(partitions.get_partition_keys())
+
+
+def unplaced_result(pipeline: PipelineConfig, unplaced: Sequence[FileInfo]) -> dg.AssetCheckResult:
+    """Judge files that match the pattern and belong to no partition."""
+    if not unplaced:
+        return dg.AssetCheckResult(passed=True, description="Every landing file belongs to a partition.", metadata={})
+    shown = ", ".join(f.name for f in unplaced[:SAMPLE_ROWS]) + (", …" if len(unplaced) > SAMPLE_ROWS else "")
+    key = pipeline.partitions.key
+    how = f"partitions.key {key!r} finds no partition in the name" if key else "the name is no partition"
+    return dg.AssetCheckResult(
+        passed=False,
+        description=f"{len(unplaced)} files match {pipeline.landing.pattern!r} and are never loaded, since {how}, or one that"
+        f" does not exist: {shown}",
+        metadata={
+            "lakeidx/files": len(unplaced),
+            "lakeidx/sample": records_table([{"file": f.path, "bytes": f.size} for f in unplaced[:SAMPLE_ROWS]]),
+        },
+    )
+
+
+def by_partition(pipeline: PipelineConfig, files: list[FileInfo]) -> dict[str, list[FileInfo]]:
+    """Return the landing files by the partition they belong to."""
+    out: dict[str, list[FileInfo]] = defaultdict(list)
+    for file in files:
+        key = partition_key(pipeline, file.name)
+        if key is not None:
+            out[key].append(file)
+    return dict(out)
+
+
+def _version_of(files: list[FileInfo]) -> str:
+    """Return a version that changes when a file is added, removed or changed."""
+    content = "\n".join(f"{f.name} {f.size} {f.mtime_ms}" for f in sorted(files, key=lambda f: f.name))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def landing_key(pipeline: PipelineConfig) -> dg.AssetKey:
+    """Return the key of a table's landing asset."""
+    return asset_key(pipeline, LANDING)

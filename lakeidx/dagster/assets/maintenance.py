@@ -1,0 +1,260 @@
+"""The assets around a table that are not about one batch.
+
+=================  ======================================================  ==============================================
+asset              does                                                    is started by
+=================  ======================================================  ==============================================
+compaction         `run_compaction`: a COMPACT snapshot                    its sensor, cron ``schedules.compaction``
+snapshot_expiry    `expire_table`, staging cleaned, orphans on request     cron ``schedules.expiry``
+verification       all rules over the whole table                          cron ``schedules.verification``
+=================  ======================================================  ==============================================
+"""
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakeidx.checks.of_table import index_in_part, table_results, table_rules, verify_whole
+from lakeidx.dagster.assets.checks import build_specs, check_results
+from lakeidx.dagster.assets.docs_page import DocsPage
+from lakeidx.dagster.assets.expectations import expectation_specs, table_expectation_results
+from lakeidx.dagster.assets.table import table_observation
+from lakeidx.dagster.failures import failures_explained, retry_policy
+from lakeidx.dagster.metadata.reports import SAMPLE_ROWS, records_table
+from lakeidx.dagster.names import (
+    COMPACTION,
+    SNAPSHOT_EXPIRY,
+    TABLE,
+    VERIFICATION,
+    asset_key,
+    key_prefix,
+    upkeep_pool_name,
+)
+from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
+from lakeidx.maintenance.compaction import CompactionReport, run_compaction
+from lakeidx.maintenance.lookup_store import clean_lookup_files
+from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.quality import BucketId, RuleResult, check_orphans
+from lakeidx.quality.whole_table import Verified
+from lakeidx.table.expiration.expire import ExpireReport, expire_table
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import load_view
+from lakeidx.tasks.runner import Progress
+
+
+class CompactionConfig(dg.Config):
+    """What a run may ask of a compaction."""
+
+    full: bool = Field(default=False, description="merge every bucket into its top level")
+    dry_run: bool = Field(default=False, description="show what would be compacted, change nothing")
+
+
+class ExpiryConfig(dg.Config):
+    """What a run may ask of an expiry."""
+
+    dry_run: bool = Field(default=False, description="show what would be deleted, change nothing")
+    clean_staging: bool = Field(
+        default=True, description="also remove staged rows of finished and of abandoned batches"
+    )
+    remove_orphans: bool = Field(default=False, description="also remove old files that nothing refers to")
+
+
+def common(pipeline: PipelineConfig) -> dict[str, Any]:
+    """Return the arguments that all of a table's maintenance assets share."""
+    return {
+        "key_prefix": key_prefix(pipeline),
+        "group_name": key_prefix(pipeline)[1],
+        "owners": list(pipeline.owners) or None,
+        "tags": pipeline.tags,
+        "pool": upkeep_pool_name(pipeline),
+        "retry_policy": retry_policy(pipeline),
+        "deps": [asset_key(pipeline, TABLE)],
+    }
+
+
+def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
+    """Build the compaction asset: universal compaction of every bucket that needs it, and checks of the rewritten buckets."""
+
+    @dg.asset(
+        name=COMPACTION,
+        kinds={"spark", "parquet"},
+        description="Sorted runs of buckets that have too many are merged; deletes are dropped at the top level.",
+        check_specs=build_specs(pipeline, COMPACTION, table_rules(pipeline), partitioned=False),
+        **common(pipeline),
+    )
+    def compaction(
+        context: dg.AssetExecutionContext,
+        config: CompactionConfig,
+        store: StoreResource,
+        spark: SparkResource,
+        tables: TableResource,
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        with failures_explained():
+            table = tables.open(pipeline)
+            flags = [f"--{name.replace('_', '-')}" for name, on in config.model_dump().items() if on]
+            done = spark.submitted(context, "compaction", [pipeline.uri, *flags], pipeline)
+            if done is None:
+                report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
+            else:
+                report = CompactionReport.model_validate(done)
+            context.log_event(table_observation(pipeline, table.metadata))
+            buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
+            touched = [(partition.hex(), bucket) for partition, bucket in sorted(buckets)]
+            checked = spark.submitted(context, "checks", [], pipeline, buckets=touched) if touched else None
+            found = Verified.from_json(checked) if checked else table_results(pipeline, table, buckets=buckets)
+            docs = _rules_page(pipeline, store, table, found, COMPACTION, buckets)
+            checks = list(check_results(pipeline, COMPACTION, found.results, docs))
+            return dg.MaterializeResult(check_results=checks, metadata=_compaction_metadata(report))
+
+    found: dg.AssetsDefinition = compaction
+    return found
+
+
+def _rules_page(
+    pipeline: PipelineConfig,
+    store: StoreResource,
+    table: TableHandle,
+    found: Verified,
+    name: str,
+    buckets: Collection[BucketId] | None = None,
+) -> dict[str, Any]:
+    """Write Great Expectations' page of rules and of the hashes they have read, for a pipeline that wants one."""
+    page = DocsPage(store, f"{name}-snapshot-{found.snapshot_id or 0}")
+    return page.write_rules(pipeline, found.results, lambda: index_in_part(table, found.snapshot_id, buckets))
+
+
+def _compaction_metadata(report: CompactionReport) -> dict[str, Any]:
+    """Return the metrics of a compaction, and the first buckets that were picked."""
+    out: dict[str, Any] = {
+        f"lakeidx/{name}": value
+        for name, value in report.model_dump().items()
+        if isinstance(value, (bool, int, float)) and not isinstance(value, tuple)
+    }
+    if report.snapshot_ids:
+        out["lakeidx/snapshot_id"] = report.snapshot_ids[-1]
+    if report.picked:
+        out["lakeidx/picked"] = records_table(report.picked[:SAMPLE_ROWS])
+    return out
+
+
+def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] = time.time) -> dg.AssetsDefinition:
+    """Build the expiry asset: snapshots, tags and consumers expire by the table's own options (snapshot.num-retained.*,
+    snapshot.time-retained).
+    """
+
+    @dg.asset(
+        name=SNAPSHOT_EXPIRY,
+        kinds={"paimon"},
+        description="Snapshots past their time, and the files only they needed, are deleted.",
+        **common(pipeline),
+    )
+    def snapshot_expiry(
+        context: dg.AssetExecutionContext, config: ExpiryConfig, tables: TableResource
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        with failures_explained():
+            table = tables.open(pipeline)
+            now_ms = int(clock() * 1000)
+            report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
+            metadata = _expiry_metadata(report)
+            lookup = clean_lookup_files(table.metadata, dry_run=config.dry_run)
+            metadata["lakeidx/lookup_files_deleted"] = len(lookup.files)
+            if config.clean_staging:
+                staging = clean_staging(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
+                metadata["lakeidx/staging_files_deleted"] = len(staging.files)
+                metadata["lakeidx/staging_bytes_deleted"] = staging.bytes
+            if config.remove_orphans:
+                orphans = clean_orphans(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
+                metadata["lakeidx/orphans_deleted"] = len(orphans.files)
+                metadata["lakeidx/orphan_bytes_deleted"] = orphans.bytes
+            context.log_event(table_observation(pipeline, table.metadata))
+            return dg.MaterializeResult(metadata=metadata)
+
+    found: dg.AssetsDefinition = snapshot_expiry
+    return found
+
+
+def _expiry_metadata(report: ExpireReport) -> dict[str, Any]:
+    """Return the metrics of an expiry, and the first files that went."""
+    out: dict[str, Any] = {
+        "lakeidx/dry_run": report.dry_run,
+        "lakeidx/snapshots_expired": len(report.snapshots),
+        "lakeidx/tags_expired": len(report.tags),
+        "lakeidx/consumers_expired": len(report.consumers),
+        "lakeidx/files_deleted": len(report.files),
+        "lakeidx/bytes_deleted": report.bytes,
+    }
+    if report.earliest is not None:
+        out["lakeidx/earliest_snapshot_id"] = report.earliest
+    if report.files:
+        shown = [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in report.files[:SAMPLE_ROWS]]
+        out["lakeidx/files"] = records_table(shown)
+    if report.notes:
+        out["lakeidx/notes"] = dg.MetadataValue.md("\n".join(f"- {n}" for n in report.notes))
+    return out
+
+
+def build_verification_asset(
+    pipeline: PipelineConfig, *, clock: Callable[[], float] = time.time
+) -> dg.AssetsDefinition:
+    """Build the verification asset: all rules over the whole table, and plots of it."""
+    names = [*table_rules(pipeline), "orphans_below_limit"]
+
+    @dg.asset(
+        name=VERIFICATION,
+        kinds={"python"},
+        description="Every hash, key and file of the newest snapshot is read and checked, whatever the runs have checked before.",
+        check_specs=[
+            *build_specs(pipeline, VERIFICATION, names, partitioned=False),
+            *expectation_specs(pipeline, VERIFICATION, "table"),
+        ],
+        **common(pipeline),
+    )
+    def verification(
+        context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        from lakeidx.dagster.metadata.table_plots import hash_plot, history_plot, view_plots
+
+        with failures_explained():
+            started = time.monotonic()
+            table = tables.open(pipeline)
+            report = spark.submitted(context, "checks", [], pipeline)
+            if report is None:
+                found = verify_whole(pipeline, table, runner=spark.runner(), progress=_log_groups(context))
+            else:
+                found = Verified.from_json(report)
+            found = replace(found, results=(*found.results, count_orphans(pipeline, table, int(clock() * 1000))))
+            docs = _rules_page(pipeline, store, table, found, VERIFICATION)
+            results = list(check_results(pipeline, VERIFICATION, found.results, docs))
+            results += table_expectation_results(pipeline, VERIFICATION, table, store)
+            seconds = time.monotonic() - started
+            return dg.MaterializeResult(
+                check_results=results,
+                metadata={
+                    "dagster/row_count": found.keys,
+                    "lakeidx/snapshot_id": -1 if found.snapshot_id is None else found.snapshot_id,
+                    "lakeidx/buckets": found.buckets,
+                    "lakeidx/data_files": found.data_files,
+                    "lakeidx/index_hashes": found.index_hashes,
+                    "lakeidx/seconds": round(seconds, 3),
+                    **view_plots(load_view(table.metadata, table.snapshot)),
+                    **hash_plot(found.hash_counts),
+                    **history_plot(table.metadata, table.snapshot),
+                },
+            )
+
+    found: dg.AssetsDefinition = verification
+    return found
+
+
+def _log_groups(context: dg.AssetExecutionContext) -> Progress:
+    return lambda done, total: context.log.info(f"verification: {done} of {total} groups of partitions")
+
+
+def count_orphans(pipeline: PipelineConfig, table: TableHandle, now_ms: int) -> RuleResult:
+    """Count old unreferenced files and compare with the pipeline's limit."""
+    found = clean_orphans(table.metadata, now_ms=now_ms, dry_run=True).files
+    return check_orphans({f.path: f.size for f in found}, max_files=pipeline.checks.orphan_files)

@@ -1,0 +1,82 @@
+"""Pipeline files that could not be loaded, where people look: an asset of its own with a check that fails and says why.
+
+A file that is left out makes no asset, so nothing of the table would show. The check's result is put there by a sensor that is
+on from the start, once for each change; running the check by hand does the same.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from lakeidx.dagster.metadata.reports import records_table
+
+ASSET = dg.AssetKey(["lakeidx", "pipeline_files"])
+CHECK = "every_pipeline_file_loads"
+GROUP = "lakeidx"
+INTERVAL_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFiles:
+    """The definitions that refer to a deployment's pipeline files."""
+
+    asset: dg.AssetSpec
+    check: dg.AssetChecksDefinition
+    sensor: dg.SensorDefinition
+
+
+def build_pipeline_files(folder: Path, loaded: int, left_out: Mapping[str, tuple[str, ...]]) -> PipelineFiles:
+    """Build the asset, check and sensor.
+
+    loaded     number of files that were loaded
+    left_out   name of a file -> its problems, each one line
+    """
+    text = describe(left_out) or f"All {loaded} pipeline files are loaded."
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    metadata = {
+        "lakeidx/loaded": loaded,
+        "lakeidx/left_out": len(left_out),
+        "lakeidx/problems": _problem_table(left_out),
+    }
+    asset = dg.AssetSpec(
+        ASSET,
+        group_name=GROUP,
+        description=f"Files in {folder}, one for each table.\n\n{text}",
+        metadata=metadata,
+        kinds={"yaml"},
+    )
+
+    @dg.asset_check(asset=ASSET, name=CHECK, description="Every pipeline file could be loaded; a bad one is left out.")
+    def every_pipeline_file_loads() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=not left_out, description=text, metadata=metadata)
+
+    @dg.sensor(
+        name="lakeidx__pipeline_files_sensor",
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Shows pipeline files that are left out as a failed check of lakeidx/pipeline_files.",
+    )
+    def pipeline_files_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        if context.cursor == digest:
+            return dg.SensorResult(skip_reason=text, cursor=digest)
+        event = dg.AssetCheckEvaluation(
+            asset_key=ASSET, check_name=CHECK, passed=not left_out, description=text, metadata=metadata
+        )
+        return dg.SensorResult(asset_events=[event], cursor=digest)
+
+    return PipelineFiles(asset, every_pipeline_file_loads, pipeline_files_sensor)
+
+
+def describe(left_out: Mapping[str, tuple[str, ...]]) -> str:
+    """List what is wrong, a line each; empty when nothing is."""
+    return "\n".join(f"{name}: {problem}" for name, problems in left_out.items() for problem in problems)
+
+
+def _problem_table(left_out: Mapping[str, tuple[str, ...]]) -> Any:
+    """Format the problems as a table for the UI."""
+    rows = [{"file": name, "problem": problem} for name, problems in left_out.items() for problem in problems]
+    return records_table(rows) if rows else dg.MetadataValue.text("none")

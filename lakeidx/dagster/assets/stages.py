@@ -1,0 +1,316 @@
+"""The assets of a batch: ingest, bucket_assignment, index_write, commit. Each calls its stage and maps the report.
+
+================== ======================================= ==========================================================
+asset              runs                                    when it is run again
+================== ======================================= ==========================================================
+ingest             `ingest_landing` on files not committed gives its report; files that are new make another batch
+bucket_assignment  `run_bucket_assignment`                 gives its report
+index_write        `write_attempt`                         gives its report
+commit             `commit_batch`                          finds its snapshot and changes nothing
+the table          by the step of commit                   is materialized again with the newest snapshot
+================== ======================================= ==========================================================
+
+Dagster reads the annotations of asset functions when they are defined, so they are real types here, not postponed texts.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.evidence import batch_commits, read_reports
+from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.rerun import still_counts
+from lakeidx.batch.upsert import commit_batch, make_context, write_attempt
+from lakeidx.dagster.assets.table import FOLLOWS, commit_spec, table_result, table_spec
+from lakeidx.dagster.expectations.set_aside import row_judge
+from lakeidx.dagster.failures import failures_explained, retry_policy
+from lakeidx.dagster.metadata.changes import changelog_metadata
+from lakeidx.dagster.metadata.reports import (
+    assign_metadata,
+    column_schema,
+    commit_metadata,
+    ingest_metadata,
+    write_metadata,
+)
+from lakeidx.dagster.names import COMMIT_STEP, LANDING, asset_key, key_prefix, partitions_of, pool_name, writer_of_files
+from lakeidx.dagster.preload import preload_imports
+from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
+from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.maintenance.after_commit import compact_after_commit
+from lakeidx.maintenance.landed_columns import ingest_landing
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.partitions import (
+    current_batch,
+    files_of_partitions,
+    mark_committed,
+    plan_batch,
+    set_current_batch,
+)
+from lakeidx.tasks.runner import LocalRunner
+
+
+class IngestConfig(dg.Config):
+    """What a run may ask of an ingest."""
+
+    overwrite: Literal["no", "partitions", "table"] = Field(
+        default="no",
+        description="no: upsert files that are not committed yet. partitions, table: read all files of the partition again and "
+        "replace the table partitions they have rows for, or the whole table",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StageBatch:
+    """A batch as a stage after ingest finds it; `reports_gone` when it was committed and its staging was cleaned since."""
+
+    context: BatchContext
+    reports_gone: bool
+
+
+def open_batch(
+    pipeline: PipelineConfig, keys: list[str], tables: TableResource, spark: SparkResource | None = None
+) -> StageBatch:
+    """Return the batch that partitions are working on."""
+    table = tables.open(pipeline)
+    current = current_batch(table.store, table.paths, keys)
+    runner = spark.runner() if spark else LocalRunner()
+    context = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite)
+    return StageBatch(context, current.committed and context.files.read(IngestReport) is None)
+
+
+def gone(batch: StageBatch) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """Return the stage result of a batch that was committed before."""
+    return dg.MaterializeResult(
+        metadata={"lakeidx/batch_id": batch.context.files.batch_id, "lakeidx/already_committed": True}
+    )
+
+
+def _backfill_policy(pipeline: PipelineConfig) -> dg.BackfillPolicy:
+    """Return the policy of one run for a whole backfill (one assignment, one shuffle, one snapshot), or runs of so many
+    partitions each.
+    """
+    per_run = pipeline.partitions.per_run
+    return dg.BackfillPolicy.single_run() if per_run is None else dg.BackfillPolicy.multi_run(per_run)
+
+
+def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
+    """Build the four stages of a batch as assets, one after another."""
+    common: dict[str, Any] = {
+        "key_prefix": key_prefix(pipeline),
+        "partitions_def": partitions_of(pipeline),
+        "group_name": key_prefix(pipeline)[1],
+        "owners": list(pipeline.owners) or None,
+        "tags": pipeline.tags,
+        "pool": pool_name(pipeline),
+        "retry_policy": retry_policy(pipeline),
+        "backfill_policy": _backfill_policy(pipeline),
+    }
+    # With the automation sensor on, an ingest that was run by itself pulls the stages after it along; runs of the whole job
+    # leave nothing to do. The sensor is off until someone turns it on.
+    follows: dict[str, Any] = {**common, "automation_condition": FOLLOWS}
+    return [
+        _ingest_asset(pipeline, common),
+        _bucket_assignment_asset(pipeline, follows),
+        _index_write_asset(pipeline, follows),
+        _commit_asset(pipeline, common),
+    ]
+
+
+def _stage_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Call `dg.asset`, which has no type of its own when its arguments come from a dict."""
+    decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(**arguments)
+    return decorate
+
+
+def _writer_of_landing(pipeline: PipelineConfig) -> tuple[list[dg.AssetDep], dg.AutomationCondition[Any] | None]:
+    """Return the asset that writes the landing files, if any, and the condition by which their batch follows it."""
+    writer = writer_of_files(pipeline)
+    if writer is not None:
+        # The landing sensor adds their partitions and starts their batches; which of the asset's runs wrote a file is not known.
+        return [dg.AssetDep(writer, partition_mapping=dg.AllPartitionMapping())], None
+    if pipeline.landing.asset is None:
+        return [], None
+    source = dg.AssetKey.from_user_string(pipeline.landing.asset)
+    return [dg.AssetDep(source)], FOLLOWS.allow(dg.AssetSelection.assets(source))
+
+
+def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.AssetsDefinition:
+    written_by, condition = _writer_of_landing(pipeline)
+
+    @_stage_asset(
+        name="ingest",
+        deps=[asset_key(pipeline, LANDING), *written_by],
+        automation_condition=condition,
+        kinds={"python", "parquet"},
+        description=pipeline.description + "\n\nLanding files, cast to the table's schema; rejected rows are "
+        "written aside with their reasons.",
+        metadata={"dagster/column_schema": column_schema(new_schema(pipeline.spec()))},
+        **common,
+    )
+    def ingest(
+        context: dg.AssetExecutionContext,
+        config: IngestConfig,
+        store: StoreResource,
+        spark: SparkResource,
+        tables: TableResource,
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        preload_imports(pipeline, [node.name for node in context.job_def.nodes])
+        with failures_explained():
+            table = tables.ensure(pipeline)
+            keys = list(context.partition_keys)
+            files = files_of_partitions(store.open(pipeline.landing.path), pipeline, keys)
+            current, chosen = plan_batch(
+                table.store,
+                table.paths,
+                keys,
+                files,
+                overwrite=None if config.overwrite == "no" else config.overwrite,
+                run_id=context.run.root_run_id or context.run.run_id,
+                still_counts=partial(still_counts, table.metadata),
+            )
+            batch = make_context(table.metadata, current.batch_id, runner=spark.runner(), overwrite=current.overwrite)
+            set_current_batch(table.store, table.paths, keys, current)
+            if current.committed:
+                # Every file is in the table already: there is nothing to ingest, or to compare.
+                done = batch.files.read(IngestReport)
+                if done is None:
+                    return gone(StageBatch(batch, True))
+                return dg.MaterializeResult(metadata=ingest_metadata(done, table.store))
+            spark.submit_stage(context, "ingest", pipeline, batch, [f.path for f in chosen])
+            report = ingest_landing(
+                batch,
+                [f.path for f in chosen],
+                pipeline.landing_options(),
+                strict=pipeline.strict,
+                max_rejected=pipeline.reject_limit(),
+                judge=row_judge(pipeline),
+            )
+            return dg.MaterializeResult(metadata=ingest_metadata(report, table.store))
+
+    return ingest
+
+
+def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.AssetsDefinition:
+    @_stage_asset(
+        name="bucket_assignment",
+        deps=[asset_key(pipeline, "ingest")],
+        kinds={"python"},
+        description="A bucket for every staged row: the one its key has by the table's hash index, or a place for a new key.",
+        **follows,
+    )
+    def bucket_assignment(
+        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        with failures_explained():
+            batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
+            if batch.reports_gone:
+                return gone(batch)
+            spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
+            report = run_bucket_assignment(batch.context, batch.context.files.latest_attempt())
+            return dg.MaterializeResult(metadata=assign_metadata(report))
+
+    return bucket_assignment
+
+
+def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.AssetsDefinition:
+    @_stage_asset(
+        name="index_write",
+        deps=[asset_key(pipeline, "bucket_assignment")],
+        kinds={"spark", "parquet"},
+        description="Level-0 data files and hash index files, through one shuffle of Arrow blocks. Nothing is visible yet.",
+        **follows,
+    )
+    def index_write(
+        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        with failures_explained():
+            batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
+            if batch.reports_gone:
+                return gone(batch)
+            files = batch.context.files
+            first = files.latest_attempt()
+            spark.submit_stage(context, "index_write", pipeline, batch.context)
+            # A job may have planned the batch again, too.
+            attempt = write_attempt(batch.context, files.latest_attempt())
+            if attempt != first:
+                _observe_attempt(context, pipeline, batch.context, attempt, stages=("bucket_assignment",))
+            report = files.require(IndexWriteReport, attempt=attempt)
+            return dg.MaterializeResult(metadata=write_metadata(report, files.require(IngestReport)))
+
+    return index_write
+
+
+def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.AssetsDefinition:
+    shared = {n: common[n] for n in ("group_name", "owners", "tags", "partitions_def")}
+    published = commit_spec(pipeline, shared)
+
+    @dg.multi_asset(
+        name="__".join([*key_prefix(pipeline), COMMIT_STEP]),
+        specs=[published, table_spec(pipeline, shared)],
+        can_subset=True,
+        **{n: common[n] for n in ("pool", "retry_policy", "backfill_policy")},
+    )
+    def commit(
+        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
+    ) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]
+        with failures_explained():
+            batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
+            if batch.reports_gone:
+                metadata = dict(gone(batch).metadata or {})
+            else:
+                of_job = spark.submit_stage(context, "commit", pipeline, batch.context)
+                report = commit_batch(batch.context)
+                compact_after_commit(batch.context.metadata, batch.context.runner)
+                if report.attempt > 1:
+                    # Also when it was committed before: a step that died after its commit has not said it.
+                    _observe_attempt(context, pipeline, batch.context, report.attempt)
+                metadata = committed(batch.context, already=report.already if of_job is None else of_job["already"])
+            results: tuple[dg.MaterializeResult[Any], ...] = (
+                dg.MaterializeResult(asset_key=published.key, metadata=metadata),
+                table_result(pipeline, batch.context),
+            )
+            yield from (r for r in results if r.asset_key in context.selected_asset_keys)
+
+    return commit
+
+
+def _observe_attempt(
+    context: dg.AssetExecutionContext,
+    pipeline: PipelineConfig,
+    batch: BatchContext,
+    attempt: int,
+    stages: Sequence[str] = ("bucket_assignment", "index_write"),
+) -> None:
+    """Observe on the assets of earlier stages what the newest attempt did: the batch was planned again after they had run."""
+    files = batch.files
+    context.log.info(f"batch {files.batch_id} was planned again, as attempt {attempt}")
+    metadata = {
+        "bucket_assignment": lambda: assign_metadata(files.require(BucketAssignmentReport, attempt=attempt)),
+        "index_write": lambda: write_metadata(
+            files.require(IndexWriteReport, attempt=attempt), files.require(IngestReport)
+        ),
+    }
+    for stage in stages:
+        for key in context.partition_keys:
+            context.log_event(
+                dg.AssetObservation(asset_key(pipeline, stage), partition=key, metadata=metadata[stage]())
+            )
+
+
+def committed(batch: BatchContext, *, already: bool = False) -> dict[str, Any]:
+    """Write down that a batch's files are in the table; metrics of what it did."""
+    reports = read_reports(batch.files)
+    mark_committed(batch.store, batch.paths, reports.ingest.sources, batch.files.batch_id)
+    outcome = reports.commit.model_copy(update={"already": already})
+    paths = [batch.paths.snapshot(i) for i in reports.commit.snapshot_ids]
+    commits = batch_commits(batch.metadata, reports.commit.snapshot_ids)
+    return {
+        **commit_metadata(outcome, reports.ingest, reports.assign, reports.write, paths),
+        **changelog_metadata(batch.metadata, commits, reports.ingest.newest_change_ms),
+    }

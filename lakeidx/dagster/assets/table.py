@@ -1,0 +1,89 @@
+"""The table as an asset: what other teams depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+from lakeidx.batch.context import BatchContext
+from lakeidx.dagster.metadata.changes import consumer_metadata
+from lakeidx.dagster.metadata.overview import overview_metadata, table_description
+from lakeidx.dagster.metadata.reports import column_lineage, state_metadata, table_metadata
+from lakeidx.dagster.names import LANDING, TABLE, asset_key
+from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import load_view
+
+#: Stages run when what is before them was materialized, of any partition, not of the newest alone; with the automation sensor on.
+FOLLOWS = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window())
+
+
+def commit_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:
+    """Describe the stage that publishes a batch; its step materializes the table, too."""
+    return dg.AssetSpec(
+        asset_key(pipeline, "commit"),
+        deps=[asset_key(pipeline, "index_write")],
+        kinds={"paimon"},
+        description=f"A snapshot of {pipeline.table} that publishes the batch, once.",
+        automation_condition=FOLLOWS,
+        skippable=True,
+        **shared,
+    )
+
+
+def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:
+    """Return the table as an asset: what other assets depend on, whoever wrote the newest snapshot."""
+    return dg.AssetSpec(
+        asset_key(pipeline, TABLE),
+        deps=[asset_key(pipeline, "commit")],
+        kinds={"paimon", "table"},
+        description=table_description(pipeline),
+        metadata=table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
+        automation_condition=FOLLOWS,
+        freshness_policy=_freshness_policy(pipeline),
+        skippable=True,
+        **shared,
+    )
+
+
+def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
+    """Return the freshness policy: the age of the newest batch the pipeline file allows."""
+    wanted = pipeline.freshness
+    if wanted is None:
+        return None
+    warn = None if wanted.warn_hours is None else timedelta(hours=wanted.warn_hours)
+    return dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=wanted.fail_hours), warn_window=warn)
+
+
+def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """Return the table as the newest snapshot has it, with pictures; its data version is that snapshot."""
+    from lakeidx.dagster.metadata.table_plots import history_plot, view_plots
+
+    snapshot, schema = batch.metadata.latest_snapshot(), batch.metadata.latest_schema()
+    view = load_view(batch.metadata, snapshot)
+    metadata = {
+        **overview_metadata(batch.metadata, view),
+        **table_metadata(pipeline.table, pipeline.uri, schema),
+        **state_metadata(batch.metadata, snapshot),
+        **consumer_metadata(batch.metadata, snapshot),
+        "dagster/column_lineage": column_lineage(schema.field_names, asset_key(pipeline, LANDING)),
+        "lakeidx/batch_id": batch.files.batch_id,
+        **view_plots(view),
+        **history_plot(batch.metadata, snapshot),
+    }
+    version = None if snapshot is None else dg.DataVersion(snapshot.identity)
+    return dg.MaterializeResult(asset_key=asset_key(pipeline, TABLE), metadata=metadata, data_version=version)
+
+
+def table_observation(pipeline: PipelineConfig, metadata: TableMetadata) -> dg.AssetObservation:
+    """Return what is seen of the table when something else than its batches has made the newest snapshot."""
+    snapshot = metadata.latest_snapshot()
+    facts = table_metadata(pipeline.table, pipeline.uri, metadata.latest_schema())
+    tags = {} if snapshot is None else {"dagster/data_version": snapshot.identity}
+    page = overview_metadata(metadata, load_view(metadata, snapshot))
+    state = {**page, **facts, **state_metadata(metadata, snapshot)}
+    return dg.AssetObservation(asset_key(pipeline, TABLE), metadata=state, tags=tags)

@@ -1,0 +1,101 @@
+"""What the figures of each rule must be. Names are those of the rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lakeidx.pipeline_file.sections import ChecksConfig
+from lakeidx.quality.result import RuleResult
+
+
+class Figure(NamedTuple):
+    """A figure of a rule, and its limits; None = no limit.
+
+    name   a metric of the rule; ``a = b`` for a sum that must be another metric
+    """
+
+    name: str
+    value: float
+    least: float | None
+    most: float | None
+
+    @property
+    def holds(self) -> bool:
+        """True when the value is within its limits; what is no number is not."""
+        if math.isnan(self.value):
+            return False
+        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
+
+
+#: Metrics that count faults.
+_FAULTS: dict[str, tuple[str, ...]] = {
+    "files_readable": ("files_unreadable",),
+    "referenced_files_exist": ("files_missing", "files_of_other_size"),
+    "snapshot_chain": ("snapshots_missing", "faults_hole", "faults_other_id", "faults_total_does_not_add_up",
+                       "faults_committed_twice", "faults_behind_the_hint"),
+    "options_followed": ("options_left_out", "options_unknown"),
+    "primary_key_once": ("keys_in_several_buckets", "keys_twice_in_a_bucket"),
+    "index_files_agree": ("files_missing", "files_torn", "files_of_other_size", "files_of_other_row_count",
+                          "files_with_repeats", "files_second_of_bucket"),
+    "hash_in_one_bucket": ("hashes_in_several_buckets",),
+    "live_keys_indexed": ("hashes_not_indexed", "buckets_with_gaps"),
+    "bucket_rows_within_target": ("buckets_over_target", "partitions_over_max_buckets"),
+    "batch_rows_accounted": ("rows_unaccounted",),
+    "staged_rows_committed": ("rows_lost", "rows_too_many"),
+    "file_indexes_answer": ("false_negatives", "indexes_unreadable"),
+    "changelog_agrees": ("rows_missing", "rows_too_many", "rows_unknown_before"),
+    "lookup_store_agrees": ("keys_missing", "keys_too_many", "rows_different", "lookup_files_unreadable"),
+}  # fmt: skip
+
+
+def _stale_hashes(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
+    """Expect few hashes whose key was deleted."""
+    hashes = result.metrics["hashes"]
+    return [Figure("stale_share", result.metrics["stale_hashes"] / hashes if hashes else 0.0, 0, limits.stale_share)]
+
+
+def _bucket_skew(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
+    """Expect the largest bucket not to be out of proportion."""
+    return [Figure("largest_skew", result.metrics["largest_skew"], 0, limits.skew_ratio)]
+
+
+def _orphans_below_limit(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
+    """Expect few unreferenced files."""
+    return [Figure("orphan_files", result.metrics["orphan_files"], 0, limits.orphan_files)]
+
+
+def _batch_rows_accounted(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
+    """Expect ingested = inserted + updated + deleted + rejected."""
+    counts = {n: result.metrics[n] for n in ("inserted", "updated", "deleted", "rejected")}
+    total, seen = sum(counts.values()), result.metrics["ingested"]
+    return [Figure("ingested = accounted", seen, total, total), *(Figure(n, v, 0, None) for n, v in counts.items())]
+
+
+def _staged_rows_committed(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
+    """Expect staged = committed + superseded within the batch."""
+    total = result.metrics["committed"] + result.metrics["superseded"]
+    return [Figure("staged = committed_or_superseded", result.metrics["staged"], total, total)]
+
+
+_OWN: dict[str, Callable[[RuleResult, ChecksConfig], list[Figure]]] = {
+    "stale_hashes": _stale_hashes,
+    "bucket_skew": _bucket_skew,
+    "orphans_below_limit": _orphans_below_limit,
+    "batch_rows_accounted": _batch_rows_accounted,
+    "staged_rows_committed": _staged_rows_committed,
+}
+
+
+def figures_of(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
+    """Return the figures of a rule's result that a verdict rests on: at least one.
+
+    errors   KeyError for a rule that says nothing of its figures
+    """
+    if result.name not in _OWN and result.name not in _FAULTS:
+        raise KeyError(
+            f"rule {result.name} has no figure with a limit: name it in lakeidx.dagster.expectations.figures"
+        )
+    own = _OWN[result.name](result, limits) if result.name in _OWN else []
+    return own + [Figure(name, result.metrics[name], 0, 0) for name in _FAULTS.get(result.name, ())]

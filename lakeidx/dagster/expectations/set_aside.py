@@ -1,0 +1,56 @@
+"""Landed rows that do not meet an expectation with `set_aside`, which ingest rejects; judged in the tasks that read the files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.data.row_kinds import is_retract
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.landing.cast_rows import short_text
+from lakeidx.landing.types import Piece
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.sections import ExpectationConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RowJudge:
+    """Finds rows to reject, as ingest takes it. Great Expectations is imported where the first rows are judged."""
+
+    expected: tuple[ExpectationConfig, ...]
+
+    def __call__(self, piece: Piece, rows: pa.Table, bad: NDArray[np.bool_]) -> Mapping[int, str]:
+        """Return rows that fail, each with the first expectation it does not meet; not of deletes, and of rows rejected before.
+
+        errors   InvalidInputError for an expectation that is not about single rows, or cannot be applied
+        """
+        from lakeidx.dagster.expectations.of_rows import failing_rows
+
+        left = ~bad
+        if VALUE_KIND in rows.column_names:
+            left &= ~is_retract(np.asarray(rows.column(VALUE_KIND)))
+        places = np.flatnonzero(left)
+        judged = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
+        found: dict[int, str] = {}
+        for expected in self.expected:
+            failing = failing_rows(expected, judged)
+            values = judged.select(expected.columns).take(pa.array(failing, pa.int64())).to_pylist()
+            for at, row in zip(failing, values, strict=True):
+                text = ", ".join("null" if v is None else short_text(v) for v in row.values())
+                found.setdefault(int(places[at]), f"{reason_of(expected)}: {text}")
+        return found
+
+
+def reason_of(expected: ExpectationConfig) -> str:
+    """Return what rejected rows of an expectation are counted under."""
+    return f"expectation {expected.check_name}"
+
+
+def row_judge(config: PipelineConfig) -> RowJudge | None:
+    """Return what rejects rows of a pipeline; None when no expectation does."""
+    expected = tuple(e for e in config.expectations if e.set_aside)
+    return RowJudge(expected) if expected else None

@@ -1,0 +1,133 @@
+"""Everything Dagster knows of one table, made from its pipeline file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from lakeidx.dagster.assets.changes import build_changes_asset
+from lakeidx.dagster.assets.checks import build_checks
+from lakeidx.dagster.assets.expectations import build_landed_check, expectations_on
+from lakeidx.dagster.assets.landing import build_landing_asset, build_landing_check
+from lakeidx.dagster.assets.lookup_store import build_lookup_asset
+from lakeidx.dagster.assets.maintenance import build_compaction_asset, build_expiry_asset, build_verification_asset
+from lakeidx.dagster.assets.stages import build_stage_assets
+from lakeidx.dagster.names import (
+    CHANGES,
+    COMPACTION,
+    LOOKUP_STORE,
+    SNAPSHOT_EXPIRY,
+    VERIFICATION,
+    asset_job_name,
+    asset_key,
+    asset_keys,
+    batch_job_name,
+    table_id,
+)
+from lakeidx.dagster.resources import resources_from_environment
+from lakeidx.dagster.sensors.changes import build_changes_sensor
+from lakeidx.dagster.sensors.compaction import build_compaction_sensor
+from lakeidx.dagster.sensors.landing import build_landing_sensor
+from lakeidx.pipeline_file.model import PipelineConfig
+
+
+@dataclass(slots=True)
+class TableDefinitions:
+    """The definitions of one table."""
+
+    assets: list[Any] = field(default_factory=list)
+    checks: list[dg.AssetChecksDefinition] = field(default_factory=list)
+    jobs: list[Any] = field(default_factory=list)
+    sensors: list[dg.SensorDefinition] = field(default_factory=list)
+    schedules: list[Any] = field(default_factory=list)
+
+
+def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefinitions:
+    """Build the assets, checks, jobs, sensors and schedules of a table.
+
+    file   the pipeline file, which assets refer to as their source
+    """
+    out = TableDefinitions()
+    out.assets = [
+        build_landing_asset(pipeline),
+        *build_stage_assets(pipeline),
+    ]
+    out.checks = [build_landing_check(pipeline), *build_checks(pipeline)]
+    if expectations_on(pipeline, "landed"):
+        out.checks.append(build_landed_check(pipeline))
+    if pipeline.lookup_store:
+        out.assets.append(build_lookup_asset(pipeline))
+        key = asset_key(pipeline, LOOKUP_STORE)
+        out.jobs.append(_asset_job(asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
+    if pipeline.changes is not None:
+        out.assets.append(build_changes_asset(pipeline, pipeline.changes))
+        job = _asset_job(asset_job_name(pipeline, CHANGES), selection=[asset_key(pipeline, CHANGES)])
+        out.jobs.append(job)
+        out.sensors.append(build_changes_sensor(pipeline, job))
+    batch = _asset_job(
+        batch_job_name(pipeline),
+        selection=asset_keys(pipeline),
+        description=f"Reads landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
+    )
+    out.jobs.append(batch)
+    add_upkeep(out, pipeline)
+    out.sensors.append(build_landing_sensor(pipeline, batch))
+    if file is not None:
+        out.assets = [_with_source(a, file) for a in out.assets]
+    return out
+
+
+def _asset_job(name: str, **how: Any) -> Any:
+    """Define a job whose steps share a process: one Spark session, one import of what stages need."""
+    return dg.define_asset_job(name, executor_def=dg.in_process_executor, **how)
+
+
+def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig) -> None:
+    """Add compaction, snapshot expiry and verification of a table, with their jobs, schedules and sensor."""
+    out.assets += [build_compaction_asset(pipeline), build_expiry_asset(pipeline), build_verification_asset(pipeline)]
+    schedules = pipeline.schedules
+    crons = {COMPACTION: schedules.compaction, SNAPSHOT_EXPIRY: schedules.expiry, VERIFICATION: schedules.verification}
+    for name, cron in crons.items():
+        job = _asset_job(asset_job_name(pipeline, name), selection=[asset_key(pipeline, name)])
+        out.jobs.append(job)
+        if name == COMPACTION:
+            out.sensors.append(build_compaction_sensor(pipeline, job))
+        if cron is not None:
+            out.schedules.append(
+                dg.ScheduleDefinition(f"{table_id(pipeline)}__{name}_schedule", job=job, cron_schedule=cron)
+            )
+
+
+def merged_definitions(tables: Sequence[TableDefinitions], resources: bool) -> dg.Definitions:
+    """Put the definitions of some tables together, for a project that has others.
+
+    resources   also `store`, `spark` and `tables`, made from the environment
+    """
+    return dg.Definitions(
+        assets=[a for t in tables for a in t.assets],
+        asset_checks=[c for t in tables for c in t.checks],
+        jobs=[j for t in tables for j in t.jobs],
+        sensors=[s for t in tables for s in t.sensors],
+        schedules=[s for t in tables for s in t.schedules],
+        resources=shared_resources() if resources else None,
+    )
+
+
+@cache
+def shared_resources() -> dict[str, Any]:
+    """Return `store`, `spark` and `tables` as the environment says: one set, since Dagster refuses two that are not the same."""
+    return resources_from_environment()
+
+
+def _with_source(asset: Any, file: Path) -> Any:
+    """Let an asset refer to its pipeline file."""
+    if not isinstance(asset, dg.AssetsDefinition):
+        return asset
+    place = dg.LocalFileCodeReference(file_path=str(file.resolve()), line_number=1, label="pipeline file")
+    source = {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[place])}
+    return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=source))

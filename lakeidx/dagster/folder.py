@@ -1,0 +1,58 @@
+"""All definitions of a folder of pipeline files. Loads without network, Spark or secrets."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
+from lakeidx.dagster.factory import TableDefinitions, build_table
+from lakeidx.dagster.resources import SparkResource, resources_from_environment
+from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
+from lakeidx.pipeline_file.model import load_pipelines
+
+log = logging.getLogger(__name__)
+
+# Partitioned checks and backfill policies are used on purpose; the pinned version is the one they are tested with.
+warnings.filterwarnings("ignore", category=dg.BetaWarning)
+warnings.filterwarnings("ignore", category=dg.PreviewWarning)
+
+
+def build_definitions(
+    folder: Path, *, spark: SparkResource | None = None, resources: Mapping[str, Any] | None = None
+) -> dg.Definitions:
+    """Build the definitions of all pipelines in a folder; a bad file shows as a failed check and in the log, the others load.
+
+    spark       where stages run; None = what the environment says
+    resources   `store`, `spark` and `tables`, when other definitions have them, too
+    """
+    pipelines, errors = load_pipelines(folder)
+    left_out = {file.name: error.problems for file, error in errors.items()}
+    tables: list[TableDefinitions] = []
+    for file, pipeline in pipelines.items():
+        try:
+            tables.append(build_table(pipeline, file))
+        except dg.DagsterError as error:
+            left_out[file.name] = (str(error),)
+    for name, problems in left_out.items():
+        log.error("pipeline file left out: %s: %s", folder / name, "; ".join(problems))
+    files = build_pipeline_files(folder, len(tables), left_out)
+    return dg.Definitions(
+        assets=[*(a for t in tables for a in t.assets), files.asset],
+        asset_checks=[*(c for t in tables for c in t.checks), files.check],
+        jobs=[j for t in tables for j in t.jobs],
+        sensors=[*(s for t in tables for s in t.sensors), build_failed_run_sensor(), files.sensor],
+        schedules=[s for t in tables for s in t.schedules],
+        resources=resources or resources_from_environment(spark=spark),
+        # One process per run: one Spark session, one import of what stages need.
+        executor=dg.in_process_executor,
+        metadata={
+            "lakeidx/pipelines": len(tables),
+            **{f"lakeidx/left_out/{name}": "; ".join(problems) for name, problems in left_out.items()},
+        },
+    )

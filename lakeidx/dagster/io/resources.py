@@ -1,0 +1,82 @@
+"""Resources for assets that are written by hand: one table, or the tables of a warehouse.
+
+Dagster reads these classes' annotations when they are defined, so they are real types, not postponed texts.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lakeidx.api import Table, Warehouse
+from lakeidx.dagster.metadata.overview import overview_metadata
+from lakeidx.dagster.metadata.reports import state_metadata, table_metadata
+from lakeidx.dagster.resources import StoreResource
+from lakeidx.results import Result
+from lakeidx.table.view import load_view
+
+
+class LakeIdxCatalog(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The tables below a folder or ``s3://`` prefix, by ``database.table``."""
+
+    warehouse: str = Field(description="folder or s3:// prefix: /lake, s3://bucket/lake")
+    store: StoreResource | None = Field(default=None, description="access to S3; None = the environment (AWS_*)")
+
+    def open(self) -> Warehouse:
+        """Open the warehouse."""
+        return Warehouse(self.warehouse, _options(self.store, self.warehouse))
+
+    def table(self, name: str) -> Table:
+        """Open ``database.table``; NotFoundError names the tables there are."""
+        return self.open().table(name)
+
+
+class LakeIdxTable(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """One table."""
+
+    uri: str = Field(description="the table's directory: /lake/shop.db/orders, s3://bucket/lake/shop.db/orders")
+    store: StoreResource | None = Field(default=None, description="access to S3; None = the environment (AWS_*)")
+
+    def open(self) -> Table:
+        """Open the table; NotFoundError when it does not exist."""
+        return Table.open(self.uri, _options(self.store, self.uri))
+
+    def materialized(
+        self, done: Result | None = None, asset_key: dg.AssetKey | str | Sequence[str] | None = None
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+        """Return a result with the table as it is now: columns, name, snapshot as metadata, and as data version.
+
+        done   what a call of the table gave back: its metrics are metadata, too
+        """
+        table = self.open()
+        key = None if asset_key is None else dg.AssetKey.from_coercible(asset_key)
+        metadata = {**table_facts(table), **metrics(done)}
+        return dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=data_version(table))
+
+
+def table_facts(table: Table) -> dict[str, Any]:
+    """Return what consumers of a table see: its name, URI, columns, newest snapshot, size and last snapshots."""
+    database, name = table.uri.rstrip("/").rsplit("/", 2)[-2:]
+    snapshot = table.snapshot
+    return {
+        **overview_metadata(table.metadata, load_view(table.metadata, snapshot)),
+        **table_metadata(f"{database.removesuffix('.db')}.{name}", table.uri, table.schema),
+        **state_metadata(table.metadata, snapshot),
+    }
+
+
+def data_version(table: Table) -> dg.DataVersion | None:
+    """Return the data version of a table: its newest snapshot; None before the first."""
+    snapshot = table.snapshot
+    return None if snapshot is None else dg.DataVersion(snapshot.identity)
+
+
+def metrics(done: Result | None) -> dict[str, Any]:
+    """Return the numbers of a call's result as metadata."""
+    found = {} if done is None else done.as_dict()
+    return {f"lakeidx/{k}": v for k, v in found.items() if isinstance(v, (bool, int, float))}
+
+
+def _options(store: StoreResource | None, uri: str) -> dict[str, Any] | None:
+    return None if store is None else store.storage_options(uri)

@@ -1,0 +1,39 @@
+"""The sensor of a pipeline's consumer: a run for every new snapshot of the table."""
+
+from typing import Any
+
+import dagster as dg
+
+from lakeidx.dagster.failures import skip_or_raise
+from lakeidx.dagster.names import table_id
+from lakeidx.dagster.resources import TableResource
+from lakeidx.dagster.sensors.compaction import state_of
+from lakeidx.errors import LakeIdxError, NotFoundError
+from lakeidx.pipeline_file.model import PipelineConfig
+
+INTERVAL_SECONDS = 30
+
+
+def build_changes_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinition:
+    """Build a sensor that starts the consumer's run for each new snapshot; its cursor is the one it looked at last."""
+
+    @dg.sensor(
+        name=f"{table_id(pipeline)}__changes_sensor",
+        job=job,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        description=f"Reads what every commit of {pipeline.table} changed.",
+    )
+    def changes_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
+        try:
+            snapshot = tables.open(pipeline).snapshot
+        except NotFoundError:
+            return dg.SensorResult(skip_reason="the table does not exist yet")
+        except LakeIdxError as error:
+            return skip_or_raise(error, "the table cannot be read")
+        state = "" if snapshot is None else state_of(snapshot)
+        if state in ("", context.cursor):
+            return dg.SensorResult(skip_reason="no snapshot since the last look")
+        request = dg.RunRequest(run_key=f"changes-of-snapshot-{state}", tags={"lakeidx/table": pipeline.table})
+        return dg.SensorResult(run_requests=[request], cursor=state)
+
+    return changes_sensor

@@ -1,0 +1,76 @@
+"""The compaction sensor of a table: when a new snapshot leaves buckets with too many sorted runs or small files, compact."""
+
+import hashlib
+from typing import Any
+
+import dagster as dg
+
+from lakeidx.compaction.plan_buckets import plan_due
+from lakeidx.dagster.assets.table import table_observation
+from lakeidx.dagster.failures import skip_or_raise
+from lakeidx.dagster.names import table_id
+from lakeidx.dagster.resources import TableResource
+from lakeidx.errors import LakeIdxError, NotFoundError
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.table.metadata import TableMetadata
+
+INTERVAL_SECONDS = 60
+
+
+def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinition:
+    """Build a sensor that plans the compaction of every new snapshot and starts a run when there is something to do.
+
+    Its cursor is the snapshot it evaluated last; the run key is that snapshot, so one state is compacted once. While nothing is
+    due it looks only at buckets that were written since; the first look after something was due is at all of them. Each new
+    snapshot is an observation of the table, whoever wrote it.
+    """
+
+    @dg.sensor(
+        name=f"{table_id(pipeline)}__compaction_sensor",
+        job=job,
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        description=f"Compacts buckets of {pipeline.table} that have num-sorted-run.compaction-trigger runs or more.",
+    )
+    def compaction_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
+        try:
+            table = tables.open(pipeline)
+        except NotFoundError:
+            return dg.SensorResult(skip_reason="the table does not exist yet")
+        except LakeIdxError as error:
+            return skip_or_raise(error, "the table cannot be read")
+        try:
+            snapshot = table.snapshot
+            state = "" if snapshot is None else state_of(snapshot)
+            looked, _, found = (context.cursor or "").partition(" ")
+            if snapshot is None or state == looked:
+                return dg.SensorResult(skip_reason="no snapshot since the last look")
+            nothing_due = f"nothing due under schema {table.schema.id}"
+            clean = _snapshot_of(table.metadata, looked) if found == nothing_due else None
+            work = plan_due(table.metadata, table.schema, snapshot, clean=clean)
+            seen = table_observation(pipeline, table.metadata)
+        except LakeIdxError as error:
+            return skip_or_raise(error, "the table cannot be read")
+        if not work:
+            reason = f"snapshot {snapshot.id} needs no compaction"
+            return dg.SensorResult(skip_reason=reason, cursor=f"{state} {nothing_due}", asset_events=[seen])
+        tags = {"lakeidx/table": pipeline.table, "lakeidx/buckets_to_compact": str(len(work))}
+        request = dg.RunRequest(run_key=f"compaction-of-snapshot-{state}", tags=tags)
+        return dg.SensorResult(run_requests=[request], cursor=state, asset_events=[seen])
+
+    return compaction_sensor
+
+
+def state_of(snapshot: Snapshot) -> str:
+    """Name a state of the table by snapshot id and identity: after a rollback ids are used again."""
+    return f"{snapshot.id}-{hashlib.sha256(snapshot.identity.encode()).hexdigest()[:8]}"
+
+
+def _snapshot_of(metadata: TableMetadata, state: str) -> Snapshot | None:
+    """Return the snapshot that `state_of` has named; None when it has expired or was rolled back."""
+    number = state.partition("-")[0]
+    try:
+        found = metadata.snapshot(int(number))
+    except (NotFoundError, ValueError):
+        return None
+    return found if state_of(found) == state else None

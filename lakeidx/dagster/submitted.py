@@ -1,0 +1,98 @@
+"""Work that runs as jobs of its own, submitted to a cluster: what a job reports comes back through Dagster Pipes.
+
+A stage of a batch that has finished gives its report again, so an asset submits the job and then runs the stage, which finds its
+work done. A job that was killed, or took longer than it may, is submitted again by the step's retry, and resumes from the batch's
+staging. Of other work, compaction for instance, the job's report is what the asset shows.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster._core.errors import DagsterPipesExecutionError
+from dagster._core.pipes.context import PipesMessageHandler
+
+from lakeidx import errors
+from lakeidx.dagster import job_limit
+from lakeidx.errors import InvalidInputError, LakeIdxError
+from lakeidx.jobs.pipes import ERROR, REPORT
+
+_JOBS = Path(__file__).parents[1] / "jobs"
+
+
+class _KeptMessages(dg.PipesTempFileMessageReader):
+    """Reads messages from a file and keeps them, also when the job has failed."""
+
+    handler: PipesMessageHandler | None = None
+
+    @contextmanager
+    def read_messages(self, handler: PipesMessageHandler) -> Iterator[dict[str, Any]]:
+        """Read messages while the job runs."""
+        self.handler = handler
+        with super().read_messages(handler) as params:
+            yield dict(params)
+
+    @property
+    def custom(self) -> Sequence[Any]:
+        """What the job has sent besides logs."""
+        return self.handler.get_custom_messages() if self.handler is not None else ()
+
+
+def run_command(
+    command: str,
+    context: dg.AssetExecutionContext | dg.OpExecutionContext,
+    job: str,
+    arguments: Sequence[str],
+    extras: Mapping[str, Any],
+    *,
+    limit_seconds: float = 0,
+) -> Sequence[Any]:
+    """Run a job by a command that waits for it, spark-submit for instance; return what it has sent.
+
+    The command and all that it starts end with the step, also when the run is cancelled.
+    limit_seconds   how long it may take; 0 = for ever
+    errors   the error that has ended the job; DagsterPipesExecutionError when it said none (killed), and at the limit
+    """
+    words = shlex.split(command)
+    if not words:
+        raise InvalidInputError("engine submit needs a command (LAKEIDX_SPARK_SUBMIT), e.g. spark-submit --master yarn")
+    reader = _KeptMessages()
+    client = dg.PipesSubprocessClient(message_reader=reader)
+    words = [sys.executable, job_limit.__file__, str(limit_seconds), *words, str(_JOBS / f"{job}.py")]
+    try:
+        client.run(context=context, command=[*words, *arguments], extras=dict(extras))
+    except DagsterPipesExecutionError as error:
+        _raise_reported(reader.custom)
+        if limit_seconds and str(error).endswith(f" {job_limit.TIMED_OUT}"):
+            raise DagsterPipesExecutionError(
+                f"the job {job} was ended: not done within {limit_seconds:g} s (submit_seconds, LAKEIDX_SUBMIT_SECONDS). "
+                "A retry resumes from what is staged; raise the limit if a stage needs longer"
+            ) from None
+        raise
+    return reader.custom
+
+
+def _raise_reported(messages: Sequence[Any]) -> None:
+    """Raise the error that a job has sent, if any."""
+    for message in messages:
+        said = message.get(ERROR) if isinstance(message, dict) else None
+        if said is not None:
+            kinds: list[type[LakeIdxError]] = LakeIdxError.__subclasses__()
+            kind = next((k for k in kinds if k.kind == said["kind"]), errors.InternalError)
+            details = {name: said[name] for name in ("path", "offset", "snapshot_id")}
+            raise kind(said["message"], **details)
+
+
+def report_of(messages: Sequence[Any]) -> dict[str, Any]:
+    """Return the report that a job has sent; InternalError without one: the step would do the work again in its own process."""
+    for message in messages:
+        if isinstance(message, dict) and REPORT in message:
+            report: dict[str, Any] = message[REPORT]
+            return report
+    raise errors.InternalError("the job has ended without a report: has it opened Dagster Pipes?")

@@ -1,0 +1,91 @@
+"""``make ui``: Dagster's web server and daemon on this machine, until Ctrl-C. Runs nothing and adds nothing by itself."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+
+from lakeidx.dagster.home import prepare_home
+
+#: A busy machine needs some of them to end a web server, a daemon and its runs in order.
+_GRACE_SECONDS = 45
+
+
+def _local_environment(work: Path, *, demo: bool) -> dict[str, str]:
+    """Return the environment of a local deployment whose landing files, warehouse and Dagster home are below one folder."""
+    work = work.resolve()
+    environment = dict(os.environ)
+    environment.setdefault("LAKEIDX_LANDING", str(work / "landing"))
+    environment.setdefault("LAKEIDX_WAREHOUSE", str(work / "warehouse"))
+    environment["DAGSTER_HOME"] = str(prepare_home(work))
+    if demo:
+        environment["LAKEIDX_DEMO"] = "1"
+        environment.setdefault("LAKEIDX_ENGINE", "local")
+    # `dagster dev` recommends another command line tool at every start; that tool needs another package.
+    environment.setdefault("PYTHONWARNINGS", "ignore:Function ")
+    return environment
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--work", type=Path, default=Path(".work"), help="folder of landing files, warehouse and Dagster"
+    )
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=3000)
+    parser.add_argument("--demo", action="store_true", help="add jobs that land a new month, a bad file, its repair")
+    arguments = parser.parse_args(argv)
+    if _port_is_taken(arguments.host, arguments.port):
+        print(f"port {arguments.port} of {arguments.host} is in use; give another one with --port", file=sys.stderr)
+        return 2
+    environment = _local_environment(arguments.work, demo=arguments.demo)
+    for name in ("LAKEIDX_LANDING", "LAKEIDX_WAREHOUSE", "DAGSTER_HOME"):
+        print(f"  {name}={environment[name]}", file=sys.stderr)
+    print(f"Dagster UI: http://{arguments.host}:{arguments.port}  (Ctrl-C ends it)", file=sys.stderr, flush=True)
+    command = [sys.executable, "-m", "dagster", "dev", "-m", "dagster_project.definitions"]
+    command += ["-h", arguments.host, "-p", str(arguments.port), "--log-level", "warning"]
+    ended: list[subprocess.Popen[bytes]] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        for process in ended:
+            process.send_signal(signal.SIGINT)
+            signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        for process in ended:
+            _signal_group(process.pid, signal.SIGKILL)
+
+    # Before the child is made: it must not inherit an ignored SIGINT, which shells give to jobs in the background.
+    signal.signal(signal.SIGINT, forward)
+    signal.signal(signal.SIGTERM, forward)
+    signal.signal(signal.SIGALRM, give_up)
+    # In a group of its own: one Ctrl-C reaches the children through us, once, and not twice.
+    process = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 - our own command
+    ended.append(process)
+    code = process.wait()
+    _signal_group(process.pid, signal.SIGTERM)
+    return 0 if code in (0, 1, 130, -signal.SIGINT, -signal.SIGTERM) else code
+
+
+def _port_is_taken(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) == 0
+
+
+def _signal_group(group: int, number: int) -> None:
+    """Signal processes that the development server may have left behind."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

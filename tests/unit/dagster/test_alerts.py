@@ -1,0 +1,181 @@
+"""A failed run is told to a callable, a webhook and by e-mail, and one that cannot be told hides none of the others."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakeidx.dagster.failures import failures_explained
+from lakeidx.dagster.sensors import alerts
+from lakeidx.dagster.sensors.alerts import Alert, receivers_from, send_alert
+from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
+from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
+
+ALERT = Alert("r1", "d__t__batch", "d.t", ("ingest",), "corrupt_file", True, "Restore the file.", ("corrupt_file: x",))
+told: list[Alert] = []
+
+
+def tell(alert: Alert) -> None:
+    told.append(alert)
+
+
+class Hook(BaseHTTPRequestHandler):
+    answers: tuple[int, ...] = ()
+    bodies: list[Any]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.bodies.append(body)
+        self.send_response(self.answers[min(len(self.bodies), len(self.answers)) - 1])
+        self.end_headers()
+
+    def log_message(self, *words: Any) -> None:
+        pass
+
+
+class Mail(socketserver.StreamRequestHandler):
+    lines: list[str]
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 test\r\n")
+        data = False
+        while line := self.rfile.readline().decode().rstrip("\r\n"):
+            word = line.split()[0].upper()
+            if word == "DATA":
+                self.wfile.write(b"354 go on\r\n")
+                while (text := self.rfile.readline().decode().rstrip("\r\n")) != ".":
+                    self.lines.append(text)
+                data = True
+            self.wfile.write(b"221 bye\r\n" if word == "QUIT" else b"250 ok\r\n")
+            if word == "QUIT":
+                assert data
+                return
+
+
+@contextmanager
+def serving(server: socketserver.TCPServer) -> Iterator[int]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+@contextmanager
+def webhook(*answers: int) -> Iterator[tuple[str, list[Any]]]:
+    bodies: list[Any] = []
+    handler = type("Handler", (Hook,), {"answers": answers, "bodies": bodies})
+    with serving(HTTPServer(("127.0.0.1", 0), handler)) as port:
+        yield f"http://127.0.0.1:{port}/hook", bodies
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    told.clear()
+    monkeypatch.setattr(alerts, "wait_fixed", lambda seconds: lambda state: 0)
+
+
+def test_a_webhook_gets_a_text_and_the_fields_also_at_the_second_try() -> None:
+    with webhook(503, 200) as (url, bodies):
+        send_alert(ALERT, receivers_from({"LAKEIDX_ALERT_WEBHOOK": url}))
+    assert len(bodies) == 2
+    assert (bodies[1]["run_id"], bodies[1]["kind"], bodies[1]["urgent"]) == ("r1", "corrupt_file", True)
+    assert bodies[1]["text"].splitlines() == [
+        "lakeidx: d__t__batch failed (corrupt_file), table d.t",
+        "corrupt_file: x",
+        "Restore the file.",
+        "run r1",
+    ]
+
+
+def test_e_mail_says_it_in_the_subject() -> None:
+    lines: list[str] = []
+    handler = type("Handler", (Mail,), {"lines": lines})
+    with serving(socketserver.TCPServer(("127.0.0.1", 0), handler)) as port:
+        settings = {"LAKEIDX_ALERT_EMAIL": "a@x.org, b@x.org", "LAKEIDX_ALERT_SMTP": f"smtp://127.0.0.1:{port}"}
+        send_alert(ALERT, receivers_from(settings))
+    assert "Subject: lakeidx: d__t__batch failed (corrupt_file), table d.t" in lines
+    assert "To: a@x.org, b@x.org" in lines
+    assert "Restore the file." in lines
+
+
+def test_a_receiver_that_cannot_be_reached_is_an_error_without_its_secrets_after_the_others_were() -> None:
+    with webhook(500) as (url, bodies):
+        broken = receivers_from({"LAKEIDX_ALERT_WEBHOOK": f"{url}?token=secret"})
+        with pytest.raises(UnavailableError) as caught:
+            send_alert(ALERT, iter([*broken, tell]))
+    assert (len(bodies), told) == (alerts.ATTEMPTS, [ALERT])
+    assert "_post: HTTPError" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"LAKEIDX_ALERT_CALL": "nowhere.at.all:f"},
+        {"LAKEIDX_ALERT_CALL": "json:no_such"},
+        {"LAKEIDX_ALERT_WEBHOOK": "file:///etc/passwd"},
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(InvalidInputError, match="LAKEIDX_ALERT"):
+        list(receivers_from(settings))
+
+
+def test_a_callable_is_found_by_its_name() -> None:
+    found: list[Any] = list(receivers_from({"LAKEIDX_ALERT_CALL": "json:dumps"}))
+    assert found == [json.dumps]
+
+
+@dg.op
+def breaks() -> None:
+    with failures_explained():
+        raise CorruptFileError("the bytes are damaged")
+
+
+@dg.op
+def waits() -> None:
+    with failures_explained():
+        raise UnavailableError("503")
+
+
+@dg.job
+def damaged() -> None:
+    breaks()
+
+
+@dg.job
+def away() -> None:
+    waits()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("job", "retried", "kinds"),
+    [(damaged, "true", ["corrupt_file"]), (away, "false", ["unavailable"]), (away, "true", [])],
+)
+def test_a_failed_run_is_alerted_unless_it_is_retried(job: dg.JobDefinition, retried: str, kinds: list[str]) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        config = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+        tags = {"lakeidx/table": "d.t", "dagster/will_retry": retried}
+        result = job.execute_in_process(config, instance=instance, raise_on_error=False, tags=tags)
+        context = dg.build_run_status_sensor_context(
+            "s", result.get_run_failure_event(), instance, result.dagster_run
+        ).for_run_failure()
+        build_failed_run_sensor([tell])(context)
+        run = instance.get_run_by_id(result.run_id)
+        assert run is not None
+        assert "lakeidx/what_to_do" in run.tags
+    assert [a.kind for a in told] == kinds
+    assert all(a.errors and a.table == "d.t" for a in told)
