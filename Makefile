@@ -36,11 +36,12 @@ run: install ## run the main job on the real flights of 2013, and show what it d
 
 ui: install ## open the Dagster UI on http://127.0.0.1:3000
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
-	@$(BIN)/python -m lakeidx.dagster.ui --work $(WORK)
+	@$(BIN)/python -m lakeidx.dagster.ui --module dagster_project.definitions --work $(WORK)
 
 ui-demo: install ## the same with jobs that land a new month, a bad file, its repair (in a folder of its own)
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
-	@$(BIN)/python -m lakeidx.dagster.ui --work $(WORK)/demo --demo
+	@LAKEIDX_DEMO=1 LAKEIDX_ENGINE=$(or $(LAKEIDX_ENGINE),local) \
+		$(BIN)/python -m lakeidx.dagster.ui --module dagster_project.definitions --work $(WORK)/demo
 
 test: install-dev ## run every lane of tests
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"

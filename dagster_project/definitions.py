@@ -1,4 +1,4 @@
-"""The code location: what `dg` finds in `dagster_project.defs`, also where the package is installed without the project."""
+"""The code location of this repository: what `dg` finds in `dagster_project.defs`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Dagster definitions of lakeidx: what runs when, and what it reports. No table logic lives here.
 
 For other projects: components `PrimaryKeyTable`, `WarehouseTables` and `TableMaintenance`; `LakeIdxIOManager`, `LakeIdxTable` and
-`LakeIdxCatalog` for assets of their own. `definitions` is the code location of this one and `factory` makes everything of one
-pipeline file; `assets`, `sensors` and `expectations` hold what the factory puts together.
+`LakeIdxCatalog` for assets of their own. `definitions` is the code location of a folder of pipeline files and `factory` makes
+everything of one file; `assets`, `sensors` and `expectations` hold what the factory puts together. The tables of this repository do
+not belong here: they are in ``pipelines/`` and ``dagster_project/``, which no wheel holds.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ def build_definitions(
     """
     pipelines, errors = load_pipelines(folder)
     left_out = {file.name: error.problems for file, error in errors.items()}
+    if not folder.is_dir():
+        left_out[str(folder.resolve())] = ("there is no such folder",)
     tables: list[TableDefinitions] = []
     for file, pipeline in pipelines.items():
         try:

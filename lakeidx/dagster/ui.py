@@ -1,4 +1,4 @@
-"""``make ui``: Dagster's web server and daemon on this machine, until Ctrl-C. Runs nothing and adds nothing by itself."""
+"""Dagster's web server and daemon on this machine, until Ctrl-C (``make ui``). Runs nothing and adds nothing by itself."""
 
 from __future__ import annotations
 
@@ -17,16 +17,13 @@ from lakeidx.dagster.home import prepare_home
 _GRACE_SECONDS = 45
 
 
-def _local_environment(work: Path, *, demo: bool) -> dict[str, str]:
+def _local_environment(work: Path) -> dict[str, str]:
     """Return the environment of a local deployment whose landing files, warehouse and Dagster home are below one folder."""
     work = work.resolve()
     environment = dict(os.environ)
     environment.setdefault("LAKEIDX_LANDING", str(work / "landing"))
     environment.setdefault("LAKEIDX_WAREHOUSE", str(work / "warehouse"))
     environment["DAGSTER_HOME"] = str(prepare_home(work))
-    if demo:
-        environment["LAKEIDX_DEMO"] = "1"
-        environment.setdefault("LAKEIDX_ENGINE", "local")
     # `dagster dev` recommends another command line tool at every start; that tool needs another package.
     environment.setdefault("PYTHONWARNINGS", "ignore:Function ")
     return environment
@@ -40,16 +37,20 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=3000)
-    parser.add_argument("--demo", action="store_true", help="add jobs that land a new month, a bad file, its repair")
+    parser.add_argument(
+        "--module",
+        default="lakeidx.dagster.definitions",
+        help="code location; unless given, the files of ./pipelines, or of the folder in LAKEIDX_PIPELINES",
+    )
     arguments = parser.parse_args(argv)
     if _port_is_taken(arguments.host, arguments.port):
         print(f"port {arguments.port} of {arguments.host} is in use; give another one with --port", file=sys.stderr)
         return 2
-    environment = _local_environment(arguments.work, demo=arguments.demo)
+    environment = _local_environment(arguments.work)
     for name in ("LAKEIDX_LANDING", "LAKEIDX_WAREHOUSE", "DAGSTER_HOME"):
         print(f"  {name}={environment[name]}", file=sys.stderr)
     print(f"Dagster UI: http://{arguments.host}:{arguments.port}  (Ctrl-C ends it)", file=sys.stderr, flush=True)
-    command = [sys.executable, "-m", "dagster", "dev", "-m", "dagster_project.definitions"]
+    command = [sys.executable, "-m", "dagster", "dev", "-m", arguments.module]
     command += ["-h", arguments.host, "-p", str(arguments.port), "--log-level", "warning"]
     ended: list[subprocess.Popen[bytes]] = []
 

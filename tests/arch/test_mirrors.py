@@ -18,15 +18,16 @@ STARTED = {
         "lakeidx.spark.stream_reader",
         "lakeidx.spark.table_writer",
     },
-    "lakeidx.dagster.ui": {"dagster_project.definitions"},
+    "lakeidx.dagster.ui": {"lakeidx.dagster.definitions"},
     "dagster_project.definitions": {"dagster_project.defs.pipelines", "dagster_project.defs.demo"},
     "tests/dagster/test_stage_jobs.py": {m for m in MODULES if m.startswith("lakeidx.jobs.")},
     "tests/spark/test_frame_upsert.py": {"lakeidx.spark.frame_upsert"},
     "tests/spark/test_cluster.py": {m for m in MODULES if m.startswith("lakeidx.jobs.")},
     "tests/unit/maintenance/test_snapshot_expiry_job.py": {"lakeidx.jobs.snapshot_expiry"},
     "tests/unit/compaction/test_rewrite.py": {"lakeidx.testing.peak_memory"},
-    "tests/browser/test_ui.py": {"dagster_project.flights.run", "lakeidx.dagster.ui"},
-    "tests/browser/test_visitor.py": {"lakeidx.dagster.ui"},
+    "tests/browser/test_ui.py": {"dagster_project.definitions", "dagster_project.flights.run", "lakeidx.dagster.ui"},
+    "tests/browser/test_visitor.py": {"dagster_project.definitions", "lakeidx.dagster.ui"},
+    "tests/unit/dagster/test_deploy_files.py": {"lakeidx.dagster.definitions"},
 }
 
 

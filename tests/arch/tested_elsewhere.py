@@ -44,6 +44,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.dagster.expectations.of_rules": ("dagster/test_verdicts.py",),
     "lakeidx.dagster.expectations.library": ("dagster/test_expectations.py",),
     "lakeidx.dagster.expectations.verdicts": ("dagster/test_damage.py",),
+    "lakeidx.dagster.definitions": ("unit/dagster/test_deploy_files.py",),
     "lakeidx.dagster.factory": ("dagster/test_runs.py",),
     "lakeidx.dagster.folder": ("dagster/test_secrets.py", "dagster/test_weather.py",),
     "dagster_project.flights.prepare": ("unit/dagster_project/test_flights.py",),

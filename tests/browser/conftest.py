@@ -83,7 +83,7 @@ class DagsterUI:
 
 @pytest.fixture(scope="session")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
-    """`python -m lakeidx.dagster.ui` over landing files of flights, ended by Ctrl-C."""
+    """What `make ui-demo` starts, over landing files of flights, ended by Ctrl-C."""
     from dagster_project.flights.prepare import read_flights
 
     work = tmp_path_factory.mktemp("ui")
@@ -92,10 +92,14 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
     pictures = Path(os.environ.get("LAKEIDX_SCREENSHOTS", work / "pictures"))
     pictures.mkdir(parents=True, exist_ok=True)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEIDX_LAND", "LAKEIDX_WARE", "DAGSTER"))}
-    command = [sys.executable, "-m", "lakeidx.dagster.ui", "--work", str(work), "--port", str(port), "--demo"]
+    command = [sys.executable, "-m", "lakeidx.dagster.ui", "--module", "dagster_project.definitions"]
+    command += ["--work", str(work), "--port", str(port)]
     with (work / "ui.log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, env={**environment, "LAKEIDX_ENGINE": "local"}
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**environment, "LAKEIDX_ENGINE": "local", "LAKEIDX_DEMO": "1"},
         )
     try:
         wait_for(f"http://127.0.0.1:{port}/server_info", process, work / "ui.log")

@@ -16,11 +16,13 @@ from click.testing import CliRunner
 from dagster_dg_cli.cli import create_dg_cli
 
 from lakeidx.dagster import move_pipelines
+from lakeidx.dagster.home import prepare_home
 from lakeidx.pipeline_file.model import load_pipeline
 from lakeidx.pipeline_file.problems import PipelineFileError
 
 pytestmark = pytest.mark.dagster
 
+ROOT = Path(__file__).parents[2]
 PYPROJECT = """
 [project]
 name = "shop"
@@ -31,7 +33,6 @@ directory_type = "project"
 telemetry.enabled = false
 [tool.dg.project]
 root_module = "shop"
-registry_modules = ["lakeidx.dagster"]
 """
 DEFINITIONS = """
 from pathlib import Path
@@ -82,6 +83,16 @@ def test_from_files_to_listed_definitions(project: Path) -> None:
     said = dg("check", "yaml", code=1)
     line = next(i for i, text in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if "primaryKey:" in text)
     assert f"defs.yaml:{line} - lakeidx.dagster.PrimaryKeyTable attributes.primaryKey" in said
+
+
+def test_this_repository_is_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    # Its settings: no telemetry.
+    monkeypatch.setenv("DAGSTER_HOME", str(prepare_home(tmp_path)))
+    with patch.dict(os.environ):
+        listed = dg("list", "defs", "--json")
+    for name in ("nycflights__flights__batch", "nycflights__weather__batch"):
+        assert f'"{name}"' in listed
 
 
 def test_pipeline_files_become_components_by_one_command_and_jobs_read_them(project: Path) -> None:

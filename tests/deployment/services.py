@@ -263,9 +263,8 @@ def _peak_mib(pid: int) -> int:
 
 
 def second_version(folder: Path) -> Path:
-    """A copy of the packages that says it is a newer version; put it on PYTHONPATH."""
-    for name in ("lakeidx", "dagster_project"):
-        shutil.copytree(ROOT / name, folder / name)
+    """A copy of the package that says it is a newer version; put it on PYTHONPATH."""
+    shutil.copytree(ROOT / "lakeidx", folder / "lakeidx")
     init = folder / "lakeidx/__init__.py"
     text = re.sub(
         r'^__version__ = ".*"$', '__version__ = "99.0.0"', init.read_text(encoding="utf-8"), flags=re.MULTILINE

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: One import a line, as the formatter leaves them; also inside functions.
 IMPORT = re.compile(r"^ *(?:import|from) (\w+)(?:\.[\w.]+)?(?: as \w+| import .*)?$", re.MULTILINE)
-OWN = {"lakeidx", "dagster_project", "pyspark_lakeidx"}
+OWN = {"lakeidx", "pyspark_lakeidx"}
 #: Distributions whose module has another name.
 MODULES = {
     "pyyaml": "yaml",

@@ -21,6 +21,8 @@ from tests.shipped_kernels import IN_PACKAGE, add_set
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
+#: All that an installed wheel adds to the names that Python imports; Spark finds its data source by the second.
+TOP_LEVEL = ("lakeidx", "pyspark_lakeidx")
 #: More rows than kernels that are not compiled take. It prints which kernels were compiled.
 BATCHES = """
 import lakeidx
@@ -57,7 +59,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sources() -> set[str]:
     """Files of the packages, as the wheel must have them."""
-    packages, named = ("lakeidx", "dagster_project", "pyspark_lakeidx"), ("py.typed", "kernels.txt", "help.json")
+    packages, named = TOP_LEVEL, ("py.typed", "kernels.txt", "help.json")
     files = (f for p in packages for f in (ROOT / p).rglob("*") if f.suffix in (".py", ".jinja") or f.name in named)
     return {str(f.relative_to(ROOT)) for f in files}
 
@@ -68,6 +70,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(dist: Path) -> None:
         info = f"lakeidx-{lakeidx.__version__}.dist-info/"
         entry_points = wheel.read(info + "entry_points.txt").decode()
     assert "[dagster_dg_cli.registry_modules]\nlakeidx = lakeidx.dagster\n" in entry_points
+    assert {n.partition("/")[0] for n in names if not n.startswith(info)} == set(TOP_LEVEL)
     assert {n for n in names if not n.startswith(info)} == sources() | {f"{IN_PACKAGE}/{set_name()}"}
     assert {info + "licenses/LICENSE", info + "licenses/NOTICE"} <= names
 
@@ -83,8 +86,49 @@ def test_the_sdist_is_the_source_tree(dist: Path) -> None:
         "deploy/Containerfile",
         "pipelines/flights.yaml",
     ]
-    assert sources() | set(wanted) | {"tests/packaging/test_distribution.py"} <= names
+    folders = {"dagster_project/definitions.py", "jobs/ingest.py", "tests/packaging/test_distribution.py"}
+    assert sources() | set(wanted) | folders <= names
     assert not [n for n in names if "__pycache__" in n or n.startswith((".work", ".venv"))]
+
+
+#: Prints components and tables that Dagster finds, and from where lakeidx came; the repository's folder cannot be imported.
+DAGSTER = """
+import sys
+sys.modules["dagster_project"] = None
+import lakeidx
+from dagster.components.core.package_entry import discover_entry_point_package_objects
+from lakeidx.dagster.definitions import defs
+print(lakeidx.__file__)
+print(*(f"{key.namespace}.{key.name}" for key in discover_entry_point_package_objects() if "lakeidx" in key.namespace))
+print(*sorted(job.name for job in defs.jobs))
+"""
+PIPELINE = """
+table: shop.orders
+warehouse: warehouse
+landing: {path: landing}
+fields: [{name: id, type: BIGINT}]
+primaryKeys: [id]
+options: {bucket: -1}
+"""
+
+
+def test_dagster_needs_nothing_of_the_repository(dist: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    with zipfile.ZipFile(next(dist.glob("*.whl"))) as wheel:
+        wheel.extractall(site)
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines/orders.yaml").write_text(PIPELINE, encoding="utf-8")
+    plain = {k: v for k, v in bare_environment().items() if not k.startswith("LAKEIDX_")}
+    command = [sys.executable, "-c", DAGSTER]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**plain, "PYTHONPATH": str(site)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    place, components, jobs = done.stdout.splitlines()
+    assert place == str(site / "lakeidx/__init__.py")
+    names = ("PrimaryKeyTable", "TableMaintenance", "WarehouseTables")
+    assert sorted(components.split()) == [f"lakeidx.dagster.{n}" for n in names]
+    assert "shop__orders__batch" in jobs.split()
 
 
 def bare_environment() -> dict[str, str]:

@@ -64,6 +64,14 @@ def test_a_pipeline_file_that_is_left_out(tmp_path: Path) -> None:
     assert "unknown key" in str(repository.asset_graph.get(ASSET).description)
 
 
+def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster was started elsewhere, or a name has a slip: nothing loads, which must not look as if all were well."""
+    monkeypatch.chdir(tmp_path)
+    result = _run_check(build_definitions(Path("pipelines")), CHECK)
+    assert not result.passed
+    assert result.description == f"{tmp_path}/pipelines: there is no such folder"
+
+
 def test_all_files_loaded(tmp_path: Path) -> None:
     """The same check passes."""
     result = _run_check(Deployment(tmp_path).defs, CHECK)

@@ -68,7 +68,7 @@ class Deployed:
 
     def run_job(self, name: str, *more: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """A job, with settings as environment variables."""
-        command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "dagster_project.definitions"]
+        command = [sys.executable, "-m", "dagster", "job", "execute", "-m", "lakeidx.dagster.definitions"]
         command += ["-j", name, *more]
         named = {"DAGSTER_HOME": str(self.home), "LAKEIDX_PIPELINES": str(self.pipeline.parent), **settings}
         return self.on_driver(command, **named)

@@ -1,5 +1,5 @@
 """Sensors: what starts runs, and what says why one failed.
 
-Import the ``build_*_sensor`` functions, which `lakeidx.dagster.factory` and `dagster_project.definitions` use.
+Import the ``build_*_sensor`` functions, which `lakeidx.dagster.factory` and `lakeidx.dagster.folder` use.
 What a sensor decides is planned in `planning` without Dagster, so that tests need none.
 """

@@ -314,8 +314,13 @@ def test_definitions_load_without_network_spark_or_secrets(tmp_path: Path) -> No
         "socket.socket.connect = connect\n"
     )
     root = DEPLOY.parent
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": f"{tmp_path}:{root}"}
-    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-m", "dagster_project.definitions"]
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "PYTHONPATH": f"{tmp_path}:{root}",
+        "LAKEIDX_PIPELINES": f"{root}/pipelines",
+    }
+    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-m", "lakeidx.dagster.definitions"]
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
     )
