@@ -50,6 +50,7 @@ def write_data_files(
     index_builder: Callable[[], FileIndexBuilder] | None = None,
     footer_metadata: Callable[[], FooterMetadataBuilder] | None = None,
     encode_ahead: bool = False,
+    durable: bool = True,
 ) -> list[DataFileMeta]:
     """Write rows into as many data files as the target size asks for.
 
@@ -60,6 +61,7 @@ def write_data_files(
     target_file_size  bytes after which the next row group begins a new file; default `target-file-size`
     first_sequence    append table: sequence number of the first row
     encode_ahead      encode on a second thread while the next rows are made
+    durable           as `ObjectStore.put` has it
     returns           in key order; empty when there are no rows
     errors            InvalidInputError for rows that are not of the schema; UnsupportedError for another file format. After any
                       error the files of this call are gone
@@ -78,6 +80,7 @@ def write_data_files(
         index_builder=index_builder,
         footer_metadata=footer_metadata,
         encode_ahead=encode_ahead,
+        durable=durable,
     )
     with writer:
         for batch in batches:
@@ -107,13 +110,14 @@ class DataFileWriter:
         index_builder: Callable[[], FileIndexBuilder] | None = None,
         footer_metadata: Callable[[], FooterMetadataBuilder] | None = None,
         encode_ahead: bool = False,
+        durable: bool = True,
     ) -> None:
         spec = WriteSpec(schema, level, FileSource.APPEND if changelog else file_source, changelog)
         spec.check_format()
         if target_file_size is None:
             default = DEFAULT_TARGET_BYTES if spec.key_names else _DEFAULT_APPEND_TARGET_BYTES
             target_file_size = schema.table_options.target_file_size or default
-        self._rolling = _RollingFiles(spec, store, bucket_dir, names, target_file_size, first_sequence)
+        self._rolling = _RollingFiles(spec, store, bucket_dir, names, target_file_size, first_sequence, durable=durable)
         self._rolling.index_builder, self._rolling.footer_metadata = index_builder, footer_metadata
         self._groups = _RowGroups(spec, self._rolling.properties.row_group_bytes, target_file_size)
         self._executor = ThreadPoolExecutor(1, "lakeidx-encode") if encode_ahead else None
@@ -265,6 +269,8 @@ class _RollingFiles:
         names: NewFileNames,
         target: int,
         first_sequence: int,
+        *,
+        durable: bool,
     ) -> None:
         self._spec = spec
         self._fields = spec.fields
@@ -274,6 +280,7 @@ class _RollingFiles:
         self._names = names
         self._target = target
         self._next_sequence = first_sequence
+        self._durable = durable
         self.properties = parquet_properties(spec.schema.table_options, compression=spec.compression)
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
@@ -309,7 +316,7 @@ class _RollingFiles:
 
     def _begin(self, group: pa.Table) -> _OpenFile:
         name = self._spec.new_name(self._names)
-        file = ParquetFile(self._store, join(self._dir, name), self._fields, self.properties)
+        file = ParquetFile(self._store, join(self._dir, name), self._fields, self.properties, durable=self._durable)
         current = _OpenFile(file, name, self._key_of(group, 0))
         # Known to abort from here on, whatever fails next.
         self._open = current
@@ -330,7 +337,7 @@ class _RollingFiles:
     def _put_index(self, meta: DataFileMeta, index: FileIndexBuilder) -> DataFileMeta:
         embedded, companions = index.finish()
         for suffix, content in companions:
-            self._store.put(join(self._dir, meta.file_name + suffix), content)
+            self._store.put(join(self._dir, meta.file_name + suffix), content, durable=self._durable)
         extra = tuple(meta.file_name + suffix for suffix, _ in companions)
         return replace(meta, embedded_index=embedded, extra_files=extra)
 

@@ -163,14 +163,16 @@ class ObjectStore(Protocol):
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write or replace a file; readers see the old or the new content, never a part.
 
-        durable   False: a power cut may take it, or leave it empty
+        durable   False: until `put_many` has waited for it, a power cut may take it, or leave it empty
         """
         ...
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Write or replace files, side by side where that helps; when it returns, all are there, and survive a power cut.
+    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
+        """Write files that nothing refers to yet, side by side where that helps; when it returns, all survive a power cut.
 
-        An error may leave any of them.
+        An error may leave any of them; so may a power cut before it returns, empty ones, too.
+        waiting   files that this process or another one on this machine has put with `durable` False: they survive it, too
+        errors    NotFoundError also when one of those is not there
         """
         ...
 
@@ -199,8 +201,8 @@ class ObjectStore(Protocol):
         """Open a file for random access by Arrow's readers; `size`, when the caller knows it, saves a request."""
         ...
 
-    def open_output(self, path: str) -> OutputFile:
-        """Write a file in pieces (Arrow's writers); replaces an existing one."""
+    def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
+        """Write a file in pieces (Arrow's writers); replaces an existing one; `durable` as for `put`."""
         ...
 
 

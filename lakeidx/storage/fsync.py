@@ -24,24 +24,36 @@ class _Pool:
 os.register_at_fork(after_in_child=_Pool.forget)
 
 
-def sync_files(descriptors: Sequence[int]) -> None:
-    """Return when all these open files are on the disk; the first one's OSError, as it is."""
-    if len(descriptors) < 2:
-        for descriptor in descriptors:
-            os.fsync(descriptor)
+def sync_files(paths: Sequence[str]) -> None:
+    """Return when all these files are on the disk, and their names in their directories; the first one's OSError, as it is.
+
+    They need not be open, nor be of this process: a descriptor is told of a write that failed before it was opened, too.
+    """
+    if not paths:
         return
     threads = _Pool.threads
     if threads is None:
         threads = _Pool.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="fsync")
-    waiting = [threads.submit(os.fsync, descriptor) for descriptor in descriptors[1:]]
+    directories = sorted({os.path.dirname(path) or "." for path in paths})
+    waiting = [
+        *(threads.submit(_sync_file, path) for path in paths[1:]),
+        *(threads.submit(sync_directory, path) for path in directories),
+    ]
     try:
-        os.fsync(descriptors[0])
+        _sync_file(paths[0])
     finally:
-        # Nobody may close a file while it is waited for.
         errors = [one.exception() for one in waiting]
     for error in errors:
         if error is not None:
             raise error
+
+
+def _sync_file(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(path: str) -> None:

@@ -6,6 +6,8 @@ put_if_absent  temp file, fsync, hard link to the target: the link fails when th
                see half written.
 open_output    as put, in pieces
 
+put_many       rename at once, then fsync of all, and of what was put before without waiting, side by side
+
 Directories are synced, too, those of new directories included: a name that nobody waited for may be gone after a power cut,
 whatever was waited for later.
 """
@@ -152,25 +154,23 @@ class LocalStore:
         """Write or replace a file."""
         target = local_path(path)
         try:
-            with self._written([(target, data)], sync=durable) as temps:
-                os.replace(temps[0], target)
+            with self._written(target, data, sync=durable) as temp:
+                os.replace(temp, target)
             if durable:
                 self._sync_dir(target)
         except OSError as e:
             raise translate(e, path) from e
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Write or replace files; the disk is waited for once, and each directory is synced once."""
-        targets = [local_path(path) for path, _ in files]
-        try:
-            contents = zip(targets, (data for _, data in files), strict=True)
-            with self._written(list(contents), sync=True) as temps:
-                for temp, target in zip(temps, targets, strict=True):
-                    os.replace(temp, target)
-            for directory in sorted({os.path.dirname(target) for target in targets}) if self._sync else ():
-                sync_directory(directory or ".")
-        except OSError as e:
-            raise translate(e, files[0][0]) from e
+    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
+        """Write files; the disk is waited for once, for these and those that wait, and for the directory of each."""
+        for path, data in files:
+            self.put(path, data, durable=False)
+        if self._sync:
+            paths = [path for path, _ in files] + list(waiting)
+            try:
+                sync_files([local_path(path) for path in paths])
+            except OSError as e:
+                raise translate(e, e.filename or paths[0]) from e
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""
@@ -178,9 +178,9 @@ class LocalStore:
         try:
             if os.path.lexists(target):
                 return False
-            with self._written([(target, data)], sync=True) as temps:
+            with self._written(target, data, sync=True) as temp:
                 try:
-                    os.link(temps[0], target)
+                    os.link(temp, target)
                 except FileExistsError:
                     return False
                 except OSError as e:
@@ -189,7 +189,7 @@ class LocalStore:
                     if not self._create_exclusive(target, data):
                         return False
                 finally:
-                    _unlink(temps[0])
+                    _unlink(temp)
             self._sync_dir(target)
             return True
         except OSError as e:
@@ -228,11 +228,11 @@ class LocalStore:
         except OSError as e:
             raise translate(e, path) from e
 
-    def open_output(self, path: str) -> LocalOutput:
+    def open_output(self, path: str, *, durable: bool = True) -> LocalOutput:
         """Write a file in pieces."""
         target = local_path(path)
         try:
-            return LocalOutput(target, path, sync=self._sync)
+            return LocalOutput(target, path, sync=self._sync, durable=durable)
         except OSError as e:
             raise translate(e, path) from e
 
@@ -268,24 +268,19 @@ class LocalStore:
             raise translate(e, dir) from e
 
     @contextlib.contextmanager
-    def _written(self, files: Sequence[tuple[str, bytes]], *, sync: bool) -> Iterator[Sequence[str]]:
-        """Write files under temporary names beside (target, content), and wait for the disk once; removed when the block fails."""
-        temps = []
+    def _written(self, target: str, data: bytes, *, sync: bool) -> Iterator[str]:
+        """Write a file under a temporary name beside its target, and wait for the disk; removed when the block fails."""
+        temp, descriptor = _open_temp(target, sync=self._sync)
         try:
-            with contextlib.ExitStack() as opened:
-                descriptors = []
-                for target, data in files:
-                    temp, descriptor = _open_temp(target, sync=self._sync and sync)
-                    temps.append(temp)
-                    opened.callback(os.close, descriptor)
-                    _write_all(descriptor, data)
-                    descriptors.append(descriptor)
+            try:
+                _write_all(descriptor, data)
                 if self._sync and sync:
-                    sync_files(descriptors)
-            yield temps
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            yield temp
         except BaseException:
-            for temp in temps:
-                _unlink(temp)
+            _unlink(temp)
             raise
 
     def _create_exclusive(self, target: str, data: bytes) -> bool:
@@ -312,8 +307,8 @@ class LocalStore:
 class LocalOutput(WriteOnly):
     """A file being written under a temporary name; see `lakeidx.storage.base.OutputFile`."""
 
-    def __init__(self, target: str, path: str, *, sync: bool) -> None:
-        self._target, self._path, self._sync = target, path, sync
+    def __init__(self, target: str, path: str, *, sync: bool, durable: bool) -> None:
+        self._target, self._path, self._sync = target, path, sync and durable
         self._temp, descriptor = _open_temp(target, sync=sync)
         self._file = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
 

@@ -185,10 +185,11 @@ class FaultStore:
         """Forward to the wrapped store."""
         self._run("put", path, lambda: self.inner.put(path, data, durable=durable))
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
         """Put one after another, so that a fault can leave some of them."""
         for path, data in files:
             self.put(path, data)
+        self.inner.put_many((), waiting=waiting)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Forward to the wrapped store."""
@@ -211,9 +212,9 @@ class FaultStore:
         """Forward to the wrapped store."""
         return self._run("open_input", path, lambda: self.inner.open_input(path, size=size))
 
-    def open_output(self, path: str) -> OutputFile:
+    def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
         """Forward to the wrapped store."""
-        found = self._run("open_output", path, lambda: self.inner.open_output(path))
+        found = self._run("open_output", path, lambda: self.inner.open_output(path, durable=durable))
         return _FaultyOutput(found, lambda: self._run("close_output", path, found.close))
 
     def _run(self, verb: str, path: str, call: Callable[[], T]) -> T:

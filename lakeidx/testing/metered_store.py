@@ -118,10 +118,10 @@ class MeteredStore:
         self._add("put", len(data))
         self.inner.put(path, data, durable=durable)
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
         """Count one request per file, and their bytes."""
         self._add("put", sum(len(data) for _, data in files), requests=len(files))
-        self.inner.put_many(files)
+        self.inner.put_many(files, waiting=waiting)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Count one request and its bytes, whether it won or not."""
@@ -149,9 +149,9 @@ class MeteredStore:
         length = self.size(path) if size is None else size
         return open_ranges(lambda offset, n: self.get_range(path, offset, n), length)
 
-    def open_output(self, path: str) -> MeteredOutput:
+    def open_output(self, path: str, *, durable: bool = True) -> MeteredOutput:
         """Count as one put when it is closed."""
-        return MeteredOutput(self.inner.open_output(path), self._add)
+        return MeteredOutput(self.inner.open_output(path, durable=durable), self._add)
 
     def _add(self, verb: str, size: int = 0, *, requests: int = 1) -> None:
         with self._lock:

@@ -164,6 +164,11 @@ class StoreContract:
         store.put(files[4][0], b"hint", durable=False)
         assert [store.get(path) for path, _ in files[3:5]] == [b"again", b"hint"]
         assert len([*store.walk(base)]) == len(files)
+        with store.open_output(join(base, "c", "later"), durable=False) as out:
+            out.write(b"12")
+        store.put_many([(join(base, "c", "now"), b"3")], waiting=[files[4][0], join(base, "c", "later")])
+        store.put_many([], waiting=[join(base, "c", "later")])
+        assert [store.get(join(base, "c", name)) for name in ("later", "now")] == [b"12", b"3"]
 
     def test_put_if_absent(self, store: ObjectStore, base: str) -> None:
         path = join(base, "snapshot", "snapshot-1")

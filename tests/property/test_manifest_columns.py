@@ -217,7 +217,8 @@ class MemoryPuts:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str]) -> None:
+        assert not waiting
         self.files.update(files)
 
 

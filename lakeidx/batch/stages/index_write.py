@@ -93,6 +93,7 @@ class WriteContext:
 
     moves_path   directory of the rows that move between partitions, None without any
     places       with moves: the partitions of all targets
+    durable      False: the commit waits for the disk to have the files
     """
 
     metadata: TableMetadata
@@ -100,6 +101,7 @@ class WriteContext:
     moves_path: str | None = None
     places: TargetPartitions | None = None
     budget_bytes: int = _DEFAULT_BUDGET_BYTES
+    durable: bool = True
 
     @classmethod
     def of(
@@ -107,7 +109,7 @@ class WriteContext:
     ) -> WriteContext:
         """Make the context of a batch."""
         places = None if assign.moves_path is None else TargetPartitions.of(assign.targets)
-        return cls(context.metadata, schema, assign.moves_path, places, budget)
+        return cls(context.metadata, schema, assign.moves_path, places, budget, not context.files.in_memory)
 
     def split(self, work: _PartWork) -> Iterator[RoutedRows]:
         """Map: read one staged part, with the target of each row."""
@@ -236,7 +238,7 @@ def _write_index(
     merged = plan_index_update(old, hashes)
     if merged is None:
         return ()
-    entry = write_hash_index(metadata, schema, partition, target.bucket, merged, names)
+    entry = write_hash_index(metadata, schema, partition, target.bucket, merged, names, durable=context.durable)
     if present is not None:
         follow_hashes(metadata, schema, present, entry, merged)
     return (entry,)
@@ -336,6 +338,7 @@ class _BucketWriter:
                     index_builder=self._index_builder,
                     footer_metadata=self._footer,
                     first_sequence=self._sequence,
+                    durable=self.context.durable,
                 )
             )
 
@@ -352,6 +355,7 @@ class _BucketWriter:
                 bucket_dir=self.directory,
                 names=self.names,
                 changelog=True,
+                durable=self.context.durable,
             )
         )
 

@@ -41,13 +41,22 @@ class WrittenFile:
 class ParquetFile:
     """Writes one data file, which appears under its name when `finish` has written the footer.
 
-    fields  all columns of the file, in file order (`parquet_schema.file_fields`)
-    errors  InvalidInputError from `write_group` for a null in a NOT NULL column
+    fields   all columns of the file, in file order (`parquet_schema.file_fields`)
+    durable  as `ObjectStore.put` has it
+    errors   InvalidInputError from `write_group` for a null in a NOT NULL column
     """
 
-    def __init__(self, store: ObjectStore, path: str, fields: Sequence[Field], properties: ParquetProperties) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        path: str,
+        fields: Sequence[Field],
+        properties: ParquetProperties,
+        *,
+        durable: bool = True,
+    ) -> None:
         self.path = path
-        self._store = store
+        self._store, self._durable = store, durable
         self._properties = properties
         self._schema = parquet_arrow_schema(fields)
         self._int96 = any(holds_int96(f.type) for f in fields)
@@ -108,7 +117,7 @@ class ParquetFile:
             self._sink.abort()
 
     def _open(self, sample: pa.Table) -> None:
-        self._sink = _Sink(self._store.open_output(self.path))
+        self._sink = _Sink(self._store.open_output(self.path, durable=self._durable))
         self._writer = pq.ParquetWriter(
             self._sink,
             sample.schema,

@@ -168,8 +168,8 @@ class S3Store:
         """Write or replace a file."""
         self._call(path, lambda fs, key: fs.pipe_file(key, bytes(data)))
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Write or replace files, several requests at a time."""
+    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
+        """Write files, several requests at a time; a put that has returned is there to stay."""
         with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:
             for _ in threads.map(lambda file: self.put(*file), files):
                 pass
@@ -214,7 +214,7 @@ class S3Store:
         length = self.size(path) if size is None else size
         return open_ranges(lambda offset, n: self.get_range(path, offset, n), length)
 
-    def open_output(self, path: str) -> S3Output:
+    def open_output(self, path: str, *, durable: bool = True) -> S3Output:
         """Write a file in pieces; large ones as a multipart upload."""
         bucket, key = _bucket_and_key(path)
 

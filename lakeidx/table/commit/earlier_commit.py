@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError
 from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
+from lakeidx.storage.base import join, parent_of
 from lakeidx.table.commit.chain import absent, discard_unreadable, went_on_without
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, names_that_are_read
@@ -172,8 +174,15 @@ def _are_read(
 
 def missing_files(metadata: TableMetadata, changes: TableChanges) -> list[str]:
     """List the files that a commit would add and that somebody has removed since they were written; one request per file."""
-    schema = metadata.latest_schema()
+    return absent(metadata.store, added_paths(metadata, metadata.latest_schema(), changes))
+
+
+def added_paths(metadata: TableMetadata, schema: TableSchema, changes: TableChanges) -> list[str]:
+    """Return the paths of all files that changes add: data and changelog files with those beside them, index files."""
     data = (*changes.new_files(), *changes.append_changelog, *changes.compact_changelog)
     index = (e for e in (*changes.append_index, *changes.compact_index) if e.kind is FileKind.ADD)
-    paths = [data_file_path(metadata, e) for e in data] + [index_file_path(metadata, schema, e) for e in index]
-    return absent(metadata.store, paths)
+    paths = [index_file_path(metadata, schema, e) for e in index]
+    for entry in data:
+        path = data_file_path(metadata, entry)
+        paths += [path, *(join(parent_of(path), name) for name in entry.file.extra_files)]
+    return paths

@@ -33,17 +33,21 @@ _WAITING_BYTES = 32 << 20
 class ManifestWriter:
     """Writes the metadata files of one commit, all together in `finish`; a lost try can be cleaned up, for their names are kept.
 
-    files   the table's manifests, which hold on to what is written: the next commit reads it
-    names   one factory per commit: one UUID, one counter per kind of file
+    files    the table's manifests, which hold on to what is written: the next commit reads it
+    names    one factory per commit: one UUID, one counter per kind of file
+    waiting  files of the commit that a power cut may still take
     """
 
-    def __init__(self, files: ManifestFiles, schema: TableSchema, names: NewFileNames) -> None:
+    def __init__(
+        self, files: ManifestFiles, schema: TableSchema, names: NewFileNames, waiting: Sequence[str] = ()
+    ) -> None:
         self.files = files
         self.store = files.store
         self.paths = files.paths
         self.schema = schema
         self.names = names
         self.written: list[str] = []
+        self._files_waiting = waiting
         self._waiting: list[tuple[str, bytes]] = []
         options = schema.table_options
         self._codec = options.manifest_codec
@@ -97,7 +101,8 @@ class ManifestWriter:
         """Write what waits: a snapshot may refer to all files afterwards."""
         waiting, self._waiting = self._waiting, []
         self.written += [path for path, _ in waiting]
-        self.store.put_many(waiting)
+        self.store.put_many(waiting, waiting=self._files_waiting)
+        self._files_waiting = ()
 
     def forget(self) -> None:
         """Delete the files written since the last publish: the attempt failed, and nothing refers to them."""

@@ -13,47 +13,60 @@ import pytest
 from lakeidx.storage.fsync import sync_directory, sync_files
 
 
+def files_in(folder: Path, count: int) -> list[str]:
+    folder.mkdir(exist_ok=True)
+    paths = [folder / f"{os.getpid()}-{n}" for n in range(count)]
+    for path in paths:
+        path.write_bytes(b"1")
+    return [str(path) for path in paths]
+
+
 def sync_some(folder: Path) -> int:
-    files = [(folder / f"{os.getpid()}-{n}").open("xb") for n in range(5)]
-    sync_files([f.fileno() for f in files])
-    for file in files:
-        file.close()
+    files = files_in(folder, 5)
+    sync_files(files)
     return len(files)
 
 
-def test_files_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    together = threading.Barrier(4, timeout=30)
-    synced: list[int] = []
+def name_of(descriptor: int) -> str:
+    return os.readlink(f"/proc/self/fd/{descriptor}")
+
+
+def test_files_and_their_directories_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = files_in(tmp_path / "a", 3) + files_in(tmp_path / "b", 1)
+    together = threading.Barrier(6, timeout=30)
+    synced: list[str] = []
 
     def fsync(descriptor: int) -> None:
         together.wait()
-        synced.append(descriptor)
+        synced.append(name_of(descriptor))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    sync_files([7, 8, 9, 10])
-    assert sorted(synced) == [7, 8, 9, 10]
+    sync_files(files)
+    assert sorted(synced) == sorted([*files, str(tmp_path / "a"), str(tmp_path / "b")])
 
 
 def test_the_error_of_one_is_raised_when_all_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
+    files, synced = files_in(tmp_path, 3), list[str]()
+    bad = ""
 
     def fsync(descriptor: int) -> None:
-        if descriptor < 0:
+        if name_of(descriptor) == bad:
             raise OSError(28, "No space left on device")
-        synced.append(descriptor)
+        synced.append(name_of(descriptor))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    for bad in range(3):
-        descriptors = [1, 2, 3]
-        descriptors[bad] = -1
+    for bad in files:
         synced.clear()
         with pytest.raises(OSError, match="No space left"):
-            sync_files(descriptors)
-        assert sorted(synced) == sorted({1, 2, 3} - {bad + 1})
+            sync_files(files)
+        assert sorted(synced) == sorted({*files, str(tmp_path)} - {bad})
+    with pytest.raises(FileNotFoundError):
+        sync_files([files[0], f"{files[0]}-gone"])
+    synced.clear()
     sync_files([])
-    assert len(synced) == 2
+    assert not synced
     sync_directory(str(tmp_path))
-    assert len(synced) == 3
+    assert synced == [str(tmp_path)]
 
 
 def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:

@@ -66,6 +66,25 @@ def test_what_is_put_is_flushed_with_its_directory(tmp_path: Path, monkeypatch: 
     assert flushed == ["file", "directory"] * 3
 
 
+def test_what_waits_is_flushed_with_what_is_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    for sync in (True, False):
+        monkeypatch.setattr(os, "fsync", lambda fd: None)
+        store, folder = LocalStore(sync=sync), tmp_path / f"{sync}"
+        store.put(f"{folder}/a/old", b"1")
+        store.put(f"{folder}/b/old", b"1")
+        monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.readlink(f"/proc/self/fd/{fd}")))
+        store.put(f"{folder}/a/put", b"1", durable=False)
+        with store.open_output(f"{folder}/a/output", durable=False) as out:
+            out.write(b"x")
+        assert not flushed or not sync
+        store.put_many([(f"{folder}/b/many", b"1")], waiting=[f"{folder}/a/put", f"{folder}/a/output"])
+    names = ("a", "a/output", "a/put", "b", "b/many")
+    assert sorted(flushed) == [str(tmp_path / "True" / name) for name in names]
+    with pytest.raises(NotFoundError, match=r"gone: no such file|no such file.*gone"):
+        LocalStore().put_many([], waiting=[f"{tmp_path}/True/a/put", f"{tmp_path}/True/a/gone"])
+
+
 @pytest.mark.parametrize("sync", [True, False])
 def test_new_directories_are_flushed_up_to_one_that_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sync: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,8 +40,8 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     return create(tmp_path, request.param)
 
 
-def create(folder: Path, kind: str) -> Table:
-    return Table.create(f"{folder}/wh/d.db/t", {**SPEC, "options": OPTIONS[kind]})
+def create(folder: Path, kind: str, options: dict[str, str] | None = None) -> Table:
+    return Table.create(f"{folder}/wh/d.db/t", {**SPEC, "options": options or OPTIONS[kind]})
 
 
 def rows(value: str, keys: Iterator[int] | range) -> pa.Table:
@@ -180,6 +181,58 @@ def test_a_batch_that_is_not_in_the_table_after_a_failed_commit_can_be_committed
     assert clean(table) == 0
     commit_batch(make_context(Table.open(table.uri).metadata, batch_id))
     assert content(table) == {k: "a" if k < 3 else "b" for k in range(9)}
+
+
+class Disk:
+    """What is on the disk: names of files and directories that were waited for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.synced: set[str] = set()
+        monkeypatch.setattr(os, "fsync", lambda fd: self.synced.add(os.readlink(f"/proc/self/fd/{fd}")))
+
+    def has(self, root: str, names: set[str]) -> bool:
+        paths = {os.path.join(root, name) for name in names}
+        return paths | {os.path.dirname(path) for path in paths} <= self.synced
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bucket": "-1", "file-index.bloom-filter.columns": "v", "file-index.in-manifest-threshold": "1 b"},
+        {"bucket": "2", "changelog-producer": "input"},
+    ],
+)
+def test_the_disk_has_all_files_before_the_snapshot(
+    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is: data, index and changelog files, those beside them, manifests."""
+    disk, table, link, found = Disk(monkeypatch), create(tmp_path, "fixed", options), os.link, list[bool]()
+
+    def publish(source: str, target: str) -> None:
+        link(source, target)
+        names = {name for name in reachable(TableHandle.open(table.uri)) if not name.startswith("snapshot/")}
+        assert len(names) > 5, names
+        found.append(disk.has(table.uri, names))
+
+    monkeypatch.setattr(os, "link", publish)
+    for turn in range(3):
+        table.upsert(rows(f"{turn}", range(turn, turn + 4)))
+    assert found == [True] * 3
+
+
+def test_the_disk_has_the_files_of_a_batch_that_is_staged(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, before = Disk(monkeypatch), files_on_disk(TableHandle.open(table.uri))
+    other, store = faulty(table)
+    store.fail("put", "/manifest/", error=UnavailableError("gone"))
+    with pytest.raises(UnavailableError):
+        other.upsert(rows("b", range(3, 9)))
+    new = {
+        name
+        for name in files_on_disk(TableHandle.open(table.uri)) - before
+        if "bucket-" in name or name.startswith("index/")
+    }
+    assert len(new) > 1
+    assert disk.has(table.uri, new)
 
 
 def test_a_batch_that_loses_a_conflict_is_planned_again(table: Table) -> None:
