@@ -17,7 +17,6 @@ import pyarrow as pa
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.parquet.file import ParquetFile, WrittenFile
-from lakeidx.data.parquet.properties import parquet_properties
 from lakeidx.data.stats import apply_mode, dense_stats, footer_stats, simple_stats
 from lakeidx.data.write_spec import FileIndexBuilder, FooterMetadataBuilder, WriteSpec
 from lakeidx.errors import InvalidInputError
@@ -281,7 +280,7 @@ class _RollingFiles:
         self._target = target
         self._next_sequence = first_sequence
         self._durable = durable
-        self.properties = parquet_properties(spec.schema.table_options, compression=spec.compression)
+        self.properties = spec.properties
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
 

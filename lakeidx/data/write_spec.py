@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakeidx.data.parquet.properties import ParquetProperties, parquet_properties
 from lakeidx.data.parquet.schema import file_fields
 from lakeidx.data.stats import StatsMode, parse_stats_mode, stats_modes
 from lakeidx.errors import UnsupportedError
@@ -69,10 +70,13 @@ class WriteSpec:
     @property
     def fields(self) -> tuple[Field, ...]:
         """All columns of the files."""
-        return file_fields(self.schema.fields, self.key_names, thin=self.thin)
+        return self.schema.once("file_fields", lambda: file_fields(self.schema.fields, self.key_names, thin=self.thin))
 
     def modes(self) -> dict[str, StatsMode]:
         """Return the statistics mode of every column of the files."""
+        return self.schema.once(f"stats_modes {self.level} {self.changelog}", self._modes)
+
+    def _modes(self) -> dict[str, StatsMode]:
         options = self.schema.table_options
         text = options.metadata_stats_mode_per_level.get(str(self.level), options.metadata_stats_mode)
         if self.changelog and options.changelog_file_stats_mode is not None:
@@ -83,6 +87,14 @@ class WriteSpec:
             options=options.raw,
             thin_keys=self.key_names if self.thin else (),
             keep_first_columns=options.metadata_stats_keep_first_n_columns,
+        )
+
+    @property
+    def properties(self) -> ParquetProperties:
+        """Settings of Arrow's writer."""
+        options, compression = self.schema.table_options, self.compression
+        return self.schema.once(
+            f"parquet_properties {compression}", lambda: parquet_properties(options, compression=compression)
         )
 
     @property

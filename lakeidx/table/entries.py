@@ -1,21 +1,24 @@
-"""Manifest entries as Arrow columns: what planning looks at, without an object per entry.
+"""Manifest entries as columns: what planning looks at, without an object per entry.
 
 The records themselves stay as the manifests hold them, block by compressed block, and become `ManifestEntry` objects when
 somebody asks for them. So a million files take some 500 MB less than as objects, and an entry that is not used is never made.
 
-==============================  ===========================  ==================================================================
-column                          type                         value
-==============================  ===========================  ==================================================================
-kind                            int8                         `lakeidx.format.manifest.FileKind`
-partition                       dictionary<int32, binary>    partition bytes
+==============================  ==========  ===================================================================================
+column                          type        value
+==============================  ==========  ===================================================================================
+kind                            int8        `lakeidx.format.manifest.FileKind`
+partition                       int32       number of the partition bytes among those known
 bucket, total_buckets, level    int32
 schema_id, file_size            int64
-row_count, delete_row_count     int64                        the latter null when the file does not say
+row_count, delete_row_count     int64       the latter -1 when the file does not say
 min_sequence, max_sequence      int64
-high, low                       uint64                       128-bit hash of what an ADD and its DELETE agree in
-                                                             (`lakeidx.format.manifest.ManifestEntry.identifier`)
-block, start, size              int32                        where the record is
-==============================  ===========================  ==================================================================
+high, low                       uint64      128-bit hash of what an ADD and its DELETE agree in
+                                            (`lakeidx.format.manifest.ManifestEntry.identifier`)
+block, start, size              int32       where the record is
+==============================  ==========  ===================================================================================
+
+They lie in one structured array, row by row: most states are a few entries, of which some are taken and others added, and then
+that is one step and not one per column.
 """
 
 from __future__ import annotations
@@ -28,8 +31,6 @@ from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.manifest import FileKind, ManifestEntry, entries_of_records
@@ -38,29 +39,29 @@ from lakeidx.table.entry_kernels import live_entries
 #: So many entries or fewer keep the objects that were made of them.
 _KEPT_OBJECTS = 4096
 
-COLUMNS = pa.schema(
+COLUMNS = np.dtype(
     [
-        ("kind", pa.int8()),
-        ("bucket", pa.int32()),
-        ("total_buckets", pa.int32()),
-        ("level", pa.int32()),
-        ("schema_id", pa.int64()),
-        ("file_size", pa.int64()),
-        ("row_count", pa.int64()),
-        ("delete_row_count", pa.int64()),
-        ("min_sequence", pa.int64()),
-        ("max_sequence", pa.int64()),
-        ("partition", pa.dictionary(pa.int32(), pa.binary())),
-        ("high", pa.uint64()),
-        ("low", pa.uint64()),
-        ("block", pa.int32()),
-        ("start", pa.int32()),
-        ("size", pa.int32()),
+        ("kind", np.int8),
+        ("partition", np.int32),
+        ("bucket", np.int32),
+        ("total_buckets", np.int32),
+        ("level", np.int32),
+        ("schema_id", np.int64),
+        ("file_size", np.int64),
+        ("row_count", np.int64),
+        ("delete_row_count", np.int64),
+        ("min_sequence", np.int64),
+        ("max_sequence", np.int64),
+        ("high", np.uint64),
+        ("low", np.uint64),
+        ("block", np.int32),
+        ("start", np.int32),
+        ("size", np.int32),
     ]
 )
 
-#: Says of the partitions of a manifest (distinct partition bytes) which entries to keep.
-KeepPartitions = Callable[[pa.BinaryArray], pa.BooleanArray]
+#: Says of the partitions of a manifest (distinct partition bytes) which entries to keep: bool[n].
+KeepPartitions = Callable[[Sequence[bytes]], npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +94,22 @@ class Block:
 class Entries(Sequence[ManifestEntry]):
     """Manifest entries in their order; looks like a tuple of `ManifestEntry`.
 
-    table      the columns of the module's table
+    rows       the columns of the module's table, structured[n]; not to be changed
+    known      distinct partition bytes, those of all entries and maybe others
     left_out   files and bytes of other partitions that were passed over when the manifests were read: ADD less DELETE
     """
 
-    __slots__ = ("_blocks", "_objects", "left_out", "table")
+    __slots__ = ("_blocks", "_objects", "known", "left_out", "rows")
 
-    def __init__(self, table: pa.Table, blocks: Sequence[Block], left_out: tuple[int, int] = (0, 0)) -> None:
-        self.table = table
+    def __init__(
+        self,
+        rows: npt.NDArray[np.void],
+        known: tuple[bytes, ...],
+        blocks: Sequence[Block],
+        left_out: tuple[int, int] = (0, 0),
+    ) -> None:
+        self.rows = rows
+        self.known = known
         self.left_out = left_out
         self._blocks = blocks
         self._objects: list[ManifestEntry] | None = None
@@ -109,56 +118,40 @@ class Entries(Sequence[ManifestEntry]):
     def nbytes(self) -> int:
         """Bytes held."""
         objects = 2048 * len(self) if len(self) <= _KEPT_OBJECTS else 0
-        # `nbytes` of a table takes forty times as long: it looks at offsets.
-        return sum(len(b.data) for b in self._blocks) + int(self.table.get_total_buffer_size()) + objects
+        return sum(len(b.data) for b in self._blocks) + sum(map(len, self.known)) + self.rows.nbytes + objects
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return a column of numbers as NumPy has it (nulls of delete_row_count: -1)."""
-        column = self.table.column(name)
-        return np.asarray(column.fill_null(-1) if column.null_count else column)
+        """Return a copy of a column."""
+        return self.rows[name].copy()
 
     def places(self) -> tuple[npt.NDArray[np.int64], list[tuple[bytes, int]]]:
         """Count the (partition, bucket) places: int64[n], the number of each entry's place, and the places by number."""
-        table = self.table.select(["partition", "bucket"]).unify_dictionaries().combine_chunks()
-        if not len(table):
-            return np.empty(0, np.int64), []
-        column = table.column("partition").chunk(0)
-        codes, buckets = (
-            np.asarray(column.indices).astype(np.int64),
-            np.asarray(table.column("bucket")).astype(np.int64),
-        )
-        keys, numbers = np.unique((codes << 32) + buckets + (1 << 31), return_inverse=True)
-        partitions = column.dictionary.to_pylist()
-        return numbers, [(partitions[k >> 32], (k & 0xFFFFFFFF) - (1 << 31)) for k in keys.tolist()]
+        codes = self.rows["partition"].astype(np.int64)
+        keys, numbers = np.unique((codes << 32) + self.rows["bucket"] + (1 << 31), return_inverse=True)
+        return numbers, [(self.known[k >> 32], (k & 0xFFFFFFFF) - (1 << 31)) for k in keys.tolist()]
 
     def select(self, rows: npt.NDArray[Any]) -> Entries:
         """Take entries by a mask, bool[n], or by their positions, int[m]."""
         positions = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         if len(positions) == len(self) and rows.dtype == np.bool_:
             return self
-        table = self.table.filter(pa.array(rows)) if rows.dtype == np.bool_ else self.table.take(pa.array(rows))
-        found = Entries(table, self._blocks)
+        found = Entries(self.rows[positions], self.known, self._blocks)
         if self._objects is not None:
             found._objects = [self._objects[i] for i in positions.tolist()]
         return found
 
     def of_partitions(self, keep: KeepPartitions) -> Entries:
         """Take the entries of some partitions."""
-        chunks = self.table.column("partition").chunks
-        ends = np.cumsum([len(chunk.dictionary) for chunk in chunks])
-        kept = np.asarray(keep(pa.concat_arrays([c.dictionary for c in chunks]))) if chunks else np.empty(0, np.bool_)
+        kept = keep(self.known)
         if kept.all():
             return self if self.left_out == (0, 0) else self.leaving_out((0, 0))
-        rows = [
-            known[np.asarray(chunk.indices)] for chunk, known in zip(chunks, np.split(kept, ends[:-1]), strict=True)
-        ]
-        found = self.select(np.concatenate(rows))
+        found = self.select(kept[self.rows["partition"]])
         (files, size), (kept_files, kept_size) = self._totals(), found._totals()
         return found.leaving_out((files - kept_files, size - kept_size))
 
     def _totals(self) -> tuple[int, int]:
-        sign = np.where(self.column("kind") == FileKind.ADD, 1, -1)
-        return int(sign.sum()), int((sign * self.column("file_size")).sum())
+        sign = np.where(self.rows["kind"] == FileKind.ADD, 1, -1)
+        return int(sign.sum()), int((sign * self.rows["file_size"]).sum())
 
     def of_places(self, places: Collection[tuple[bytes, int]]) -> Entries:
         """Take the entries of some (partition, bucket) places."""
@@ -167,49 +160,44 @@ class Entries(Sequence[ManifestEntry]):
         numbers, there = near.places()
         return near.select(np.array([p in wanted for p in there], np.bool_)[numbers])
 
-    def partitions(self) -> list[bytes]:
+    def partitions(self) -> tuple[bytes, ...]:
         """Return the distinct partitions, or some more that its columns have known."""
-        known = [chunk.dictionary for chunk in self.table.column("partition").chunks]
-        return pa.concat_arrays(known).unique().to_pylist() if known else []
+        return self.known
 
     def partition_counts(self) -> dict[bytes, int]:
         """Group the entries by partition bytes."""
-        found = self.table.column("partition").value_counts()
-        return {} if not len(found) else dict(zip(*(found.field(i).to_pylist() for i in (0, 1)), strict=True))
+        counts = np.bincount(self.rows["partition"], minlength=len(self.known)).tolist()
+        return {partition: count for partition, count in zip(self.known, counts, strict=True) if count}
 
     def total_buckets(self) -> dict[bytes, int]:
         """Return the total bucket number by partition bytes, as the last entry of each has it."""
-        table = self.table.select(["partition", "total_buckets"]).unify_dictionaries().combine_chunks()
-        if not len(table):
-            return {}
-        column = table.column("partition").chunk(0)
-        codes, last = np.unique(np.asarray(column.indices)[::-1], return_index=True)
-        totals = self.column("total_buckets")[::-1][last]
-        return dict(zip(column.dictionary.take(pa.array(codes)).to_pylist(), totals.tolist(), strict=True))
+        codes, last = np.unique(self.rows["partition"][::-1], return_index=True)
+        totals = self.rows["total_buckets"][::-1][last]
+        return {self.known[code]: total for code, total in zip(codes.tolist(), totals.tolist(), strict=True)}
 
     def compact(self) -> Entries:
         """Let go of blocks that hold none of the entries, and of the files that the others are parts of."""
-        used, block = np.unique(self.column("block"), return_inverse=True)
+        used, block = np.unique(self.rows["block"], return_inverse=True)
         if len(used) == len(self._blocks):
             return self
-        at = self.table.schema.get_field_index("block")
-        table = self.table.set_column(at, "block", pa.array(block.astype(np.int32)))
-        found = Entries(table, [self._blocks[i].alone() for i in used.tolist()])
+        rows = self.rows.copy()
+        rows["block"] = block
+        found = Entries(rows, self.known, [self._blocks[i].alone() for i in used.tolist()])
         found._objects = self._objects
         return found
 
     def alone(self) -> Entries:
         """Let go of the files that the blocks are parts of."""
-        return Entries(self.table, [b.alone() for b in self._blocks], self.left_out)
+        return Entries(self.rows, self.known, [b.alone() for b in self._blocks], self.left_out)
 
     def leaving_out(self, files_and_bytes: tuple[int, int]) -> Entries:
         """Return the same entries with another `left_out`."""
-        found = Entries(self.table, self._blocks, files_and_bytes)
+        found = Entries(self.rows, self.known, self._blocks, files_and_bytes)
         found._objects = self._objects
         return found
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return len(self.rows)
 
     @overload
     def __getitem__(self, index: int) -> ManifestEntry: ...
@@ -268,10 +256,9 @@ class Entries(Sequence[ManifestEntry]):
             yield block, [raw[a:b] for a, b in zip(starts[first:last].tolist(), ends, strict=True)]
 
 
-@cache
-def no_entries() -> Entries:
-    """Return the empty list of entries (made when asked for: the first Arrow array of a process imports pandas)."""
-    return Entries(COLUMNS.empty_table(), ())
+def no_entries(left_out: tuple[int, int] = (0, 0)) -> Entries:
+    """Return the empty list of entries."""
+    return Entries(np.empty(0, COLUMNS), (), (), left_out)
 
 
 def joined(parts: Sequence[Entries]) -> Entries:
@@ -279,17 +266,21 @@ def joined(parts: Sequence[Entries]) -> Entries:
     left_out = (sum(p.left_out[0] for p in parts), sum(p.left_out[1] for p in parts))
     parts = [p for p in parts if len(p)]
     if not parts:
-        return no_entries() if left_out == (0, 0) else Entries(COLUMNS.empty_table(), (), left_out)
+        return no_entries(left_out)
     if len(parts) == 1 and parts[0].left_out == left_out:
         return parts[0]
-    tables: list[pa.Table] = []
+    rows = np.concatenate([p.rows for p in parts])
     blocks: list[Block] = []
-    at = COLUMNS.get_field_index("block")
-    for part in parts:
-        moved = pc.add(part.table.column("block"), pa.scalar(len(blocks), pa.int32()))
-        tables.append(part.table.set_column(at, "block", moved))
+    numbers: dict[bytes, int] = {}
+    ends = np.cumsum([len(p) for p in parts]).tolist()
+    for part, end in zip(parts, ends, strict=True):
+        mine = rows[end - len(part) : end]
+        codes = np.array([numbers.setdefault(p, len(numbers)) for p in part.known], np.int32)
+        mine["partition"] = codes[mine["partition"]]
+        # Records that are not held have no block.
+        mine["block"] += len(blocks) if part._blocks else 0
         blocks += part._blocks
-    return Entries(pa.concat_tables(tables), blocks, left_out)
+    return Entries(rows, tuple(numbers), blocks, left_out)
 
 
 def live_files(entries: Entries, *, where: str) -> Entries:
@@ -306,11 +297,10 @@ def live_files(entries: Entries, *, where: str) -> Entries:
 
 def of_partitions(wanted: Iterable[bytes]) -> KeepPartitions:
     """Keep the entries of some partitions."""
-    values = pa.array(sorted(wanted), pa.binary())
-    return lambda partitions: pc.is_in(partitions, value_set=values)
+    return where_partition(frozenset(wanted).__contains__)
 
 
 def where_partition(matches: Callable[[bytes], bool]) -> KeepPartitions:
     """Keep the entries of the partitions that pass a test; each partition is tested once."""
     tested = cache(matches)
-    return lambda partitions: pa.array([tested(p) for p in partitions.to_pylist()], pa.bool_())
+    return lambda partitions: np.array([tested(p) for p in partitions], np.bool_)

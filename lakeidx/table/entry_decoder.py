@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from lakeidx.codec.containers.avro import PackedBlock, packed_blocks
 from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS
@@ -55,7 +53,6 @@ _NUMBERS = {
     "schema_id": (_FILE, "_SCHEMA_ID"),
     "file_size": (_FILE, "_FILE_SIZE"),
     "row_count": (_FILE, "_ROW_COUNT"),
-    "delete_row_count": (_FILE, "_DELETE_ROW_COUNT"),
     "min_sequence": (_FILE, "_MIN_SEQUENCE_NUMBER"),
     "max_sequence": (_FILE, "_MAX_SEQUENCE_NUMBER"),
 }
@@ -64,9 +61,8 @@ _MUST = (
     ("_VERSION",),
     ("_PARTITION",),
     (_FILE, "_FILE_NAME"),
-    *(path for name, path in _NUMBERS.items() if name != "delete_row_count"),
+    *_NUMBERS.values(),
 )
-_WIDTHS = {name: COLUMNS.field(name).type.to_pandas_dtype() for name in _NUMBERS}
 
 
 def entries_of(entries: Iterable[ManifestEntry]) -> Entries:
@@ -205,7 +201,7 @@ def _kept(raw: memoryview, slots: npt.NDArray[np.int64], keep: KeepPartitions) -
     if (starts == ABSENT).any():
         return np.ones(len(starts), np.bool_)
     partition = gather(raw, starts, lengths).dictionary_encode()
-    flags: npt.NDArray[np.bool_] = np.asarray(keep(partition.dictionary))[np.asarray(partition.indices)]
+    flags: npt.NDArray[np.bool_] = keep(partition.dictionary.to_pylist())[np.asarray(partition.indices)]
     return flags
 
 
@@ -213,7 +209,9 @@ def _group_entries(group: _Group, hold: bool, external: Callable[[list[str]], No
     partition = gather(group.raw, *group.piece(("_PARTITION",))).dictionary_encode()
     if external is not None:
         _tell_external(group, external)
-    high, low = hash_identities(
+    rows = np.empty(group.slots.shape[1], COLUMNS)
+    rows["partition"] = np.asarray(partition.indices)
+    rows["high"], rows["low"] = hash_identities(
         group.padded,
         group.piece(("_PARTITION",)),
         group.value(("_BUCKET",)),
@@ -223,32 +221,23 @@ def _group_entries(group: _Group, hold: bool, external: Callable[[list[str]], No
         group.piece((_FILE, "_EMBEDDED_FILE_INDEX")),
         group.piece((_FILE, "_EXTERNAL_PATH")),
     )
-    block, start, size, blocks = _held_blocks(group, hold)
-    columns: dict[str, Any] = {"partition": partition, "high": high, "low": low}
-    columns |= {"block": block, "start": start, "size": size}
+    rows["block"], rows["start"], rows["size"], blocks = _held_blocks(group, hold)
     for name, path in _NUMBERS.items():
         values = group.value(path)
-        missing = values == ABSENT if name == "delete_row_count" else None
-        columns[name] = pa.array(_narrowed(values, name), mask=missing)
-    return Entries(pa.Table.from_arrays([columns[n] for n in COLUMNS.names], schema=COLUMNS), blocks)
-
-
-def _narrowed(values: npt.NDArray[np.int64], name: str) -> npt.NDArray[np.signedinteger[Any]]:
-    """Copy the values of a column in its own width: a view would keep all slots in memory.
-
-    errors   ValueError when one does not fit
-    """
-    found = values.astype(_WIDTHS[name])
-    if found.dtype != values.dtype and (found != values).any():
-        raise ValueError(f"a value of {name} does not fit")
-    return found
+        rows[name] = values
+        if COLUMNS[name] != values.dtype and (rows[name] != values).any():
+            raise ValueError(f"a value of {name} does not fit")
+    deletes = group.value((_FILE, "_DELETE_ROW_COUNT"))
+    rows["delete_row_count"] = np.where(deletes == ABSENT, -1, deletes)
+    return Entries(rows, tuple(partition.dictionary.to_pylist()), blocks)
 
 
 def _tell_external(group: _Group, external: Callable[[list[str]], None]) -> None:
     starts, lengths = group.piece((_FILE, "_EXTERNAL_PATH"))
     there = np.flatnonzero(starts != ABSENT)
     if len(there):
-        external(gather(group.raw, starts[there], lengths[there]).cast(pa.string()).unique().to_pylist())
+        paths = gather(group.raw, starts[there], lengths[there]).unique().to_pylist()
+        external([path.decode() for path in paths])
 
 
 def _held_blocks(

@@ -78,14 +78,13 @@ entries = st.builds(
 )
 COLUMNS: dict[str, Callable[[ManifestEntry], object]] = {
     "kind": lambda e: int(e.kind),
-    "partition": lambda e: e.partition,
     "bucket": lambda e: e.bucket,
     "total_buckets": lambda e: e.total_buckets,
     "level": lambda e: e.file.level,
     "schema_id": lambda e: e.file.schema_id,
     "file_size": lambda e: e.file.file_size,
     "row_count": lambda e: e.file.row_count,
-    "delete_row_count": lambda e: e.file.delete_row_count,
+    "delete_row_count": lambda e: -1 if e.file.delete_row_count is None else e.file.delete_row_count,
     "min_sequence": lambda e: e.file.min_sequence_number,
     "max_sequence": lambda e: e.file.max_sequence_number,
 }
@@ -94,7 +93,8 @@ COLUMNS: dict[str, Callable[[ManifestEntry], object]] = {
 def same(found: Entries, objects: list[ManifestEntry]) -> None:
     assert list(found) == objects
     for name, value in COLUMNS.items():
-        assert found.table.column(name).to_pylist() == [value(e) for e in objects], name
+        assert found.column(name).tolist() == [value(e) for e in objects], name
+    assert [found.known[code] for code in found.column("partition").tolist()] == [e.partition for e in objects]
 
 
 @settings(deadline=None, max_examples=60)

@@ -75,4 +75,4 @@ def test_columns_hold_themselves_and_not_all_that_was_found_in_the_records() -> 
     finally:
         tracemalloc.stop()
     # Positions of all fields of a record would be twice as much again.
-    assert held < 1.5 * found.table.nbytes
+    assert held < 1.5 * found.rows.nbytes
