@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+
 from tests.browser.conftest import DagsterUI
 from tests.browser.test_ui import LOCATION, picture
 
