@@ -31,6 +31,7 @@ from lakeidx.spark.slots import session_slots
 from lakeidx.spark.workers.python import python_errors
 from lakeidx.tasks.block_bytes import decode_block, encode_block
 from lakeidx.tasks.block_files import FILE_COMPRESSION, BlockWriter, block_folder, read_block
+from lakeidx.tasks.free_memory import release_free_memory
 from lakeidx.tasks.routed_rows import (
     Block,
     GroupBlock,
@@ -136,7 +137,7 @@ class SparkRunner:
         if not carries:
             blocks = blocks.union(self.session.createDataFrame(pa.Table.from_batches(of_groups)))
         moved = _to_tasks(blocks, groups.tasks).sortWithinPartitions("group", "ord", "piece")
-        return moved.mapInArrow(_settling(_combine_function(combine, folder)), _RESULT_SCHEMA)
+        return moved.mapInArrow(_settling(_combine_function(combine, folder), release=True), _RESULT_SCHEMA)
 
     def _items(self, items: Sequence[Any]) -> tuple[DataFrame, list[bytes] | None]:
         """Make one row per item; return also the pickled items that the function has to carry, None when the rows do."""
@@ -219,11 +220,18 @@ def _settle() -> None:
 
 
 def _settling(
-    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], *, release: bool = False
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Run what a task does, then what its worker does after it.
+
+    release   give what is free then back: for tasks that hold much, and are few
+    """
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from function(batches)
         settle()
+        if release:
+            release_free_memory()
 
     # By reference, so that the flag is the worker's and not a copy pickled with the function.
     settle = _settle
