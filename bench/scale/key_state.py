@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from pathlib import Path
 
-import psutil
-
 from bench.bench_tagging import Workload, check, fresh_batch, make_workload
-from bench.scale.figure import Clock, Figure, SlowStore, in_new_process
+from bench.scale.asked_state import STATE, asked
+from bench.scale.figure import Clock, Figure, in_bare_process, in_new_process
 from lakeidx.key_index.locations import KeyBatch
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.registry import make_key_index
 from lakeidx.key_index.state.key_state import SHARD_ROWS
 from lakeidx.key_index.state.manifest import StateManifest, decode_manifest, encode_manifest
 from lakeidx.key_index.state.run_files import SegmentRef
-from lakeidx.key_index.table_view import make_tag_context
-from lakeidx.table.handle import TableHandle
 
-ASKED, WARM = 100_000, 50_000
+ASKED, WARM, ROUNDS = 100_000, 50_000, 3
 #: Of the state whose manifest is made: keys of a bucket, segments of a shard, bytes of a key in files and of a file.
 BUCKET_KEYS, SEGMENTS, KEY_BYTES, FILE_BYTES = 2_000_000, 4, 45, 32 << 20
-_STATE = {"index.type": "state"}
 
 
 def measure(keys: int, folder: Path) -> list[Figure]:
@@ -31,7 +26,7 @@ def measure(keys: int, folder: Path) -> list[Figure]:
     work = make_workload("random", keys, min(ASKED, keys), folder / "table")
     return [
         in_new_process(built, work, warm),
-        in_new_process(asked, work),
+        answered(work),
         *(manifest(n) for n in (keys, 100 * keys, 1_000 * keys)),
     ]
 
@@ -39,10 +34,10 @@ def measure(keys: int, folder: Path) -> list[Figure]:
 def built(work: Workload, warm: Workload) -> Figure:
     """Build the state; a small one was built before."""
     for _ in range(2):
-        make_key_index(IndexOptions(_STATE)).tag(fresh_batch(warm), warm.context(_STATE))
+        make_key_index(IndexOptions(STATE)).tag(fresh_batch(warm), warm.context(STATE))
     few, b = slice(0, 1000), work.batch
     batch = KeyBatch(b.partitions, b.partition[few], b.keys.slice(0, 1000), b.key_types, b.hashes[few])
-    context, key_index = work.context(_STATE), make_key_index(IndexOptions(_STATE))
+    context, key_index = work.context(STATE), make_key_index(IndexOptions(STATE))
     clock = Clock()
     found = key_index.tag(batch, context)
     seconds, cpu = clock.seconds()
@@ -51,27 +46,15 @@ def built(work: Workload, warm: Workload) -> Figure:
     return Figure(f"key state of {work.rows:,} text keys is built", seconds, cpu, mib=mib)
 
 
-def asked(work: Workload) -> Figure:
-    """Ask the state behind a slow store; seconds are those since the process was started, imports and all."""
-    opened = TableHandle.open(str(work.handle.paths.root))
-    store = SlowStore(opened.store)
-    metadata = TableHandle(store, opened.paths).metadata
-    index_dir = work.folder / "index"
-    made = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=str(index_dir))
-    options = IndexOptions({**metadata.latest_schema().options, **_STATE})
-    found = make_key_index(options).tag(work.batch, dataclasses.replace(made, options=options))
-    process = psutil.Process()
-    times, seconds = process.cpu_times(), time.time() - process.create_time()
-    check(found, work, "state")
-    whole = sum(f.stat().st_size for f in index_dir.rglob("*") if f.is_file())
-    read = sum(c.bytes for verb, c in store.counts.items() if verb.startswith("get"))
-    return Figure(
-        f"fresh process, 30 ms a request, {len(work.batch):,} of {work.rows:,} keys",
-        seconds,
-        times.user + times.system,
-        requests=store.total.requests,
-        read_share=read / whole,
-    )
+def answered(work: Workload) -> Figure:
+    """Ask the state from three new processes, one after another; the quickest counts."""
+    figures = []
+    for _ in range(ROUNDS):
+        figure, found = in_bare_process(asked, work.handle.paths.root, work.folder / "index", work.batch, work.rows)
+        check(found, work, "state")
+        figures.append(figure)
+    quickest: Figure = min(figures, key=lambda figure: figure.seconds)
+    return quickest
 
 
 def manifest(keys: int) -> Figure:
