@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -95,8 +96,14 @@ def fold_entries(entries: Iterable[ManifestEntry], *, where: str) -> list[Manife
 
 def _decode_partition(partition: bytes, schema: TableSchema) -> tuple[Any, ...]:
     """Partition bytes of a manifest entry as internal values, in partition key order."""
+    return _partition_values(partition, schema.partition_types)
+
+
+@lru_cache(maxsize=4096)
+def _partition_values(partition: bytes, types: tuple[DataType, ...]) -> tuple[Any, ...]:
+    # The files of a partition follow one another, and each of them asks.
     _, row = split_arity(partition)
-    return tuple(decode_row(row, schema.partition_types))
+    return tuple(decode_row(row, types))
 
 
 def decode_partition_dict(partition: bytes, schema: TableSchema) -> dict[str, Any]:

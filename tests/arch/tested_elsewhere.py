@@ -340,7 +340,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.table.scan.prune": ("unit/api/test_table.py", "unit/cli/test_commands.py",),
     "lakeidx.table.scan.section_read": ("unit/cli/test_change_commands.py", "unit/inspect/test_journey.py",),
     "lakeidx.table.scan.table_scan": ("unit/api/test_table.py", "unit/inspect/test_journey.py", "unit/cli/test_commands.py",),
-    "lakeidx.table.view": ("unit/batch/test_index_types.py",),
     "lakeidx.tasks.groups": ("unit/maintenance/test_compaction.py", "unit/maintenance/test_file_index_rebuild.py"),
     "lakeidx.tasks.in_parallel": ("unit/lookup/point/test_table_lookup.py",),
     "lakeidx.tasks.lazy_runner": ("unit/jobs/test_engine_arguments.py",),

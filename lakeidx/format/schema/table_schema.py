@@ -131,7 +131,7 @@ class TableSchema:
     @property
     def partition_types(self) -> tuple[DataType, ...]:
         """Types of the partition columns."""
-        return self.types_of(self.partition_keys)
+        return self.once("partition_types", lambda: self.types_of(self.partition_keys))
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
