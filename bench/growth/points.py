@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench import bench_metadata
+from bench import metadata_cases
 from bench.metadata_table import make_metadata
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_table
 from lakeidx.table.handle import TableHandle
@@ -175,9 +175,9 @@ def _work(table: TableHandle, point: Point, result: BatchResult) -> dict[str, in
 
 
 def _commit_only(uri: str, point: Point) -> Measured:
-    done = bench_metadata.run_case("commit", uri, point.files, Path(uri).parent)
+    done = metadata_cases.run_case("commit", uri, point.files, Path(uri).parent)
     whole = {k: float(done[k]) for k in FIGURES if k in done}
-    work = {"rows": 0, "keys": 0, "buckets": bench_metadata.NEW_FILES, "partitions": 1, "files": point.files}
+    work = {"rows": 0, "keys": 0, "buckets": metadata_cases.NEW_FILES, "partitions": 1, "files": point.files}
     return Measured(point, work, whole, {"commit": {k: whole[k] for k in STAGE_FIGURES if k in whole}})
 
 
