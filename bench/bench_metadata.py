@@ -3,6 +3,8 @@
 Seconds are those of the whole process, which imports what the case needs: start, imports, opening the table and the work; `work`
 is the share after imports. Results are checked before a figure is given. Requests are counted as the store sees them.
 
+Cases: plan batch, plan scan, whole view, commit, full merge, plan compaction, compaction sensor.
+
     python -m bench.bench_metadata [--files 1000000] [--folder FOLDER] [--case NAME ...] [--json]
 """
 
