@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from lakeidx.errors import InternalError
 from lakeidx.tasks.block_bytes import decode_block, encode_block
 from lakeidx.tasks.block_files import FILE_COMPRESSION, BlockWriter, block_folder, read_block
+from lakeidx.tasks.free_memory import release_free_memory
 from lakeidx.tasks.limits import available_bytes, available_cores
 from lakeidx.tasks.routed_rows import (
     Block,
@@ -166,7 +167,14 @@ def _shares(targets: Sequence[U], groups: TargetGroups, written: Sequence[tuple[
 
 
 def _combine(combine: Callable[[U, Iterator[Block]], R], folder: str, share: _Share[U]) -> list[R]:
-    """Reduce: combine the targets of one group (in a process of the pool)."""
+    """Reduce: combine the targets of one group (in a process of the pool, whose next task finds the memory free)."""
+    try:
+        return _combined(combine, folder, share)
+    finally:
+        release_free_memory()
+
+
+def _combined(combine: Callable[[U, Iterator[Block]], R], folder: str, share: _Share[U]) -> list[R]:
     named = dict(zip(share.numbers, share.targets, strict=True))
     blocks = blocks_by_target(_read(folder, share), share.numbers)
     return [combine(named[target], received) for target, received in blocks]

@@ -19,6 +19,7 @@ from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.tasks.process_runner import ProcessRunner, process_count
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
+from tests.unit.tasks.test_free_memory import ARRAYS, MIB, resident_before_and_after
 
 pytestmark = pytest.mark.slow
 
@@ -50,6 +51,16 @@ def end(item: int) -> int:
     return item
 
 
+def hold_much(_: str, blocks: Iterator[Block]) -> int:
+    """Free what a process keeps for later; see `test_free_memory`."""
+    assert [*blocks] == []
+    return resident_before_and_after(release=lambda: None)[0]
+
+
+def resident(_: int) -> int:
+    return int(psutil.Process().memory_info().rss) // MIB
+
+
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessRunner]:
     with ProcessRunner(2, folder=str(tmp_path_factory.mktemp("blocks"))) as made:
@@ -70,6 +81,13 @@ def test_a_shuffle_gives_what_threads_give(runner: ProcessRunner, heavy: int) ->
     assert os.getpid() not in processes
     assert len(processes) <= 2
     assert list(Path(str(runner._folder)).iterdir()) == []
+
+
+def test_what_a_reduce_task_has_freed_goes_back(tmp_path: Path) -> None:
+    with ProcessRunner(1, folder=str(tmp_path)) as runner:
+        held = runner.shuffle(split, [], hold_much, targets=["a"], weights=[1], label="x")[0]
+        left = runner.map(resident, [0], label="x")[0]
+    assert held - left > ARRAYS // 2
 
 
 def test_nothing_to_do(runner: ProcessRunner) -> None:
