@@ -28,6 +28,7 @@ from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.storage import LocalStore
 from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_bytes, read_hash_index
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX
@@ -42,6 +43,8 @@ FoundHashes = tuple[int, Hashes, int]
 #: Index files read at a time: a partition may have thousands, and nearly all of the time is waiting.
 _INDEX_REQUESTS = 32
 _IN_FLIGHT_BYTES = 64 << 20
+#: So many files, with so many bytes in all, are read from a local disk before threads have started.
+_FEW_FILES, _FEW_BYTES = 16, 1 << 20
 
 #: With so many hashes of the index for each that is requested, a filter is worth its pass.
 _MANY = 2
@@ -157,10 +160,11 @@ def find_hits(
             _log.warning("reading bucket %d without its hash index: %s", entry.bucket, error)
             return IndexHits(entry, None)
 
-    # Threads are for waiting: what is there already needs none.
+    # Threads are for waiting: what is there already, and a few small files of this machine, need none.
     there = keeps and all(index_file_path(metadata, schema, e) in metadata.hash_files for e in entries)
+    at_hand = isinstance(metadata.store, LocalStore) and len(entries) <= _FEW_FILES and 4 * held <= _FEW_BYTES
     largest = 4 * max(e.row_count for e in entries)
-    threads = 1 if there else min(threads, max(2, _IN_FLIGHT_BYTES // max(1, largest)))
+    threads = 1 if there or at_hand else min(threads, max(2, _IN_FLIGHT_BYTES // max(1, largest)))
     return in_parallel(read, entries, threads=threads)
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from lakeidx.codec.order.kernels import DIGIT_BITS, radix_sort
 
 #: Below so many rows, or with runs of so many ascending ones, a merge sort is as fast.
-_FEW, _LONG_RUN = 4096, 64
+_FEW, _LONG_RUN = 512, 64
 #: Bits that are sorted by beyond those that number the rows: of 64 rows one shares them with another.
 _SPARE_BITS = 6
 

@@ -133,7 +133,8 @@ class KeyState:
         lookup = Lookup(
             self.files,
             hashes[order],
-            keys.take(order),
+            keys,
+            order,
             own[order].astype(np.int64),
             not self.is_global,
             expire_before,

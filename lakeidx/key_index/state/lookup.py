@@ -68,7 +68,8 @@ class Lookup:
 
     files          where segments are
     hashes         uint64[n] ascending
-    keys           of each hash
+    keys           n keys, in any order
+    order          int64[n] which of the keys each hash is of
     own            int64[n] partition number of each row, one that no partition has when it has none
     only_own       keys are of one partition each: entries of other partitions are other keys
     expire_before  epoch seconds: entries written before count as removed
@@ -77,6 +78,7 @@ class Lookup:
     files: RunFiles
     hashes: Hashes
     keys: RowBytes
+    order: Ints
     own: Ints
     only_own: bool
     expire_before: int
@@ -157,7 +159,7 @@ class Lookup:
                 frozen(sizes),
                 read.ref.entries,
                 frozen(ranks),
-                frozen(rows),
+                frozen(self.order[rows]),
                 keys.data,
                 keys.offsets,
                 same,

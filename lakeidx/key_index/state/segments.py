@@ -96,10 +96,12 @@ class SegmentHead:
     columns_crc: int
 
     def blocks_of(self, hashes: npt.NDArray[np.uint64]) -> Ints:
-        """Return the blocks that some hashes of the shard are in, ascending and each once."""
+        """Return the blocks that some ascending hashes of the shard are in, ascending and each once."""
         shard_bits, slot_bits = int(self.shape[0]), int(self.shape[1])
         slots = (hashes << np.uint64(shard_bits)) >> np.uint64(64 - slot_bits)
-        return sorted_distinct((slots // np.uint64(SLOTS)).astype(np.int64))
+        blocks = slots // np.uint64(SLOTS)
+        found: Ints = blocks[np.append(True, blocks[1:] != blocks[:-1])].astype(np.int64)
+        return found
 
 
 def encode_segment(entries: Entries, *, shard_bits: int, state_rows: int) -> Segment:

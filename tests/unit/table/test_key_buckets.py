@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.paths import NewFileNames
+from lakeidx.storage import LocalStore, ObjectStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_index, write_hash_index
 from lakeidx.table.key_buckets import (
@@ -25,6 +27,7 @@ from lakeidx.table.key_buckets import (
     key_hashes,
     load_buckets,
 )
+from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.small_tables import make_table, rows, upsert
 
 SPEC = {"fields": [{"name": "k", "type": "BIGINT"}], "primaryKeys": ["k"], "options": {"bucket": "-1"}}
@@ -154,6 +157,37 @@ def test_an_index_above_the_bound_is_streamed_each_time(tmp_path: Path) -> None:
     (hits,) = find_hits(table.metadata, table.schema, [entry], [np.array([5, 999], np.int32)])
     assert 5 in hits.known.tolist()
     assert table.metadata.hash_files.nbytes == 0
+
+
+def test_few_small_files_of_a_local_disk_are_read_without_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(tmp_path, spec=SPEC)
+    hashes = np.arange(300, dtype=np.int32)
+    entries = [
+        write_hash_index(table.metadata, table.schema, EMPTY_ROW, b, hashes + 300 * b, NewFileNames())
+        for b in range(20)
+    ]
+    readers: set[threading.Thread] = set()
+    get = LocalStore.get
+
+    def noted(store: LocalStore, path: str) -> bytes:
+        readers.add(threading.current_thread())
+        return get(store, path)
+
+    monkeypatch.setattr(LocalStore, "get", noted)
+
+    def own_thread(store: ObjectStore, files: int) -> bool:
+        readers.clear()
+        table.metadata.store = store
+        find_hits(table.metadata, table.schema, entries[:files], [np.arange(3000, dtype=np.int32)])
+        return readers == {threading.current_thread()}
+
+    local = table.metadata.store
+    assert own_thread(local, 12)
+    # Many of them, or any of a store that may take a request for each, are waited for side by side.
+    assert not own_thread(local, 20)
+    assert not own_thread(FaultStore(local), 12)
 
 
 def test_what_a_batch_adds_is_known_to_the_next_one(tmp_path: Path) -> None:
