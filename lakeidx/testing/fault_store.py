@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 
 from lakeidx.errors import UnavailableError
-from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile, WriteOnly
+from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile
+from lakeidx.testing.watched_output import WatchedOutput
 
 T = TypeVar("T")
 When = Literal["before", "after"]
@@ -50,40 +51,6 @@ class Fault:
 
 def _unavailable(verb: str, path: str) -> None:
     raise UnavailableError(f"fault injected into {verb}", path=path)
-
-
-class _FaultyOutput(WriteOnly):
-    """A file being written whose close, the moment it appears, is a call of verb ``close_output``."""
-
-    def __init__(self, inner: OutputFile, close: Callable[[], None]) -> None:
-        self._inner = inner
-        self._close = close
-
-    @property
-    def closed(self) -> bool:
-        """As the file within."""
-        return self._inner.closed
-
-    def write(self, data: Any, /) -> int:
-        """Forward to the wrapped file."""
-        return self._inner.write(data)
-
-    def tell(self) -> int:
-        """Forward to the wrapped file."""
-        return self._inner.tell()
-
-    def flush(self) -> None:
-        """Forward to the wrapped file."""
-        self._inner.flush()
-
-    def close(self) -> None:
-        """Finish the file, through the faults; closing it again does nothing."""
-        if not self._inner.closed:
-            self._close()
-
-    def abort(self) -> None:
-        """Forward to the wrapped file."""
-        self._inner.abort()
 
 
 class FaultStore:
@@ -213,9 +180,9 @@ class FaultStore:
         return self._run("open_input", path, lambda: self.inner.open_input(path, size=size))
 
     def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
-        """Forward to the wrapped store."""
+        """Forward to the wrapped store; the file's close is a call of verb ``close_output``."""
         found = self._run("open_output", path, lambda: self.inner.open_output(path, durable=durable))
-        return _FaultyOutput(found, lambda: self._run("close_output", path, found.close))
+        return WatchedOutput(found, lambda: self._run("close_output", path, found.close))
 
     def _run(self, verb: str, path: str, call: Callable[[], T]) -> T:
         with self._lock:

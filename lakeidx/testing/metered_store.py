@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile, WriteOnly
+from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile
 from lakeidx.storage.range_file import open_ranges
+from lakeidx.testing.watched_output import WatchedOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,47 +150,18 @@ class MeteredStore:
         length = self.size(path) if size is None else size
         return open_ranges(lambda offset, n: self.get_range(path, offset, n), length)
 
-    def open_output(self, path: str, *, durable: bool = True) -> MeteredOutput:
-        """Count as one put when it is closed."""
-        return MeteredOutput(self.inner.open_output(path, durable=durable), self._add)
+    def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
+        """Count as one put when it is closed, not when it is aborted."""
+        found = self.inner.open_output(path, durable=durable)
+
+        def close() -> None:
+            size = found.tell()
+            found.close()
+            self._add("put", size)
+
+        return WatchedOutput(found, close)
 
     def _add(self, verb: str, size: int = 0, *, requests: int = 1) -> None:
         with self._lock:
             old = self._counts.get(verb, Count())
             self._counts[verb] = Count(old.requests + requests, old.bytes + size)
-
-
-class MeteredOutput(WriteOnly):
-    """Hands everything on to an output file and counts its bytes when it is closed."""
-
-    def __init__(self, inner: OutputFile, add: Any) -> None:
-        self._inner = inner
-        self._add = add
-
-    @property
-    def closed(self) -> bool:
-        """As the file within."""
-        return self._inner.closed
-
-    def write(self, data: Any, /) -> int:
-        """Forward to the wrapped file."""
-        return self._inner.write(data)
-
-    def tell(self) -> int:
-        """Forward to the wrapped file."""
-        return self._inner.tell()
-
-    def flush(self) -> None:
-        """Forward to the wrapped file."""
-        self._inner.flush()
-
-    def close(self) -> None:
-        """Forward to the wrapped file, and count."""
-        if not self._inner.closed:
-            size = self._inner.tell()
-            self._inner.close()
-            self._add("put", size)
-
-    def abort(self) -> None:
-        """Forward to the wrapped file, without counting."""
-        self._inner.abort()

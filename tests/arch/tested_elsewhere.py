@@ -348,6 +348,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.testing.index_history": ("unit/batch/test_index_faults.py",),
     "lakeidx.testing.metered_store": ("unit/maintenance/test_staging_cleanup.py", "unit/table/commit/test_commit_requests.py",),
     "lakeidx.testing.peak_memory": ("unit/compaction/test_rewrite.py",),
+    "lakeidx.testing.watched_output": ("unit/testing/test_fault_store.py",),
     "lakeidx.testing.reachable": ("golden_tests/test_expire_tables.py", "interop/test_expire_java.py",),
     "lakeidx.testing.reference_assigner": ("property/test_assigner.py", "unit/bucket_assignment/test_partition_index.py",),
     "lakeidx.testing.reference_changelog": ("property/test_changelog.py",),

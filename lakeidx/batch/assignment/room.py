@@ -12,8 +12,10 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.tasks.limits import available_bytes
 
-#: Bytes of a row in the process that assigns, by index type; of types that look keys up.
+#: Bytes that a row is reckoned to take in the process that assigns, by index type; of types that look keys up.
 _ROW_BYTES, _KEYED_ROW_BYTES = {"hash": 40, "bucket": 40, "state": 160, "inmemory": 160}, 90
+#: Those of them that it takes at the very least: of rows of one partition; where they mix, hash takes half as much again.
+_LEAST_ROW_BYTES = {**_ROW_BYTES, "hash": 20, "bucket": 14}
 #: Bytes of a key in an index that lies in memory.
 _HELD_KEY_BYTES = 45
 #: Bytes of a bucket that gets rows: its line in the reports, what its task wrote, its manifest entries.
@@ -38,7 +40,7 @@ def _needed(schema: TableSchema, rows: int, held_keys: int) -> int:
 
 
 def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None, *, tasks: int | None = None) -> None:
-    """Refuse a batch with more rows than can be assigned in this process.
+    """Refuse a batch with more rows than can be assigned in this process, whatever they are.
 
     room     bytes that it may use; default as its limits say
     tasks    this process is one of so many placing tasks, each of which has its share of the rows; None: it has all rows
@@ -49,7 +51,7 @@ def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None, *, t
     if share <= min(room // max(_ROW_BYTES.values()), _MOST_ROWS):
         return
     kind = index_type(schema)
-    each = _ROW_BYTES.get(kind, _KEYED_ROW_BYTES)
+    each = _LEAST_ROW_BYTES.get(kind, _KEYED_ROW_BYTES)
     most = room // each if kind in ("hash", "bucket") else min(room // each, _MOST_ROWS)
     if share <= most:
         return

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lakeidx.batch import index_types
 from lakeidx.batch.assignment import room as rooms
+from lakeidx.batch.assignment.in_tasks import _PlacingTasks
+from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.room import check_buckets_fit, check_rows_fit, fits_driver
+from lakeidx.batch.assignment.routed_keys import rows_to_route
+from lakeidx.batch.keys import RowKeys
 from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.errors import InvalidInputError
+from lakeidx.tasks.routed_rows import Block
 from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.peak_memory import peak_mib
 from lakeidx.testing.reachable import files_on_disk
 from lakeidx.testing.small_tables import content, make_table, upsert
 from lakeidx.testing.small_tables import rows as rows_of
 
-GIB = 1 << 30
+GIB, ROWS, BLOCK = 1 << 30, 12_000_000, 250_000
 
 
 @pytest.mark.parametrize(
     ("options", "fits", "too_many"),
     [
-        ({}, 26_000_000, 27_000_000),
-        ({"bucket": "4"}, 26_000_000, 27_000_000),
+        ({}, 53_000_000, 54_000_000),
+        ({"bucket": "4"}, 76_000_000, 77_000_000),
         ({"index.type": "simple"}, 11_000_000, 12_000_000),
         ({"index.type": "state"}, 6_700_000, 6_800_000),
     ],
@@ -37,13 +47,42 @@ def test_rows_of_a_gibibyte(tmp_path: Path, options: dict[str, str], fits: int, 
 
 def test_each_placing_task_has_its_share_of_the_rows(tmp_path: Path) -> None:
     schema = make_table(tmp_path).schema
-    check_rows_fit(schema, 260_000_000, GIB, tasks=10)
+    check_rows_fit(schema, 530_000_000, GIB, tasks=10)
     with pytest.raises(
         InvalidInputError,
-        match=r"270000000 rows, and each of its 10 placing tasks can assign 26843545 at a time .* with 1\.0 GiB for a task, or"
+        match=r"540000000 rows, and each of its 10 placing tasks can assign 53687091 at a time .* with 1\.0 GiB for a task, or"
         r" with more tasks, by more slots or option 'dynamic-bucket\.assigner-parallelism'",
     ):
-        check_rows_fit(schema, 270_000_000, GIB, tasks=10)
+        check_rows_fit(schema, 540_000_000, GIB, tasks=10)
+
+
+def bytes_of_a_row(folder: str, options: dict[str, str]) -> float:
+    """What a placing task of two takes of each row that it is sent, of one partition."""
+    table = make_table(folder, options={"dynamic-bucket.target-row-num": "2000000", **options})
+    context = make_context(table.metadata, "b")
+    work = PlaceWork.of(context, table.schema, None, folder, 2)
+    tasks = _PlacingTasks(work, False, False, 1, 0, ROWS)
+    partition = with_arity(encode_row([1], table.schema.partition_types), 1)
+
+    def blocks(rows: int) -> Iterator[Block]:
+        rng = np.random.default_rng(0)
+        for order, _ in enumerate(range(0, rows, BLOCK)):
+            hashes = rng.integers(0, 4, BLOCK) if "bucket" in options else rng.integers(-(1 << 31), 1 << 31, BLOCK)
+            keys = RowKeys((partition,), np.zeros(BLOCK, np.int32), hashes.astype(np.int32))
+            yield Block(0, order, rows_to_route(keys, None))
+
+    tasks.combine(0, blocks(2 * BLOCK))
+    before = peak_mib()
+    tasks.combine(0, blocks(ROWS))
+    return (peak_mib() - before) * (1 << 20) / ROWS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "least"), [({}, 20), ({"bucket": "4"}, 14)])
+def test_the_bound_is_what_a_placing_task_takes(tmp_path: Path, options: dict[str, str], least: int) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        found = pool.apply(bytes_of_a_row, (str(tmp_path), options))
+    assert least - 1 < found < 1.5 * least
 
 
 def test_tasks_without_memory_for_their_share_write_no_file_into_the_table(
@@ -53,7 +92,7 @@ def test_tasks_without_memory_for_their_share_write_no_file_into_the_table(
     table = make_table(tmp_path)
     before = files_on_disk(table)
     batch = rows_of([(1, k, "a") for k in range(100)])
-    monkeypatch.setattr(rooms, "available_bytes", lambda: 49 * 40)
+    monkeypatch.setattr(rooms, "available_bytes", lambda: 49 * 20)
     with pytest.raises(InvalidInputError, match="100 rows, and each of its 2 placing tasks can assign 49 at a time"):
         upsert_table(make_context(table.metadata, "b", runner=LocalRunner(2), driver_bytes=0), batch)
     assert files_on_disk(table) == before
@@ -96,7 +135,7 @@ def test_buckets_of_a_gibibyte(tmp_path: Path, bucket: str, option: str) -> None
         check_buckets_fit(schema, 600_000, GIB)
 
 
-@pytest.mark.parametrize("room", [100, 5000])
+@pytest.mark.parametrize("room", [99, 5000])
 def test_a_batch_that_does_not_fit_writes_no_file_into_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
@@ -106,7 +145,7 @@ def test_a_batch_that_does_not_fit_writes_no_file_into_the_table(
     values = [(p, 0, "a") for p in range(5)]
     with monkeypatch.context() as small:
         small.setattr(rooms, "available_bytes", lambda: room)
-        with pytest.raises(InvalidInputError, match="5 rows" if room == 100 else "5 buckets"):
+        with pytest.raises(InvalidInputError, match="5 rows" if room == 99 else "5 buckets"):
             upsert(table, values, batch_id="b")
     assert files_on_disk(table) == before
     upsert(table, values, batch_id="b")
