@@ -117,12 +117,12 @@ def _number_targets(parts: Sequence[PartPlaces]) -> _Numbered:
     rows: list[int] = []
     out: list[NDArray[np.int32]] = []
     for part in parts:
-        combined = part.codes.astype(np.int64) << 32 | part.buckets.astype(np.int64)
-        distinct, inverse, sizes = _unique(combined)
+        stride = int(part.buckets.max(initial=0)) + 1
+        distinct, inverse, sizes = _unique(part.codes.astype(np.int64) * stride + part.buckets)
         mapping = np.empty(len(distinct), dtype=np.int32)
         for j, (value, size) in enumerate(zip(distinct.tolist(), sizes.tolist(), strict=True)):
-            code = value >> 32
-            place = (part.partitions[code], value & 0xFFFFFFFF)
+            code, bucket = divmod(value, stride)
+            place = (part.partitions[code], bucket)
             number = numbers.setdefault(place, len(numbers))
             if number == len(rows):
                 rows.append(0)
