@@ -14,6 +14,7 @@ from lakeidx.data.rows import take_column, take_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.lookup.packed import take_spans
 from lakeidx.lookup.versions import Versions, merge_versions
 from lakeidx.types import to_arrow
 
@@ -65,7 +66,8 @@ def take_row_bytes(rows: RowBytes, which: npt.NDArray[np.int64]) -> RowBytes:
     """Take some of the byte strings; without a copy when it is all of them."""
     if len(which) == len(rows) and (len(which) == 0 or bool((np.diff(which) == 1).all())):
         return rows
-    return rows.take(which)
+    starts = rows.offsets[which]
+    return take_spans(rows.data.ctypes.data + starts, rows.offsets[which + 1] - starts)
 
 
 def in_key_order(

@@ -14,10 +14,15 @@ from lakeidx.lookup.keys.rank import common_prefix
 
 
 @inlined
+def entry_address(body: Any, i: Any, step: Any, end: Any) -> Any:
+    """Return where entry i of a checked body begins."""
+    return body + (i * step if step else np.int64(load_u32(body + end + 4 * i)))
+
+
+@inlined
 def entry_at(body: Any, i: Any, step: Any, end: Any) -> Any:
     """Return size and address of the key of entry i of a checked body."""
-    at = body + (i * step if step else np.int64(load_u32(body + end + 4 * i)))
-    return load_varint_unchecked(at)
+    return load_varint_unchecked(entry_address(body, i, step, end))
 
 
 @kernel

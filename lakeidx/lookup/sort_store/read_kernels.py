@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import kernel, kernel_with_lock
-from lakeidx.codec.memory import bytes_address, copy_bytes, load_i64, load_u32
+from lakeidx.codec.jit import helper, kernel, kernel_with_lock
+from lakeidx.codec.memory import bytes_address, copy_bytes, load_i64, load_u32, prefetch
 from lakeidx.codec.varint import load_varint_unchecked
 from lakeidx.lookup.bloom import bloom_add, bloom_has, hash_and_filter, hash_at
 from lakeidx.lookup.keys.order import compare_keys, row_fault
 from lakeidx.lookup.keys.rank import rank_of, shares_prefix
-from lakeidx.lookup.sort_store.check_kernels import entry_at
+from lakeidx.lookup.sort_store.check_kernels import entry_address, entry_at
 
 # Slots of a file's descriptor.
 (
@@ -42,6 +42,8 @@ DESCRIPTOR_SLOTS = 15
 ABSENT = -1
 BAD_KEY = -2
 _GROUP = 256
+#: Keys whose searches wait for memory together.
+_ABREAST = 16
 
 
 @kernel
@@ -90,6 +92,29 @@ def _find_block(descriptor: Any, key: Any, size: Any) -> Any:
     return low if low < blocks else np.int64(ABSENT)
 
 
+@helper
+def _find_from(
+    body: Any, low: Any, count: Any, step: Any, end: Any, key: Any, size: Any, codes: Any, fields: Any
+) -> Any:
+    """Search a checked body from `low` on: the first entry whose rank is not smaller than the key's, or the one before it."""
+    high = count
+    n = np.int64(1)
+    while low < high:
+        # The first two probes are nearly always the last; only keys of equal rank need a real search.
+        middle = low if n > -1 else (low + high) >> 1
+        n -= 1
+        entry_size, entry = entry_at(body, middle, step, end)
+        order = compare_keys(entry, entry_size, key, size, codes, fields)
+        if order == 0:
+            value_size, value = load_varint_unchecked(entry + entry_size)
+            return value, value_size
+        if order < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(0), np.int64(-1)
+
+
 @kernel
 def find_in_body(
     body: Any, count: Any, step: Any, end: Any, skip: Any, key: Any, size: Any, codes: Any, fields: Any
@@ -110,22 +135,7 @@ def find_in_body(
         entry_size, entry = entry_at(body, low + half - 1, step, end)
         low += half if rank_of(entry, entry_size, codes, fields, skip) < rank else 0
         n -= half
-    # low is now the first entry whose rank is not smaller, or the one before it.
-    high = count
-    while low < high:
-        # The first two probes are nearly always the last; only keys of equal rank need a real search.
-        middle = low if n > -1 else (low + high) >> 1
-        n -= 1
-        entry_size, entry = entry_at(body, middle, step, end)
-        order = compare_keys(entry, entry_size, key, size, codes, fields)
-        if order == 0:
-            value_size, value = load_varint_unchecked(entry + entry_size)
-            return value, value_size
-        if order < 0:
-            low = middle + 1
-        else:
-            high = middle
-    return np.int64(0), np.int64(-1)
+    return _find_from(body, low, count, step, end, key, size, codes, fields)
 
 
 @kernel_with_lock
@@ -216,33 +226,75 @@ def partition(
         places[i] = place
 
 
+@helper
+def _search_abreast(
+    descriptor: Any, keys: Any, starts: Any, blocks: Any, places: Any, n: Any, found: Any, sizes: Any
+) -> Any:
+    """Search the keys of n places, each in its block, step by step over all of them: none waits alone for memory.
+
+    returns  bytes of the values found
+    """
+    codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
+    bodies, counts, steps = _slot(descriptor, BODIES), _slot(descriptor, COUNTS), _slot(descriptor, STEPS)
+    ends, skips = _slot(descriptor, ENDS), _slot(descriptor, SKIPS)
+    lows, left, probes = np.zeros(n, np.int64), np.zeros(n, np.int64), np.empty(n, np.int64)
+    ranks = np.zeros(n, np.uint64)
+    most: Any = np.int64(0)
+    for j in range(n):
+        at = 8 * blocks[j]
+        key, size, skip = keys + starts[places[j]], starts[places[j] + 1] - starts[places[j]], load_i64(skips + at)
+        if skip:
+            first_size, first = entry_at(load_i64(bodies + at), 0, load_i64(steps + at), load_i64(ends + at))
+            if not shares_prefix(key, size, first, first_size, skip, codes, fields):
+                continue
+        ranks[j], left[j] = rank_of(key, size, codes, fields, skip), load_i64(counts + at)
+        most = max(most, left[j])
+    while most > 0:
+        for j in range(n):
+            at, ahead = 8 * blocks[j], max(np.int64(0), (left[j] >> 1) - 1)
+            probes[j] = entry_address(load_i64(bodies + at), lows[j] + ahead, load_i64(steps + at), load_i64(ends + at))
+            prefetch(probes[j])
+        if most == 1:
+            break
+        for j in range(n):
+            half = left[j] >> 1
+            entry_size, entry = load_varint_unchecked(probes[j])
+            rank = rank_of(entry, entry_size, codes, fields, load_i64(skips + 8 * blocks[j]))
+            lows[j] += half if rank < ranks[j] else 0
+            left[j] -= half
+        most -= most >> 1
+    total: Any = np.int64(0)
+    for j in range(n):
+        place, at = places[j], 8 * blocks[j]
+        found[place], size = _find_from(
+            load_i64(bodies + at), lows[j], load_i64(counts + at) if left[j] else lows[j], load_i64(steps + at),
+            load_i64(ends + at), keys + starts[place], starts[place + 1] - starts[place], codes, fields,
+        )  # fmt: skip
+        sizes[place] = size
+        total += max(size, np.int64(0))
+    return total
+
+
 @kernel
 def search_many(
     descriptor: Any, keys: Any, starts: Any, part: Any, first_places: Any, counts: Any, found: Any, sizes: Any
 ) -> Any:
     """Search the partitioned keys of the blocks part[...], which must be in memory.
 
-    Going block by block keeps a block in the CPU's cache for all its keys.
     found    int64[placed keys], address of each value
     sizes    int32[placed keys], its size, or -1
     returns  bytes of all values found
     """
-    codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
-    total: Any = np.int64(0)
+    blocks, places = np.empty(_ABREAST, np.int64), np.empty(_ABREAST, np.int64)
+    n, total = np.int64(0), np.int64(0)
     for block in part:
-        body = load_i64(_slot(descriptor, BODIES) + 8 * block)
-        count = load_i64(_slot(descriptor, COUNTS) + 8 * block)
-        step = load_i64(_slot(descriptor, STEPS) + 8 * block)
-        end = load_i64(_slot(descriptor, ENDS) + 8 * block)
-        skip = load_i64(_slot(descriptor, SKIPS) + 8 * block)
         for place in range(first_places[block], first_places[block] + counts[block]):
-            start = starts[place]
-            found[place], size = find_in_body(
-                body, count, step, end, skip, keys + start, starts[place + 1] - start, codes, fields
-            )
-            sizes[place] = size
-            total += max(size, 0)
-    return total
+            blocks[n], places[n] = block, place
+            n += 1
+            if n == _ABREAST:
+                total += _search_abreast(descriptor, keys, starts, blocks, places, n, found, sizes)
+                n = np.int64(0)
+    return total + _search_abreast(descriptor, keys, starts, blocks, places, n, found, sizes)
 
 
 @kernel

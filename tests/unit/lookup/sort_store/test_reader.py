@@ -25,6 +25,20 @@ def test_keys_that_differ_only_after_their_first_bytes(tmp_path: Path) -> None:
             assert ask(reader, keys) == [b"%d" % i if i % 2 else None for i in range(len(keys))]
 
 
+@pytest.mark.parametrize("block_size", [1, 64, 700, 65536])
+@pytest.mark.parametrize("sizes", ["of keys", "of values", "alike"])
+@pytest.mark.parametrize("asked", [1, 15, 16, 17, 500])
+def test_keys_of_several_blocks_are_searched_together(tmp_path: Path, block_size: int, sizes: str, asked: int) -> None:
+    made_by = factory(StoreType.SORT, block_size=block_size, bloom_fpp=None)
+    keys = [b"key %04d" % i + b"x" * (i % 5 if sizes == "of keys" else 0) for i in range(500)]
+    entries = {key: b"v" * (i % 7 if sizes == "of values" else 9) for i, key in enumerate(keys) if i % 3}
+    # Absent keys lie between those of a block; some lack what all keys of the file begin with.
+    wanted = [key if i % 7 else key[1:] for i, key in enumerate(keys)]
+    with made_by.open_reader(build(made_by, tmp_path / "x", list(entries.items()))) as reader:
+        few = [wanted[i] for i in np.random.default_rng(asked).permutation(500)[:asked]]
+        assert ask(reader, few) == [entries.get(key) for key in few]
+
+
 def test_single_lookups_keep_their_block_in_the_cache(tmp_path: Path) -> None:
     cache = BlockCache(2000)
     made_by = factory(StoreType.SORT, cache=cache, block_size=512, compression="zstd")
