@@ -17,7 +17,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -166,22 +167,18 @@ class Services:
         self.note_peaks()
         for name in names:
             process = self.processes.pop(name, None)
-            if process is None:
+            if process is None or process.poll() is not None:
                 continue
-            below = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-            if process.poll() is None:
-                os.killpg(process.pid, how)
-            if how == signal.SIGKILL:
-                for child in below:
-                    child.kill()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait(10)
-            for child in below:
-                if child.is_running():
-                    child.kill()
+            above = psutil.Process(process.pid)
+            all_of_it = {above, *above.children(recursive=True), *_of_group(process.pid)}
+            # They clean up what the others leave in /dev/shm, and end by themselves; on a machine that is gone it is gone, too.
+            trackers = {p for p in all_of_it if _is_tracker(p)}
+            for running in all_of_it - trackers:
+                _send(running, how)
+            _, left = psutil.wait_procs(all_of_it, timeout=30)
+            for running in left:
+                _send(running, signal.SIGKILL)
+            process.wait(10)
 
     def stop(self) -> None:
         """End everything."""
@@ -251,6 +248,25 @@ class Services:
 
 def _printed(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _of_group(group: int) -> Iterator[psutil.Process]:
+    """What is left of a process group, also what has lost its parent."""
+    for found in psutil.process_iter():
+        with suppress(OSError):
+            if os.getpgid(found.pid) == group:
+                yield found
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return any("resource_tracker" in word for word in process.cmdline())
+    return False
+
+
+def _send(process: psutil.Process, how: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(how)
 
 
 def _peak_mib(pid: int) -> int:
