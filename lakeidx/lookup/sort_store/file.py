@@ -5,8 +5,9 @@ What protects which byte:
 ==============  =======================================================================================================
 bytes           how damage is found
 ==============  =======================================================================================================
-data blocks     trailer checksum, then every entry, when a block is first used; without `checksum` also form and order of the
-                keys (the writer of a listed file has checked them, and the checksum says that these are its bytes)
+data blocks     trailer checksum, when a block is loaded; then every entry, unless the block was loaded before and has the same
+                checksum; without `checksum` also form and order of the keys (the writer of a listed file has checked them, and
+                the checksum says that these are its bytes)
 index block     trailer checksum and order, at open; its handles must fill the data area without a gap
 footer          magic number, and its parts must fill the end of the file exactly, at open
 filter, and     the format has no checksum for them. With `checksum` (from `LookupFile`, kept in listings) everything after the
@@ -83,6 +84,8 @@ class SortFile(BlockFile):
             )
         n = len(self.starts)
         self.counts, self.steps, self.entry_ends, self.skips = (np.zeros(n, np.int64) for _ in range(4))
+        # Checksums of the blocks whose entries were checked; -1 for none.
+        self._checked = np.full(n, -1, np.int64)
         super().__init__(n, cache)
         self.filter = self._read_filter()
         self._last_ranks = np.zeros(n, np.uint64)
@@ -207,7 +210,9 @@ class SortFile(BlockFile):
             )
         addresses, sizes = self._base + starts, ends - starts
         copies = self._decompressed(numbers, self.data[ends], addresses, sizes)
-        self._check_bodies(numbers, addresses, sizes, whole=self._check_order)
+        new = found != self._checked[numbers]
+        self._check_bodies(numbers[new], addresses[new], sizes[new], whole=self._check_order)
+        self._checked[numbers[new]] = found[new]
         return Loaded(copies, addresses)
 
     def _decompressed(

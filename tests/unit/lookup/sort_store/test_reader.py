@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.block_cache import BlockCache, Loaded
@@ -123,6 +126,46 @@ def test_damage_in_any_share_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
         with made_by.open_reader(built) as reader, pytest.raises(CorruptFileError) as error:
             reader.lookup_many(RowBytes.from_list([key for key, _ in entries]))
         assert error.value.offset == place
+
+
+def test_entries_are_checked_once_for_a_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_by = factory(StoreType.SORT, cache=BlockCache(0), block_size=500, compression="zstd")
+    entries = [(b"%05d" % i, b"%d" % i * 9) for i in range(300)]
+    asked = RowBytes.from_list([key for key, _ in entries])
+    checked: list[int] = []
+    check = SortFile._check_bodies
+
+    def counted(file: SortFile, numbers: npt.NDArray[np.int64], *rest: Any, **named: Any) -> None:
+        checked.extend(numbers.tolist())
+        check(file, numbers, *rest, **named)
+
+    monkeypatch.setattr(SortFile, "_check_bodies", counted)
+    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
+        for _ in range(3):
+            assert reader.lookup_many(asked).values.to_list() == [value for _, value in entries]
+        assert made_by.cache.stats().loads == 3 * len(checked)
+        assert sorted(checked) == list(range(len(reader.describe()["blocks"])))
+
+
+def test_a_block_that_is_another_one_is_checked(tmp_path: Path) -> None:
+    made_by = factory(StoreType.SORT, cache=BlockCache(0), compression="zstd")
+    entries = [(b"%05d" % i, b"value") for i in range(300)]
+    asked = RowBytes.from_list([key for key, _ in entries])
+    built = build(made_by, tmp_path / "x", entries)
+    faults = []
+    with made_by.open_reader(built) as reader, Path(built.path).open("r+b", buffering=0) as opened:
+        assert reader.lookup_many(asked).found.all()
+        (block,) = reader.describe()["blocks"]
+        whole = Path(built.path).read_bytes()[: block["size"] + 1]
+        for place in range(3, block["size"]):
+            # Its checksum is right, its bytes are not those that were checked.
+            changed = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+            os.pwrite(opened.fileno(), changed + crc32(changed).to_bytes(4, "little"), 0)
+            try:
+                reader.lookup_many(asked)
+            except CorruptFileError as error:
+                faults.append(str(error))
+    assert any("is damaged or out of order" in fault for fault in faults)
 
 
 @pytest.mark.parametrize("block_size", [1, 64, 700, 65536])
