@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.order.kernels import DIGIT_BITS, radix_sort
 
 #: Below so many rows, or with runs of so many ascending ones, a merge sort is as fast.
@@ -31,12 +32,9 @@ def hash_order(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         packed = other
     order: npt.NDArray[np.int64] = (packed & np.uint64((1 << index_bits) - 1)).view(np.int64)
     packed >>= np.uint64(index_bits)
-    same = packed[1:] == packed[:-1]
-    if same.any():
-        tied = np.zeros(n, np.bool_)
-        tied[1:] = same
-        tied[:-1] |= same
-        at = np.flatnonzero(tied)
+    first = np.flatnonzero(packed[1:] == packed[:-1])
+    if len(first):
+        at = sorted_distinct(np.concatenate((first, first + 1)))
         rows = order[at]
         order[at] = rows[np.argsort(hashes[rows], kind="stable")]
     return order

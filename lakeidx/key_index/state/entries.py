@@ -95,8 +95,9 @@ def state_hashes(key_hashes: Int32s, keys: RowBytes, salts: npt.NDArray[np.uint3
                 same key of many partitions; None = 0
     """
     upper = key_hashes.view(np.uint32) if salts is None else key_hashes.view(np.uint32) ^ salts
-    lower = hash_keys(KeyCodes(rows=keys)) & np.uint64(0xFFFFFFFF)
-    hashes: Hashes = (upper.astype(np.uint64) << np.uint64(32)) | lower
+    hashes = hash_keys(KeyCodes(rows=keys))
+    hashes &= np.uint64(0xFFFFFFFF)
+    hashes |= upper.astype(np.uint64) << np.uint64(32)
     return hashes
 
 

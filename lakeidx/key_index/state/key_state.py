@@ -144,8 +144,9 @@ class KeyState:
             lookup.locate(wave, place)
         out = np.empty(len(keys), np.int64)
         out[order] = place
-        partition = (out >> 32).astype(np.int32)
-        return partition, np.where(partition == GONE, -1, out & 0xFFFFFFFF).astype(np.int32)
+        partition, bucket = (out >> 32).astype(np.int32), out.astype(np.int32)
+        bucket[partition == GONE] = -1
+        return partition, bucket
 
     def bucket_counts(self, *, expire_before: int = 0) -> dict[tuple[int, int], int]:
         """Return the keys per (partition number, bucket).

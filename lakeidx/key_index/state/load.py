@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +40,8 @@ from lakeidx.types import DataType
 _DELETE_KINDS = (1, 3)
 # Of an entry beside its key.
 _ENTRY_BYTES = 32
+#: Rows of files that are read at once, where they are more than there are threads.
+_WAVE_ROWS = 1 << 16
 # How often entries are in memory while they are written: as they came, joined, sorted, encoded.
 _COPIES = 4
 
@@ -67,6 +68,11 @@ class LoadUnit:
 
     files: tuple[LiveFile, ...]
     whole: bool
+
+    @property
+    def rows(self) -> int:
+        """Rows of the files."""
+        return sum(f.meta.row_count for f in self.files)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +111,7 @@ class CatchUp:
     @property
     def rows(self) -> int:
         """Rows of the files that are read."""
-        return sum(f.meta.row_count for unit in self.units for f in unit.files)
+        return sum(unit.rows for unit in self.units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +188,7 @@ class StateLoader:
         where it is deleted, and put where it lives.
         """
         buffer = EntryBuffer(self, state)
-        # As many files at once as there are threads: memory follows them, not the table.
+        # Few files at once, and memory follows them, not the table.
         for wave in _waves(units, context.pool.parallelism):
             for loaded in context.pool.map(lambda u: self.read(u, context), wave):
                 metrics.add(loaded.metrics)
@@ -294,10 +300,17 @@ def _has_deletes(files: Iterable[LiveFile]) -> bool:
     return any(f.meta.delete_row_count != 0 for f in files)
 
 
-def _waves(units: Sequence[LoadUnit], width: int) -> Iterator[list[LoadUnit]]:
-    """Group units that are read at once."""
-    rest = iter(units)
-    while wave := list(islice(rest, width)):
+def _waves(units: Iterable[LoadUnit], width: int) -> Iterator[list[LoadUnit]]:
+    """Group units that are read at once: `width` of them, or more where they are small."""
+    wave: list[LoadUnit] = []
+    rows = 0
+    for unit in units:
+        wave.append(unit)
+        rows += unit.rows
+        if len(wave) >= width and rows >= _WAVE_ROWS:
+            yield wave
+            wave, rows = [], 0
+    if wave:
         yield wave
 
 

@@ -92,9 +92,7 @@ class Lookup:
         seen = np.zeros(len(self.hashes), np.uint8)
         in_parallel(lambda a: self._probe(reads, a, place, seen), asked, threads=available_cores())
         elsewhere = (place != GONE_PLACE) & ((place >> 32) != self.own)
-        for_sure = (seen == 0) | ((seen == 1) & ~elsewhere)
-        rows = [np.arange(a.start, a.stop)[~for_sure[a.start : a.stop]] for a in asked]
-        unsure = np.concatenate([np.zeros(0, np.int64), *rows])
+        unsure = np.flatnonzero((seen == 2) | ((seen == 1) & elsewhere))
         if len(unsure):
             self._compare(reads, unsure, place)
 

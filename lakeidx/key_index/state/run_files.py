@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple, Protocol
 
 from lakeidx.codec.containers.checksum import crc32
@@ -111,17 +111,18 @@ class RunFiles:
     def write(self, segments: Sequence[Segment]) -> list[SegmentRef]:
         """Put segments into a new file."""
         name = f"{RUN_PREFIX}{uuid.uuid4().hex}{RUN_SUFFIX}"
-        areas = [[getattr(s, part) for s in segments] for part in ("head", "blocks", "keys", "columns")]
-        starts = list(accumulate((len(part) for area in areas for part in area), initial=0))
+        parts = [part for area in zip(*(s.parts for s in segments), strict=True) for part in area]
+        sizes = [sum(map(len, part)) for part in parts]
+        starts = list(accumulate(sizes, initial=0))
         n = len(segments)
         refs = [
             SegmentRef(
-                name, s.entries, starts[i], len(s.head), crc32(s.head), starts[n + i], len(s.blocks), starts[2 * n + i],
-                len(s.keys), starts[3 * n + i],
+                name, s.entries, starts[i], sizes[i], crc32(s.head), starts[n + i], sizes[n + i], starts[2 * n + i],
+                sizes[2 * n + i], starts[3 * n + i],
             )
             for i, s in enumerate(segments)
         ]  # fmt: skip
-        self._store.put(self.path(name), b"".join(part for area in areas for part in area))
+        self._store.put(self.path(name), b"".join(chain.from_iterable(parts)))
         self.written.add(name)
         return refs
 

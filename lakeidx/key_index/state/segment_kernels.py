@@ -1,4 +1,4 @@
-"""Kernels of the key state's segments: packing entries into slots, probing them, packing and comparing keys.
+"""Kernels of the key state's segments: packing entries into slots, probing them, unpacking and comparing keys.
 
 The layout is said in `lakeidx.key_index.state.segments`. Arrays that are read past a value's end (`load_u64`) have eight bytes
 more than they need.
@@ -54,17 +54,6 @@ def _see(i: Any, at: Any, place: Any, seen: Any) -> None:
         place[i], seen[i] = at, 1
     elif place[i] != at:
         seen[i] = 2
-
-
-@kernel
-def count_slots(hashes: Any, shard_bits: Any, slot_bits: Any, counts: Any) -> None:
-    """Count the entries of each slot.
-
-    hashes   uint64[n]
-    counts   int64[2 ** slot_bits], zeros
-    """
-    for h in hashes:
-        counts[_slot_of(h, shard_bits, slot_bits)] += 1
 
 
 @kernel
@@ -168,33 +157,8 @@ def probe_blocks(
 
 
 @kernel
-def pack_keys(data: Any, offsets: Any, ends: Any, out: Any) -> None:
-    """Write keys in groups: the lengths of a group's keys (u32), then their bytes.
-
-    ends   int64[groups], filled in: where each group ends in `out`
-    out    eight bytes longer than they need
-    """
-    n = len(offsets) - 1
-    at = 0
-    for g in range(len(ends)):
-        low, high = g * GROUP, min(n, (g + 1) * GROUP)
-        for i in range(low, high):
-            # What is written beyond the four bytes is written over.
-            store_u64(out, at, np.uint64(offsets[i + 1] - offsets[i]))
-            at += 4
-        first, size = offsets[low], offsets[high] - offsets[low]
-        whole = size // 8 * 8
-        for b in range(0, whole, 8):
-            store_u64(out, at + b, load_u64(data, first + b))
-        for b in range(whole, size):
-            out[at + b] = data[first + b]
-        at += size
-        ends[g] = at
-
-
-@kernel
 def unpack_keys(raw: Any, ends: Any, offsets: Any, out: Any) -> Any:
-    """Read what `pack_keys` wrote; False when lengths do not fill their groups."""
+    """Read keys in groups, the lengths of a group's keys (u32), then their bytes; False when lengths do not fill their groups."""
     n = len(offsets) - 1
     at = np.int64(0)
     start = np.int64(0)

@@ -24,7 +24,10 @@ table, too; and ten bits more than number the keys of the state, so few do.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,15 +41,14 @@ from lakeidx.key_index.state.entries import GONE, Entries, Ints
 from lakeidx.key_index.state.segment_kernels import (
     GROUP,
     SLOTS,
-    count_slots,
     pack_blocks,
-    pack_keys,
     unpack_keys,
 )
 
 MAGIC = b"LXK1"
 COLUMN_BYTES = 20
 _HEAD = struct.Struct("<4s5B3x7I")
+#: A segment has the slots of one block at least.
 _MIN_SLOT_BITS = 8
 _PER_SLOT = 6
 _MIN_HASH_BITS, _SPARE_BITS = 34, 10
@@ -58,18 +60,28 @@ PADDING = bytes(8)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """The parts of an encoded segment, and how many entries it has."""
+    """The parts of an encoded segment, and how many entries it has.
+
+    keys, columns   in pieces, which share the memory of the entries: they are copied once, into the file
+    counts          entries of each (partition number, bucket), those of removed keys left out
+    """
 
     entries: int
     head: bytes
-    blocks: bytes
-    keys: bytes
-    columns: bytes
+    blocks: memoryview
+    keys: Sequence[memoryview]
+    columns: Sequence[memoryview]
+    counts: dict[tuple[int, int], int]
+
+    @property
+    def parts(self) -> tuple[Sequence[bytes | memoryview], ...]:
+        """The pieces of head, blocks, keys and columns."""
+        return (self.head,), (self.blocks,), self.keys, self.columns
 
     @property
     def nbytes(self) -> int:
         """Bytes of all parts."""
-        return len(self.head) + len(self.blocks) + len(self.keys) + len(self.columns)
+        return sum(len(piece) for part in self.parts for piece in part)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +111,7 @@ class SegmentHead:
         """Return the blocks that some ascending hashes of the shard are in, ascending and each once."""
         shard_bits, slot_bits = int(self.shape[0]), int(self.shape[1])
         slots = (hashes << np.uint64(shard_bits)) >> np.uint64(64 - slot_bits)
-        blocks = slots // np.uint64(SLOTS)
+        blocks = slots >> np.uint64(_MIN_SLOT_BITS)
         found: Ints = blocks[np.append(True, blocks[1:] != blocks[:-1])].astype(np.int64)
         return found
 
@@ -116,9 +128,9 @@ def encode_segment(entries: Entries, *, shard_bits: int, state_rows: int) -> Seg
     code_bits = max(1, (len(places) - 1).bit_length())
     wanted = max(_MIN_HASH_BITS, state_rows.bit_length() + _SPARE_BITS) - shard_bits - slot_bits
     print_bits = min(_MAX_PRINT, max(_MIN_PRINT, wanted))
-    counts = np.zeros(1 << slot_bits, np.int64)
     hashes = frozen(entries.hashes)
-    count_slots(hashes, shard_bits, slot_bits, counts)
+    slots = (hashes << np.uint64(shard_bits)) >> np.uint64(64 - slot_bits)
+    counts = np.bincount(slots.view(np.int64), minlength=1 << slot_bits)
     most = int(counts.max())
     width = next(w for w in (1, 2, 4) if most < 1 << (8 * w))
     held = counts.reshape(-1, SLOTS).sum(axis=1)
@@ -128,22 +140,24 @@ def encode_segment(entries: Entries, *, shard_bits: int, state_rows: int) -> Seg
     shape = np.array([shard_bits, slot_bits, print_bits, code_bits, width], np.int64)
     raw = np.zeros(int(ends[-1]) + len(PADDING), np.uint8)
     pack_blocks(hashes, frozen(codes), frozen(counts), frozen(shape), frozen(starts), raw)
-    blocks = raw[: int(ends[-1])].tobytes()
-    keys, group_ends = _encode_keys(entries.keys)
-    columns = _encode_columns(entries)
+    blocks = raw[: int(ends[-1])].data
+    groups, group_ends = _key_groups(entries.keys)
+    columns = _columns(entries)
     written = (int(entries.written.min()), int(entries.written.max())) if n else (0, 0)
     head = b"".join(
         (
-            _HEAD.pack(MAGIC, *shape.tolist(), n, len(places), len(starts), len(group_ends), *written, crc32(columns)),
+            _HEAD.pack(MAGIC, *shape.tolist(), n, len(places), len(starts), len(group_ends), *written, crc32(*columns)),
             places.astype("<i4").tobytes(),
             ends.astype("<u4").tobytes(),
             first[:-1].astype("<u4").tobytes(),
-            crc32_ranges(memoryview(blocks), starts.tolist(), ends.tolist()).astype("<u4").tobytes(),
+            crc32_ranges(blocks, starts.tolist(), ends.tolist()).astype("<u4").tobytes(),
             group_ends.astype("<u8").tobytes(),
-            crc32_ranges(memoryview(keys), [0, *group_ends[:-1].tolist()], group_ends.tolist()).astype("<u4").tobytes(),
+            np.array([crc32(*group) for group in groups], "<u4").tobytes(),
         )
     )
-    return Segment(n, head, blocks, keys, columns)
+    counted = zip(places.tolist(), np.bincount(codes, minlength=len(places)).tolist(), strict=True)
+    by_place = {(p, b): c for (p, b), c in counted if p != GONE}
+    return Segment(n, head, blocks, [piece for group in groups for piece in group], columns, by_place)
 
 
 def decode_head(data: bytes, path: str | None = None) -> SegmentHead:
@@ -214,13 +228,6 @@ def decode_entries(head: SegmentHead, keys: bytes, columns: bytes, path: str | N
     return Entries(hashes, RowBytes(data, offsets), partition, bucket, written)
 
 
-def count_places(entries: Entries) -> dict[tuple[int, int], int]:
-    """Count the entries of each (partition number, bucket), those of removed keys left out."""
-    codes, places = _place_codes(entries)
-    counts = np.bincount(codes, minlength=len(places)).tolist()
-    return {(p, b): c for (p, b), c in zip(places.tolist(), counts, strict=True) if p != GONE and c}
-
-
 def _fits(head: SegmentHead) -> bool:
     shard_bits, slot_bits, print_bits, code_bits, width = head.shape.tolist()
     held = np.diff(head.block_first)
@@ -249,9 +256,12 @@ def _place_codes(entries: Entries) -> tuple[npt.NDArray[np.uint32], npt.NDArray[
     """
     if not len(entries):
         return np.zeros(0, np.uint32), np.zeros((0, 2), np.int64)
-    bucket = np.where(entries.partition == GONE, 0, entries.bucket).astype(np.int64)
+    bucket = np.where(entries.partition == GONE, 0, entries.bucket)
     span = int(bucket.max()) + 1
-    ids = (entries.partition.astype(np.int64) + 1) * span + bucket
+    ids = entries.partition.astype(np.int64)
+    ids += 1
+    ids *= span
+    ids += bucket
     size = int(ids.max()) + 1
     if size <= _DENSE_PLACES:
         present = np.zeros(size, np.bool_)
@@ -266,21 +276,23 @@ def _place_codes(entries: Entries) -> tuple[npt.NDArray[np.uint32], npt.NDArray[
     return codes, np.stack([distinct // span - 1, distinct % span], axis=1)
 
 
-def _encode_keys(keys: RowBytes) -> tuple[bytes, Ints]:
-    n = len(keys)
-    ends = np.zeros(-(-n // GROUP), np.int64)
-    size = keys.nbytes + 4 * n
-    out = np.empty(size + len(PADDING), np.uint8)
-    pack_keys(frozen(keys.data), frozen(keys.offsets), ends, out)
-    return out[:size].tobytes(), ends
+def _key_groups(keys: RowBytes) -> tuple[list[tuple[memoryview, memoryview]], Ints]:
+    """Return the lengths of each group's keys and their bytes, and int64[groups] where each group ends."""
+    lengths, data = _bytes_of(keys.lengths.astype("<u4")), _bytes_of(keys.data)
+    bounds = np.append(keys.offsets[:-1:GROUP], keys.offsets[-1])
+    groups = [
+        (lengths[4 * GROUP * i : 4 * GROUP * (i + 1)], data[low:high])
+        for i, (low, high) in enumerate(pairwise(bounds.tolist()))
+    ]
+    behind = np.minimum(np.arange(1, len(bounds)) * GROUP, len(keys))
+    return groups, bounds[1:] - bounds[0] + 4 * behind
 
 
-def _encode_columns(entries: Entries) -> bytes:
-    return b"".join(
-        (
-            entries.hashes.astype("<u8", copy=False).tobytes(),
-            entries.partition.astype("<i4", copy=False).tobytes(),
-            np.where(entries.partition == GONE, 0, entries.bucket).astype("<i4").tobytes(),
-            entries.written.astype("<u4", copy=False).tobytes(),
-        )
-    )
+def _columns(entries: Entries) -> list[memoryview]:
+    bucket = np.where(entries.partition == GONE, 0, entries.bucket)
+    columns = ((entries.hashes, "<u8"), (entries.partition, "<i4"), (bucket, "<i4"), (entries.written, "<u4"))
+    return [_bytes_of(column.astype(kind, copy=False)) for column, kind in columns]
+
+
+def _bytes_of(column: npt.NDArray[Any]) -> memoryview:
+    return np.ascontiguousarray(column).view(np.uint8).data

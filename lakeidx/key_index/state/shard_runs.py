@@ -15,7 +15,7 @@ import numpy as np
 
 from lakeidx.key_index.state.entries import GONE, Entries, Hashes, Int32s, Ints, merge_runs
 from lakeidx.key_index.state.run_files import RunFiles, SegmentRef
-from lakeidx.key_index.state.segments import Segment, count_places, encode_segment
+from lakeidx.key_index.state.segments import Segment, encode_segment
 
 MAX_RUNS = 8
 _FILE_BYTES = 32 << 20
@@ -119,10 +119,10 @@ class ShardWriter:
         return self._encoded(shard, kept, merge_runs(runs, expire_before=self.expire_before, drop_gone=kept == 0))
 
     def _encoded(self, shard: int, kept: int, entries: Entries) -> Rewritten:
-        counts = count_places(entries) if kept == 0 else None
         if not len(entries):
-            return Rewritten(shard, kept, None, counts)
-        return Rewritten(shard, kept, encode_segment(entries, shard_bits=self.bits, state_rows=self.state_rows), counts)
+            return Rewritten(shard, kept, None, None if kept else {})
+        segment = encode_segment(entries, shard_bits=self.bits, state_rows=self.state_rows)
+        return Rewritten(shard, kept, segment, None if kept else segment.counts)
 
 
 def merged_from(sizes: Sequence[int], new: int) -> int:

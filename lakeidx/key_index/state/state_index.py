@@ -135,7 +135,7 @@ class StateKeyIndex(KeyIndexDefaults):
             to_result[number] = position[raw]
         return KeyLocations(
             bucket=bucket,
-            partition=np.where(known, to_result[where], batch.partition).astype(np.int32),
+            partition=np.where(known, to_result[where], batch.partition).astype(np.int32, copy=False),
             partitions=tuple(partitions),
             file=np.full(len(batch), -1, np.int32),
             metrics=metrics,
