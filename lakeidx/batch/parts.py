@@ -46,9 +46,12 @@ def _is_remote(uri: str) -> bool:
 
 
 def describe_source(store: ObjectStore, path: str) -> SourceFile:
-    """Describe a landing file as it is now; NotFoundError when it is missing."""
-    info = landing_store(store, path).info(path)
-    if info is None or info.is_dir:
+    """Describe a landing file as it is now; NotFoundError when it is missing, InvalidInputError for a folder."""
+    where = landing_store(store, path)
+    info = where.info(path)
+    if info is None:
+        if where.exists(path):
+            raise InvalidInputError("a folder, not a landing file; name the files in it", path=path)
         raise NotFoundError("the landing file does not exist", path=path)
     return SourceFile(path=path, size=info.size, version=str(info.mtime_ms))
 

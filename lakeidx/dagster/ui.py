@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from threading import Event
 from types import FrameType
 
 from lakeidx.dagster.home import prepare_home
@@ -43,6 +45,9 @@ def main(argv: list[str] | None = None) -> int:
         help="code location; unless given, the files of ./pipelines, or of the folder in LAKEIDX_PIPELINES",
     )
     arguments = parser.parse_args(argv)
+    if find_spec("dagster_webserver") is None:
+        print("the UI needs Dagster: pip install 'lakeidx[dagster]'", file=sys.stderr)
+        return 2
     if _port_is_taken(arguments.host, arguments.port):
         print(f"port {arguments.port} of {arguments.host} is in use; give another one with --port", file=sys.stderr)
         return 2
@@ -52,15 +57,17 @@ def main(argv: list[str] | None = None) -> int:
     print(f"Dagster UI: http://{arguments.host}:{arguments.port}  (Ctrl-C ends it)", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "dagster", "dev", "-m", arguments.module]
     command += ["-h", arguments.host, "-p", str(arguments.port), "--log-level", "warning"]
-    ended: list[subprocess.Popen[bytes]] = []
+    started: list[subprocess.Popen[bytes]] = []
+    asked = Event()
 
     def forward(number: int, frame: FrameType | None) -> None:
-        for process in ended:
+        asked.set()
+        for process in started:
             process.send_signal(signal.SIGINT)
             signal.setitimer(signal.ITIMER_REAL, _GRACE_SECONDS)
 
     def give_up(number: int, frame: FrameType | None) -> None:
-        for process in ended:
+        for process in started:
             _signal_group(process.pid, signal.SIGKILL)
 
     # Before the child is made: it must not inherit an ignored SIGINT, which shells give to jobs in the background.
@@ -69,10 +76,11 @@ def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGALRM, give_up)
     # In a group of its own: one Ctrl-C reaches the children through us, once, and not twice.
     process = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 - our own command
-    ended.append(process)
+    started.append(process)
     code = process.wait()
     _signal_group(process.pid, signal.SIGTERM)
-    return 0 if code in (0, 1, 130, -signal.SIGINT, -signal.SIGTERM) else code
+    # Interrupted it ends with any code; by itself only because something is wrong.
+    return 0 if asked.is_set() else code or 1
 
 
 def _port_is_taken(host: str, port: int) -> bool:

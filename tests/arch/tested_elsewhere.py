@@ -81,7 +81,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.dagster.sensors.looking": ("unit/dagster/test_looking.py",),
     "lakeidx.dagster.sensors.landing": ("dagster/test_daemon.py",),
     "lakeidx.dagster.sensors.planning": ("unit/dagster/test_planning.py",),
-    "lakeidx.dagster.ui": ("browser/test_ui.py",),
     "lakeidx.api.arrow_input": ("unit/api/test_table.py",),
     "lakeidx.api.dataset": ("unit/api/test_engines.py",),
     "lakeidx.api.looking": ("unit/cli/test_commands.py", "unit/cli/test_change_commands.py", "unit/api/test_table.py",),

@@ -79,13 +79,13 @@ class Deployment:
         raise_on_error: bool = True,
         selection: Sequence[str] | None = None,
     ) -> dg.ExecuteInProcessResult:
-        """Run the batch job for one partition, or for the range from the first to the last key."""
+        """Run the batch job for one partition, for the range from the first to the last key, or without any."""
         self.know(*keys)
         config: dict[str, Any] = dict(QUIET)
         if overwrite is not None:
             config["ops"] = {f"{table_id(self.config)}__ingest": {"config": {"overwrite": overwrite}}}
         job = self.defs.resolve_job_def(batch_job_name(self.config))
-        where: dict[str, Any] = {"partition_key": keys[0]}
+        where: dict[str, Any] = {"partition_key": keys[0]} if keys else {}
         if len(keys) > 1:
             where = {
                 "tags": {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}

@@ -205,3 +205,15 @@ def test_a_disk_that_is_really_full(tmp_path: Path, small_disk: Path) -> None:
     assert red_checks(result) == set()
     assert d.content() == EXPECTED
     assert d.table.metadata.snapshot_ids() == [1]
+
+
+def test_a_run_without_a_partition_is_told_what_it_lacks_and_not_run_again(tmp_path: Path) -> None:
+    """A job that is launched by its name alone was retried as an unknown error, of Dagster's code."""
+    d = Deployment(tmp_path, {"retries": {"max_retries": 2, "delay_seconds": 0}})
+    d.land("a.parquet", ROWS)
+    result = d.run(raise_on_error=False)
+    failed = [e for e in result.all_events if e.is_step_failure]
+    assert [told_kind(e) for e in failed] == ["invalid_input"]
+    assert "the run has no partition" in str(failed[0].step_failure_data.user_failure_data.description)  # type: ignore[union-attr]
+    assert not any(e.is_step_up_for_retry for e in result.all_events)
+    assert not (tmp_path / "wh").exists()

@@ -132,7 +132,7 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
         context: dg.AssetCheckExecutionContext, store: StoreResource, tables: TableResource
     ) -> Iterator[dg.AssetCheckResult]:
         with failures_explained():
-            batch = open_batch(config, list(context.partition_keys), tables)
+            batch = open_batch(config, context, tables)
             files = batch.context.files
             counts = []
             if not batch.reports_gone:
@@ -155,7 +155,7 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
         context: dg.AssetCheckExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> Iterator[dg.AssetCheckResult]:
         with failures_explained():
-            batch = open_batch(config, list(context.partition_keys), tables)
+            batch = open_batch(config, context, tables)
             batch_id = batch.context.files.batch_id
             report = spark.submitted(context, "checks", ["--batch-id", batch_id], config)
             if report is None:

@@ -64,7 +64,7 @@ def build_landed_check(config: PipelineConfig) -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, store: StoreResource, tables: TableResource
     ) -> Iterator[dg.AssetCheckResult]:
         with failures_explained():
-            batch = open_batch(config, list(context.partition_keys), tables)
+            batch = open_batch(config, context, tables)
             expected = expectations_on(config, "landed")
             if batch.reports_gone:
                 # Of a batch that was committed long ago no rows are staged any more; they were judged then.

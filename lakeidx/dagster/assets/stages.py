@@ -41,6 +41,7 @@ from lakeidx.dagster.metadata.reports import (
 from lakeidx.dagster.names import COMMIT_STEP, LANDING, asset_key, key_prefix, partitions_of, pool_name, writer_of_files
 from lakeidx.dagster.preload import preload_imports
 from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_landing
@@ -53,6 +54,8 @@ from lakeidx.pipeline_file.partitions import (
     set_current_batch,
 )
 from lakeidx.tasks.runner import LocalRunner
+
+_Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 
 
 class IngestConfig(dg.Config):
@@ -73,15 +76,31 @@ class StageBatch:
     reports_gone: bool
 
 
+def _chosen_keys(context: _Context) -> list[str]:
+    """Return the partitions of a run.
+
+    errors   InvalidInputError for a run without any, which a job that is launched by its name alone makes
+    """
+    if context.has_partition_key or context.has_partition_key_range:
+        return list(context.partition_keys)
+    raise InvalidInputError(
+        "the run has no partition, and partitions name the landing files that it loads: choose some in the UI, launch"
+        " with --partition, or leave it to the landing sensor, which adds a partition for each new file"
+    )
+
+
 def open_batch(
-    pipeline: PipelineConfig, keys: list[str], tables: TableResource, spark: SparkResource | None = None
+    pipeline: PipelineConfig, context: _Context, tables: TableResource, spark: SparkResource | None = None
 ) -> StageBatch:
-    """Return the batch that partitions are working on."""
-    table = tables.open(pipeline)
+    """Return the batch that the partitions of a run are working on.
+
+    errors   see `_chosen_keys`
+    """
+    keys, table = _chosen_keys(context), tables.open(pipeline)
     current = current_batch(table.store, table.paths, keys)
     runner = spark.runner() if spark else LocalRunner()
-    context = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite)
-    return StageBatch(context, current.committed and context.files.read(IngestReport) is None)
+    batch = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite)
+    return StageBatch(batch, current.committed and batch.files.read(IngestReport) is None)
 
 
 def gone(batch: StageBatch) -> dg.MaterializeResult:  # type: ignore[type-arg]
@@ -162,8 +181,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         preload_imports(pipeline, [node.name for node in context.job_def.nodes])
         with failures_explained():
-            table = tables.ensure(pipeline)
-            keys = list(context.partition_keys)
+            keys, table = _chosen_keys(context), tables.ensure(pipeline)
             files = files_of_partitions(store.open(pipeline.landing.path), pipeline, keys)
             current, chosen = plan_batch(
                 table.store,
@@ -208,7 +226,7 @@ def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) 
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
-            batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
+            batch = open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
                 return gone(batch)
             spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
@@ -230,7 +248,7 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
-            batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
+            batch = open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
                 return gone(batch)
             files = batch.context.files
@@ -260,7 +278,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
     ) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]
         with failures_explained():
-            batch = open_batch(pipeline, list(context.partition_keys), tables, spark)
+            batch = open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
                 metadata = dict(gone(batch).metadata or {})
             else:

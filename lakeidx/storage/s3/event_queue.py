@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from lakeidx.errors import LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.storage.s3.errors import client_errors, status_of, translate
-from lakeidx.storage.s3.options import S3Options
+from lakeidx.storage.s3.options import S3Options, check_endpoint
 
 #: Messages of one request.
 _AT_ONCE = 10
@@ -95,11 +95,13 @@ class EventQueue:
 
         options, place = self._options, urlsplit(self._url)
         region = _REGION.search(place.hostname or "")
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_SQS") or f"{place.scheme}://{place.netloc}"
+        check_endpoint(endpoint, "AWS_ENDPOINT_URL_SQS or landing.events.url")
         shared = options.s3fs_kwargs()["client_kwargs"]
         create: Callable[..., Any] = botocore.session.Session(profile=options.profile).create_client
         return create(
             "sqs",
-            endpoint_url=os.environ.get("AWS_ENDPOINT_URL_SQS") or f"{place.scheme}://{place.netloc}",
+            endpoint_url=endpoint,
             region_name=region[1] if region else shared.get("region_name"),
             verify=options.verify,
             aws_access_key_id=options.key,

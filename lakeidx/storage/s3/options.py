@@ -28,6 +28,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from lakeidx.errors import InvalidInputError
 
@@ -102,9 +103,14 @@ class S3Options:
         return cls(**found)
 
     def s3fs_kwargs(self) -> dict[str, Any]:
-        """Return the keyword arguments for ``s3fs.S3FileSystem``; reads the environment for endpoint and region."""
+        """Return the keyword arguments for ``s3fs.S3FileSystem``; reads the environment for endpoint and region.
+
+        errors   InvalidInputError for an endpoint that is no address
+        """
         env = os.environ
         endpoint = self.endpoint_url or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None
+        if endpoint is not None:
+            check_endpoint(endpoint, "AWS_ENDPOINT_URL or storage option endpoint_url")
         region = self.region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
         if region is None and endpoint is not None and self.profile is None:
             region = "us-east-1"  # signing needs some region; stores other than Amazon's take any
@@ -141,6 +147,21 @@ class S3Options:
             "use_listings_cache": False,
             "skip_instance_cache": True,
         }
+
+
+def check_endpoint(url: str, setting: str) -> None:
+    """Refuse what is no address of a server, which botocore answers with a bare ValueError, or not at all.
+
+    setting  where it may come from, for the message
+    errors   InvalidInputError
+    """
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise InvalidInputError(f"endpoint {url!r}: expected http://host:port or https://host; see {setting}")
 
 
 def _read(name: str, spelled: str, value: Any) -> Any:

@@ -200,10 +200,10 @@ def test_files_that_are_not_what_they_should_be(table: TableHandle, tmp_path: Pa
         with pytest.raises(kind, match=text) as caught:
             upsert(table, good, path)
         assert caught.value.path == str(path)
+    with pytest.raises(InvalidInputError, match="a folder, not a landing file; name the files in it"):
+        upsert(table, tmp_path)
     with pytest.raises(NotFoundError, match=r"missing.csv: the landing file does not exist"):
         upsert(table, good, tmp_path / "missing.csv")
-    with pytest.raises(NotFoundError, match="does not exist"):
-        upsert(table, tmp_path)
     with pytest.raises(InvalidInputError, match="at least one landing file"):
         upsert(table)
     assert table.snapshot is None

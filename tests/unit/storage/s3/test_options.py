@@ -96,3 +96,21 @@ def test_repr_hides_secrets() -> None:
     assert "hush" not in repr(
         S3Options.parse({"key": "hush", "secret": "hush", "token": "hush", "client_kwargs": {"p": "hush"}})
     )
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8333", "localhost", "http://", "ftp://x:1", "http://x:99999", "http://x:port", "https:/x"]
+)
+def test_an_endpoint_that_is_no_address_is_one_line(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """Botocore raised a bare ValueError for a host without a scheme, and others were tried again and again."""
+    for given in ({"endpoint_url": url}, {}):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url if not given else "http://right")
+        with pytest.raises(InvalidInputError, match=r"expected http://host:port or https://host"):
+            S3Options.parse(given).s3fs_kwargs()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8333", "https://s3.eu-central-1.amazonaws.com", "http://[::1]:9000", "HTTP://x"]
+)
+def test_endpoints(url: str) -> None:
+    assert S3Options.parse({"endpoint_url": url}).s3fs_kwargs()["endpoint_url"] == url
