@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.results import Result
 
 F = TypeVar("F", bound=StrEnum)
@@ -123,6 +123,8 @@ def json_lines(table: pa.Table) -> Iterator[str]:
 def _new_file(output: Path) -> Iterator[Path]:
     """Give a file to write to, which gets its name when everything is written."""
     temp = output.with_name(f".{output.name}.tmp")
+    if not output.parent.is_dir():
+        raise NotFoundError("the folder to write to does not exist", path=str(output.parent))
     try:
         yield temp
         temp.replace(output)

@@ -178,7 +178,7 @@ def drop(
     opened = open_table(table)
     if not yes:
         rows = 0 if opened.snapshot is None else opened.snapshot.total_record_count
-        raise InvalidInputError(f"{opened.uri} holds {rows} rows; --yes deletes it for good")
+        raise InvalidInputError(f"{opened.uri} has {rows} stored rows; --yes deletes it for good")
     files = drop_table(opened)
     if as_json:
         print_json({"dropped": opened.uri, "files": files})

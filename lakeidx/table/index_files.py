@@ -61,7 +61,8 @@ def read_hash_bytes(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
     if len(data) != 4 * entry.row_count:
         found = f"{len(data) // 4} hashes" + (f" and {len(data) % 4} bytes" if len(data) % 4 else "")
         raise CorruptFileError(
-            f"the index file has {found}, the manifest says {entry.row_count}: rebuild the index", path=path
+            f"the index file has {found}, the manifest says {entry.row_count}: rebuild the index, as docs/upkeep.md says",
+            path=path,
         )
     return data
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,26 @@ from lakeidx.testing.small_tables import content, make_table, upsert
 ROWS = [(p, k, f"a{k}") for p in (1, 2) for k in range(25)]
 
 
+def flip(file: Path) -> None:
+    damaged = bytearray(file.read_bytes())
+    damaged[5] ^= 4
+    file.write_bytes(damaged)
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-4])
+
+
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_table_is_put_in_its_own_place(tmp_path: Path, whole: bool) -> None:
+@pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
+def test_a_table_is_put_in_its_own_place(tmp_path: Path, whole: bool, damage: Callable[[Path], None]) -> None:
     """As docs/upkeep.md says, as a whole and by partitions."""
     table = make_table(tmp_path)
     upsert(table, ROWS)
     for file in Path(table.uri, "index").iterdir():
-        damaged = bytearray(file.read_bytes())
-        damaged[5] ^= 4
-        file.write_bytes(damaged)
+        damage(file)
     found = {rule.name for rule in Table.open(table.uri).verify().findings}
-    assert "live_keys_indexed" in found
+    assert found & {"live_keys_indexed", "index_files_agree", "referenced_files_exist"}
     kept, run = tmp_path / "rows.parquet", CliRunner().invoke
     for where in (None,) if whole else ("p = 1", "p = 2"):
         given = [] if where is None else ["--where", where]

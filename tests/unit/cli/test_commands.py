@@ -79,6 +79,9 @@ def test_scan_as_csv_and_parquet(table: str, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out.parquet").num_rows == 3
     result = call("scan", table, "--format", "parquet", code=2)
     assert "-o FILE" in result.stderr
+    for kind in ("parquet", "csv"):
+        result = call("scan", table, "-o", tmp_path / "no" / f"out.{kind}", code=2)
+        assert result.stderr == f"lakeidx: {tmp_path}/no: the folder to write to does not exist\n"
 
 
 def test_scan_as_arrow_is_what_upsert_takes(table: str, tmp_path: Path) -> None:

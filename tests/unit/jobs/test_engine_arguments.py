@@ -49,7 +49,7 @@ def test_jobs_of_a_table_run_in_this_process(tmp_path: Path, capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out)["rewritten"] == 3
     assert content(table) == before
     assert compaction.main([table.uri, "--engine", "local", "--partition", "q=2"]) == 2
-    assert capsys.readouterr().err == "invalid_input: --partition 'q=2': give p=...\n"
+    assert capsys.readouterr().err == "invalid_input: --partition 'q=2': give p=..., each once\n"
     assert file_index_rebuild.main([table.uri, "--engine", "local", "--columns", "v"]) == 2
     assert capsys.readouterr().err == "invalid_input: --columns and --drop need --type\n"
 
