@@ -214,7 +214,7 @@ class WritingMixin(LookingMixin):
         # Types of dictionaries are those of Python, which nobody chose.
         policy = "add" if policy == "widen" and isinstance(rows, list) else policy
         given = as_table(rows)
-        with held_batch(context) if own and may_hold(context, given) else nullcontext(context) as running:
+        with held_batch(context, given) if own and may_hold(context, given) else nullcontext(context) as running:
             ingest_given(running, given, missing=missing, merge_schema=policy)
             result = finish_batch(running, tell)
         return self._finished(result, context)

@@ -34,13 +34,17 @@ from lakeidx.batch.index_types import finds_by_keys
 from lakeidx.batch.parts import write_rows
 from lakeidx.batch.target_files import write_targets
 from lakeidx.errors import CommitUnknownError, LakeIdxError, UnavailableError
+from lakeidx.storage import LocalStore
 from lakeidx.table.commit.changes import encode_changes
 from lakeidx.table.commit.earlier_commit import added_paths
+from lakeidx.tasks.runner import LocalRunner
 
 log = logging.getLogger(__name__)
 
 #: A batch of more rows, or more Arrow bytes, is staged.
 _MOST_ROWS, _MOST_BYTES = 100_000, 32 << 20
+#: Arrow bytes of a batch that one thread writes to a local disk as fast as several.
+_ONE_THREAD_BYTES = 1 << 20
 
 
 class HeldBatch(BatchFiles):
@@ -140,12 +144,14 @@ def may_hold(context: BatchContext, rows: pa.Table) -> bool:
 
 
 @contextmanager
-def held_batch(context: BatchContext) -> Iterator[BatchContext]:
+def held_batch(context: BatchContext, rows: pa.Table) -> Iterator[BatchContext]:
     """Run a batch whose id was drawn for it in memory; the context must not be used after the block."""
     files = HeldBatch(context)
+    # Few rows for a disk are mostly work of the interpreter, which threads only pass to each other.
+    alone = rows.nbytes <= _ONE_THREAD_BYTES and isinstance(context.store, LocalStore)
     error: BaseException | None = None
     try:
-        yield replace(context, files=files)
+        yield replace(context, files=files, runner=LocalRunner() if alone else context.runner)
     except BaseException as caught:
         error = caught
         raise

@@ -204,7 +204,7 @@ class Interleaved:
         if not may_hold(context, rows):
             self._run_batch(context, rows)
             return
-        with held_batch(context) as held:
+        with held_batch(context, rows) as held:
             self._run_batch(held, rows)
 
     def _rows(self, batch: str) -> pa.Table:

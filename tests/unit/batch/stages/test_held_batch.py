@@ -13,12 +13,14 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.batch.artifacts import staging_root
-from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.batch.stages.held_batch import held_batch
+from lakeidx.batch.upsert import commit_batch, make_context, new_batch_id
 from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.reachable import files_on_disk, reachable
 from lakeidx.testing.small_tables import SPEC
@@ -275,3 +277,20 @@ def test_a_batch_asks_the_store_once_for_what_stays_as_it_is(tmp_path: Path) -> 
     assert asked.count(("list", "/schema")) == 4
     assert asked.count(("get", "/snapshot/snapshot")) == 3
     assert [path for verb, path in asked if verb == "get" and path.startswith("/manifest/")] == []
+
+
+def test_one_thread_writes_few_rows_to_a_disk(tmp_path: Path) -> None:
+    table = create(tmp_path, "dynamic")
+    other, _ = faulty(table)
+
+    def runs(of: Table, batch: pa.Table) -> int:
+        context = make_context(of.metadata, new_batch_id(), runner=LocalRunner(3))
+        with held_batch(context, batch) as held:
+            return held.runner.parallelism
+
+    few, many = rows("a", range(50)), rows("x" * 100, range(10_000))
+    assert many.nbytes > 1 << 20
+    assert runs(table, few) == 1
+    assert runs(table, many) == 3
+    # Of a store that may take a request for each file, files are waited for side by side.
+    assert runs(other, few) == 3
