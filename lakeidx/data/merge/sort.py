@@ -9,6 +9,8 @@ source   org.apache.paimon.mergetree.SortBufferWriteBuffer, org.apache.paimon.me
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -31,8 +33,18 @@ def merge_order(kv: pa.Table, schema: TableSchema) -> Int64s:
     returns  int64[n]
     """
     keys = [kv.column(k) for k in schema.trimmed_primary_keys]
+    if _lie_in_order(kv, schema):
+        return argsort_keys(keys, schema.key_types)
     columns, types = sequence_columns(kv, schema)
     return argsort_keys([*keys, *columns], [*schema.key_types, *types])
+
+
+def _lie_in_order(kv: pa.Table, schema: TableSchema) -> bool:
+    """Return True when the rows of one key are in merge order as they lie, as a writer numbers them: equal keys stay so."""
+    if sequence_fields(schema)[0]:
+        return False
+    numbers = _ints(kv.column(SEQUENCE_NUMBER))
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def sequence_columns(kv: pa.Table, schema: TableSchema) -> tuple[list[pa.Array], list[DataType]]:
@@ -72,5 +84,5 @@ def descending_ranks(column: pa.ChunkedArray, t: DataType) -> Int64s:
     return ranks
 
 
-def _ints(column: pa.ChunkedArray) -> npt.NDArray[np.int8]:
+def _ints(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     return np.concatenate([c.to_numpy(zero_copy_only=False) for c in column.chunks] or [np.zeros(0, np.int8)])

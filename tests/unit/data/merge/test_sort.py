@@ -60,6 +60,21 @@ def test_merge_order_is_the_comparators(descending: bool, rows: list[tuple[Any, 
     assert merge_order(kv, schema).tolist() == wanted
 
 
+@settings(deadline=None)
+@given(
+    rows=st.lists(st.tuples(st.sampled_from(["", "a", "ab", "é"]), st.integers(0, 3), st.integers(0, 3)), max_size=12),
+    arrived=st.booleans(),
+)
+def test_without_sequence_fields_the_number_decides(rows: list[tuple[str, int, int]], arrived: bool) -> None:
+    """Numbered as they come, or as other writers have numbered them."""
+    schema = table_schema({"k": "STRING NOT NULL"})
+    numbers = [*range(5, 5 + len(rows))] if arrived else [r[1] for r in rows]
+    kv = kv_table(schema, [r[:1] for r in rows], kinds=[r[2] for r in rows])
+    kv = kv.set_column(0, kv.schema.field(0), pa.array(numbers, pa.int64()))
+    wanted = sorted(range(len(rows)), key=lambda i: (rows[i][0].encode(), numbers[i], -(rows[i][2] & 1)))
+    assert merge_order(kv, schema).tolist() == wanted
+
+
 def test_sorted_rows_stay_where_they_are() -> None:
     schema = table_schema({"k": "INT NOT NULL"})
     assert merge_order(kv_table(schema, [(1,), (1,), (3,)]), schema).tolist() == [0, 1, 2]
