@@ -85,6 +85,36 @@ def test_from_files_to_listed_definitions(project: Path) -> None:
     assert f"defs.yaml:{line} - lakeidx.dagster.PrimaryKeyTable attributes.primaryKey" in said
 
 
+@pytest.mark.parametrize(
+    ("component", "given", "what"),
+    [
+        ("PrimaryKeyTable", ("--from", "nowhere"), "no landing files"),
+        ("PrimaryKeyTable", ("--from", "landing", "--key", "no"), "there is no column no; the files have id, v"),
+        ("PrimaryKeyTable", ("--from", "landing", "--table", "orders"), "write the table as database.table"),
+        ("TableMaintenance", ("--table", "orders"), "write the table as database.table"),
+    ],
+)
+def test_a_mistake_of_the_command_is_one_line_and_leaves_no_folder(
+    project: Path, component: str, given: tuple[str, ...], what: str
+) -> None:
+    """It was a traceback, and its empty folder made the next try say that the name is taken."""
+    said = dg("scaffold", "defs", f"lakeidx.dagster.{component}", "orders", *given, code=1)
+    assert said.splitlines()[-1].startswith("Error: ")
+    assert what in said
+    assert not (project / "shop/defs/orders").exists()
+
+
+@pytest.mark.parametrize("given", [(), ("--warehouse", "other")])
+def test_components_of_found_tables_are_scaffolded_as_they_may_be(project: Path, given: tuple[str, ...]) -> None:
+    """They got no attributes, of which two are required."""
+    dg("scaffold", "defs", "lakeidx.dagster.WarehouseTables", "all", *given)
+    dg("scaffold", "defs", "lakeidx.dagster.TableMaintenance", "orders", *given)
+    assert "validated successfully" in dg("check", "yaml")
+    written = (project / "shop/defs/orders/defs.yaml").read_text(encoding="utf-8")
+    assert "table: lake.orders" in written
+    assert f"warehouse: {given[1] if given else '${LAKEIDX_WAREHOUSE:-warehouse}'}" in written
+
+
 def test_this_repository_is_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     # Its settings: no telemetry.

@@ -24,6 +24,7 @@ from lakeidx.dagster.components.attributes import (
     WarehouseTablesAttributes,
     text_of,
 )
+from lakeidx.dagster.components.scaffolding import TableMaintenanceScaffolder, WarehouseTablesScaffolder
 from lakeidx.dagster.factory import TableDefinitions, add_upkeep, merged_definitions
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.overview import table_description
@@ -116,6 +117,7 @@ class _FoundTables(dg.StateBackedComponent):
             raise InvalidInputError(f"table {name}: {error.errors()[0]['msg']}", path=self.warehouse) from error
 
 
+@dg.scaffold_with(WarehouseTablesScaffolder)
 class WarehouseTables(_FoundTables):
     """The tables of a warehouse as external assets, whoever writes them, with upkeep and checks on request."""
 
@@ -142,6 +144,7 @@ class WarehouseTables(_FoundTables):
         return [n for n in warehouse.tables() if _matches(n, chosen) and not _matches(n, left_out)]
 
 
+@dg.scaffold_with(TableMaintenanceScaffolder)
 class TableMaintenance(_FoundTables):
     """Compaction, snapshot expiry, verification and their checks for one table that other programs write."""
 

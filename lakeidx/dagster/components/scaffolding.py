@@ -1,16 +1,21 @@
-"""``dg scaffold defs lakeidx.dagster.PrimaryKeyTable NAME --from FOLDER``: a ``defs.yaml`` that runs."""
+"""``dg scaffold defs lakeidx.dagster.PrimaryKeyTable NAME --from FOLDER`` and other components: a ``defs.yaml`` that runs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import click
 import dagster as dg
 import yaml
 from dagster.components.component_scaffolding import scaffold_component
 from pydantic import BaseModel, ConfigDict, Field
 
+from lakeidx.api import Warehouse
 from lakeidx.dagster.components.inference import InferredTable, infer_table
+from lakeidx.errors import LakeIdxError
 
 _WAREHOUSE = "${LAKEIDX_WAREHOUSE:-warehouse}"
 
@@ -38,12 +43,15 @@ class PrimaryKeyTableScaffolder(dg.Scaffolder[PrimaryKeyTableParams]):
     def scaffold(self, request: dg.ScaffoldRequest[PrimaryKeyTableParams]) -> None:
         """Write ``defs.yaml``.
 
-        errors   NotFoundError for a folder without landing files; InvalidInputError when no key is found, or a column is not there
+        errors   ClickException for a folder without landing files, when no key is found, for a column or a name of a table that is
+                 none
         """
         params, name = request.params, request.target_path.name
-        found = _template(name) if params.source is None else _inferred(params.source, params)
+        with _in_one_line(request):
+            table = _table(params.table, name)
+            found = _template(name) if params.source is None else _inferred(params.source, params)
         attributes = {
-            "table": params.table or f"lake.{name}",
+            "table": table,
             "warehouse": params.warehouse or _WAREHOUSE,
             **found.attributes,
         }
@@ -58,6 +66,68 @@ class PrimaryKeyTableScaffolder(dg.Scaffolder[PrimaryKeyTableParams]):
         if request.append:
             text = f"{file.read_text(encoding='utf-8').rstrip()}\n---\n{text}"
         file.write_text(text, encoding="utf-8")
+
+
+class WarehouseTablesParams(BaseModel):
+    """Options of the command."""
+
+    warehouse: str | None = Field(default=None, description="folder or s3:// prefix of the tables")
+
+
+class WarehouseTablesScaffolder(dg.Scaffolder[WarehouseTablesParams]):
+    """Writes the attributes of all tables of a warehouse."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[WarehouseTablesParams]:
+        """Return the options."""
+        return WarehouseTablesParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[WarehouseTablesParams]) -> None:
+        """Write ``defs.yaml``."""
+        scaffold_component(request, {"warehouse": request.params.warehouse or _WAREHOUSE, "tables": ["*"]})
+
+
+class TableMaintenanceParams(WarehouseTablesParams):
+    """Options of the command."""
+
+    table: str | None = Field(default=None, description="database.table; default lake.NAME")
+
+
+class TableMaintenanceScaffolder(dg.Scaffolder[TableMaintenanceParams]):
+    """Writes the attributes of one table that other programs write."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[TableMaintenanceParams]:
+        """Return the options."""
+        return TableMaintenanceParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[TableMaintenanceParams]) -> None:
+        """Write ``defs.yaml``.
+
+        errors   ClickException for a name of a table that is none
+        """
+        with _in_one_line(request):
+            table = _table(request.params.table, request.target_path.name)
+        scaffold_component(request, {"warehouse": request.params.warehouse or _WAREHOUSE, "table": table})
+
+
+@contextmanager
+def _in_one_line(request: dg.ScaffoldRequest[Any]) -> Iterator[None]:
+    """Let the command print what is wrong, and leave nothing behind."""
+    try:
+        yield
+    except LakeIdxError as error:
+        # The command has made the folder; left there, it would be in the way of the next try.
+        if not request.append:
+            with suppress(OSError):
+                request.target_path.rmdir()
+        raise click.ClickException(str(error)) from error
+
+
+def _table(given: str | None, name: str) -> str:
+    table = given or f"lake.{name}"
+    Warehouse("/").path(table)
+    return table
 
 
 def _inferred(folder: str, params: PrimaryKeyTableParams) -> InferredTable:
