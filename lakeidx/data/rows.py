@@ -33,10 +33,7 @@ def gather_rows(tables: Sequence[pa.Table], rows: npt.NDArray[np.int64]) -> pa.T
             return whole
         pairs = zip(begins[:count].tolist(), lengths[:count].tolist(), strict=True)
         return pa.concat_tables([whole.slice(b, n) for b, n in pairs])
-    indices = pa.array(rows)
-    # Column by column: one column's concatenation is the only extra memory.
-    columns = [take_column(column, indices) for column in whole.columns]
-    return pa.Table.from_arrays(columns, schema=whole.schema)
+    return take_rows(whole, rows)
 
 
 def take_column(column: pa.ChunkedArray, indices: pa.Array) -> pa.ChunkedArray:
@@ -47,6 +44,8 @@ def take_column(column: pa.ChunkedArray, indices: pa.Array) -> pa.ChunkedArray:
 
 
 def take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-    """Return ``table.take(rows)``, column by column."""
-    indices = pa.array(rows)
-    return pa.Table.from_arrays([take_column(c, indices) for c in table.columns], schema=table.schema)
+    """Return ``table.take(rows)``; where columns have several chunks, one column's concatenation is the only extra memory."""
+    indices, columns = pa.array(rows), table.columns
+    if all(column.num_chunks == 1 for column in columns):
+        return table.take(indices)
+    return pa.Table.from_arrays([take_column(c, indices) for c in columns], schema=table.schema)

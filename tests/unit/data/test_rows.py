@@ -31,6 +31,7 @@ def test_gathered_stretches_equal_take(stretches: list[tuple[int, int]]) -> None
 def test_gathered_rows_equal_take(rows: list[int]) -> None:
     wanted = pa.concat_tables(TABLES).take(pa.array(rows, pa.int64()))
     assert gather_rows(TABLES, np.array(rows, np.int64)).equals(wanted)
+    assert gather_rows([pa.concat_tables(TABLES).combine_chunks()], np.array(rows, np.int64)).equals(wanted)
 
 
 def test_all_rows_in_order_are_not_copied() -> None:
@@ -50,4 +51,5 @@ def test_other_types_are_gathered_too(kind: pa.DataType, values: list[list[Any]]
     tables = [pa.table({"c": pa.array(v, kind)}) for v in values]
     rows = np.array([3, 0, 2, 0, 1])
     flat = values[0] + values[1]
-    assert gather_rows(tables, rows).column("c").to_pylist() == [flat[i] for i in rows]
+    for parts in (tables, [pa.concat_tables(tables).unify_dictionaries().combine_chunks()]):
+        assert gather_rows(parts, rows).column("c").to_pylist() == [flat[i] for i in rows]
