@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
@@ -318,3 +319,18 @@ def _bucket_files(
     else:
         sections = tuple(((f,),) for f in files)
     return BucketFiles(partition, bucket, total, sections, merge, mine)
+
+
+def asked_columns(schema: TableSchema, columns: Sequence[str] | None, limit: int | None) -> tuple[str, ...]:
+    """Return the columns that a scan gives; None = all.
+
+    errors   InvalidInputError for a column that is not there, one text in place of several, a negative number of rows
+    """
+    if limit is not None and limit < 0:
+        raise InvalidInputError(f"limit must be 0 or more rows, not {limit}")
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns must be a list of names, not {columns!r}")
+    names = schema.field_names if columns is None else tuple(columns)
+    for name in names:
+        schema.field(name)
+    return names
