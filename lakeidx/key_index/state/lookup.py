@@ -203,9 +203,12 @@ def _run(
 
 
 def _stretches(numbers: Ints, gap: int) -> list[tuple[int, int]]:
-    """Join ascending numbers to stretches (first, behind the last), over gaps of so many numbers."""
+    """Join ascending numbers, each once, to stretches (first, behind the last), over gaps of so many numbers."""
     if not len(numbers):
         return []
+    low, high = int(numbers[0]), int(numbers[-1])
+    if high - low < len(numbers):
+        return [(low, high + 1)]
     cuts = np.flatnonzero(np.diff(numbers) > gap + 1)
     first, last = numbers[np.append(0, cuts + 1)], numbers[np.append(cuts, len(numbers) - 1)]
     return list(zip(first.tolist(), (last + 1).tolist(), strict=True))

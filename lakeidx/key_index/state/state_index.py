@@ -124,7 +124,7 @@ class StateKeyIndex(KeyIndexDefaults):
         if not len(batch):
             return no_locations(batch, metrics)
         known = where >= 0
-        metrics.found = int(known.sum())
+        metrics.found = int(np.count_nonzero(known))
         partitions = list(batch.partitions)
         position = {p: i for i, p in enumerate(partitions)}
         to_result = np.zeros(len(state.partitions) + 1, np.int32)
