@@ -171,6 +171,8 @@ REPAIRS = [
            _set(publish, "_is_on_the_chain", lambda metadata, made: True), EXPIRED),
     Repair("a batch that comes again does too", _set(earlier_commit, "_is_stray", lambda *_: False), EXPIRED),
     Repair("a report is not believed to be rolled back for a stray", _set(rerun, "is_stray", lambda *_: False), MISLED),
+    Repair("what a branch brings back counts again", _set(rerun, "_brought_back", lambda *_: None),
+           "test_a_batch_that_a_branch_brought_back_was_committed_twice"),
     Repair("a snapshot of the batch itself is no evidence", _own_snapshots_are_evidence, MISLED),
     Repair("two strays, one after the other, are no history", _two_snapshots_are_a_history, HISTORY),
     Repair("what stands before a gap is no history",

@@ -1,13 +1,14 @@
 """What a batch leaves behind stage by stage: typed reports, and the files they name.
 
 A batch lives in ``<warehouse>/_lakeidx/<db>/<table>/<batch id>/``, one on a branch in ``…/<table>/_branch-<name>/<batch id>/``: an
-id counts once on each branch. A stage writes its files into a directory of its own with a
-random name and closes with ``<stage>.json``, put if absent: of two runs of one stage one wins, and everybody continues with the
-winner's report. Files of a run that lost, or died, are never named by a report and are cleaned with the batch.
+id counts once on each branch. A stage writes its files into a directory of its own with a random name and closes with
+``<stage>.json``, put if absent: of two runs of one stage one wins, and everybody continues with the winner's report. Files of a run
+that lost, or died, are never named by a report and are cleaned with the batch.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 import uuid
 from itertools import count
@@ -214,12 +215,16 @@ class CommitReport(Report):
 
 
 class SupersededRun(Report):
-    """A note that a run of a batch does not count any more."""
+    """A note that a run of a batch does not count any more.
+
+    commit   its report, if it had been committed
+    """
 
     kind: Literal["superseded"] = "superseded"
     batch_id: str
     run: int
     reason: str
+    commit: CommitReport | None = None
 
 
 class CommitNote(Report):
@@ -230,7 +235,7 @@ class CommitNote(Report):
     attempt: int
 
 
-AnyReport = TypeVar("AnyReport", IngestReport, BucketAssignmentReport, IndexWriteReport, CommitReport)
+AnyReport = TypeVar("AnyReport", IngestReport, BucketAssignmentReport, IndexWriteReport, CommitReport, SupersededRun)
 
 
 class BatchFiles:
@@ -270,10 +275,24 @@ class BatchFiles:
 
     def supersede(self, reason: str) -> None:
         """Mark the present run as superseded: its rows are not in the table."""
-        run = self.run
-        note = SupersededRun(batch_id=self.batch_id, run=run, reason=reason)
-        self.store.put_if_absent(self._superseded(run), seal(note.model_dump_json(indent=1).encode()))
-        self._run = run + 1
+        note = SupersededRun(batch_id=self.batch_id, run=self.run, reason=reason, commit=self.read(CommitReport))
+        self.store.put_if_absent(self._superseded(self.run), seal(note.model_dump_json(indent=1).encode()))
+        self._run = None
+
+    def superseded_runs(self) -> list[SupersededRun]:
+        """Return the notes about the runs before the present one."""
+        return [n for run in range(1, self.run) if (n := self._load(SupersededRun, self._superseded(run))) is not None]
+
+    def resume(self, run: int) -> bool:
+        """Let an earlier run, whose rows are in the table again, count in place of the present one; False: its reports are gone."""
+        earlier = copy.copy(self)
+        earlier._run = run
+        if earlier.read(CommitReport) is None:
+            return False
+        self.supersede(f"the rows of run {run} are in the table again")
+        self.store.delete(self._superseded(run))
+        self._run = None
+        return True
 
     def begin_commit(self, attempt: int) -> bool:
         """Record that an attempt is about to be committed; False when it was recorded before: it may be in the table."""
@@ -292,18 +311,11 @@ class BatchFiles:
     def read(self, model: type[AnyReport], *, attempt: int = 1) -> AnyReport | None:
         """Read the report of a finished stage, None when it has not finished."""
         path = self._report_path(model, attempt)
-        known = self._published.get(path)
-        if isinstance(known, model):
-            return known
-        try:
-            data = self.store.get(path)
-        except NotFoundError:
-            return None
-        try:
-            found = model.model_validate_json(unseal(data, path))
-        except ValidationError as error:
-            raise CorruptFileError(f"the stage report cannot be read: {error.errors()[0]['msg']}", path=path) from error
-        self._published[path] = found
+        found = self._published.get(path)
+        if not isinstance(found, model):
+            found = self._load(model, path)
+            if found is not None:
+                self._published[path] = found
         return found
 
     def close(self, report: AnyReport, *, attempt: int = 1) -> AnyReport:
@@ -340,6 +352,14 @@ class BatchFiles:
     def latest_attempt(self) -> int:
         """Find the number of the newest bucket assignment that finished; 1 when none has."""
         return next(n for n in count(1) if not self.store.exists(self._report_path(BucketAssignmentReport, n + 1)))
+
+    def _load(self, model: type[AnyReport], path: str) -> AnyReport | None:
+        try:
+            return model.model_validate_json(unseal(self.store.get(path), path))
+        except NotFoundError:
+            return None
+        except ValidationError as error:
+            raise CorruptFileError(f"the stage report cannot be read: {error.errors()[0]['msg']}", path=path) from error
 
     def _superseded(self, run: int) -> str:
         return f"{self.directory}/superseded-{run}.json"

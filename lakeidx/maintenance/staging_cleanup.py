@@ -7,6 +7,7 @@ that takes, two kilobytes together whatever the batch wrote.
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 
 from lakeidx.batch.artifacts import (
@@ -37,6 +38,7 @@ _SHORTENED_AGE_MS, _SHORTENED_BYTES = 7 * 86_400_000, 2048
 _SOURCE_BYTES = 400
 #: Stores tell the time of a change in whole seconds, some rounded.
 _CLOCK_STEP_MS = 2_000
+_RUN_FOLDER = re.compile(r"run-([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ def clean_staging(
     for staged in batches:
         age = now_ms - max(f.mtime_ms for f in staged.files.values())
         found = list(staged.files.values())
-        bulky = [f for name, f in staged.files.items() if not _is_note(name, staged.run)]
+        reports_of = staged.run if age > _SHORTENED_AGE_MS else None
+        bulky = [f for name, f in staged.files.items() if not _is_note(name, reports_of)]
         if staged.has(CommitReport):
             if bulky and age > finished_age_ms:
                 finished.append(staged.batch_id)
@@ -140,12 +143,14 @@ def _shorten(metadata: TableMetadata, staged: StagedBatch, *, dry_run: bool) -> 
     return gone
 
 
-def _is_note(name: str, run: int) -> bool:
-    """Return True for the reports of the run that counts, and the notes about those that do not."""
+def _is_note(name: str, only: int | None) -> bool:
+    """Return True for the reports of runs, and the notes about those that do not count.
+
+    only   the run whose reports are meant; None: all of them, for one may count again
+    """
     folder, _, _ = name.rpartition("/")
-    if folder == "":
-        return run == 1 or name.startswith("superseded-")
-    return folder == f"run-{run}"
+    found = _RUN_FOLDER.fullmatch(folder or "run-1")
+    return name.startswith("superseded-") or (found is not None and only in (None, int(found[1])))
 
 
 def _committed(metadata: TableMetadata, files: BatchFiles) -> CommitReport | None:

@@ -15,7 +15,7 @@ from lakeidx.tasks.limits import available_bytes
 #: Bytes that a row is reckoned to take in the process that assigns, by index type; of types that look keys up.
 _ROW_BYTES, _KEYED_ROW_BYTES = {"hash": 40, "bucket": 40, "state": 160, "inmemory": 160}, 90
 #: Those of them that it takes at the very least: of rows of one partition; where they mix, hash takes half as much again.
-_LEAST_ROW_BYTES = {**_ROW_BYTES, "hash": 20, "bucket": 14}
+_LEAST_ROW_BYTES = {**_ROW_BYTES, "hash": 20, "bucket": 12}
 #: Bytes of a key in an index that lies in memory.
 _HELD_KEY_BYTES = 45
 #: Bytes of a bucket that gets rows: its line in the reports, what its task wrote, its manifest entries.

@@ -2,8 +2,8 @@
 
 A batch is its id, the table, its mode (upsert or overwrite) and the content of its landing files. Its reports count only
 while the table is the one they refer to, and its snapshot is in the table's history or has expired; after a rollback, or when
-the table was dropped and created again, the batch is run again. One that comes again with other content, or in another mode, is
-refused.
+the table was dropped and created again, the batch is run again. When a branch brings a snapshot back that was rolled back, the
+run that had put it counts again. A batch that comes again with other content, or in another mode, is refused.
 """
 
 from __future__ import annotations
@@ -30,13 +30,40 @@ def begin_run(metadata: TableMetadata, files: BatchFiles) -> None:
     """Begin a batch before its first stage; when the rows of its last run are no longer in the table, start it again.
 
     cost     two small requests for a new id
-    errors   TableReplacedError
+    errors   TableReplacedError; InvalidInputError when the rows of an earlier run came back, and what was known of it is gone
     """
     ingest = files.read(IngestReport)
     reason = None if ingest is None else why_superseded(metadata, files, ingest)
     if reason is not None:
-        log.warning("batch %s is run again: %s", files.batch_id, reason)
         files.supersede(reason)
+    back = None if files.run == 1 else _brought_back(metadata, files)
+    if back is not None:
+        run, snapshot_id = back
+        log.warning("run %d of batch %s counts again: its snapshot %d is back", run, files.batch_id, snapshot_id)
+        if not files.resume(run):
+            raise InvalidInputError(
+                f"batch {files.batch_id!r} is in the table again, with snapshot {snapshot_id} that had been rolled back, and its "
+                "reports are gone: give other rows a batch id of their own",
+                path=metadata.paths.snapshot(snapshot_id),
+            )
+    elif reason is not None:
+        log.warning("batch %s is run again: %s", files.batch_id, reason)
+
+
+def _brought_back(metadata: TableMetadata, files: BatchFiles) -> tuple[int, int] | None:
+    """Find a run that was rolled back and whose snapshot is there again: a branch that has it was fast-forwarded."""
+    latest = metadata.latest_snapshot()
+    for note in files.superseded_runs():
+        if note.commit is None or not note.commit.snapshot_ids or latest is None:
+            continue
+        last = note.commit.snapshot_ids[-1]
+        try:
+            there = metadata.snapshot(last) if last <= latest.id else None
+        except NotFoundError:
+            continue
+        if there is not None and there.commit_user == note.commit.commit_user and not is_stray(metadata, there):
+            return note.run, last
+    return None
 
 
 def still_counts(metadata: TableMetadata, batch_id: str) -> bool:

@@ -1,0 +1,90 @@
+"""A batch was rolled back, a branch with its snapshot was fast-forwarded, and the batch came again: its rows were added twice."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from lakeidx.batch.artifacts import BatchFiles, CommitReport
+from lakeidx.errors import InvalidInputError
+from lakeidx.maintenance.rollback import roll_back_table
+from lakeidx.maintenance.staging_cleanup import clean_staging
+from lakeidx.table.expiration.tags import create_tag
+from lakeidx.table.handle import TableHandle
+from lakeidx.testing.shared_table.foreign import fast_forward, make_branch
+from lakeidx.testing.small_tables import content, make_table, upsert
+
+SUMS = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
+DAY = [(1, 1, "day")]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableHandle:
+    """The batch `day` is in branch x, and not in the table any more."""
+    made = make_table(tmp_path, options=SUMS)
+    upsert(made, [(1, 1, "first")], batch_id="first")
+    upsert(made, DAY, batch_id="day")
+    create_tag(made.metadata, "one")
+    make_branch(Path(made.uri), "x", "one")
+    roll_back_table(made.metadata, made.schema, snapshot_id=1)
+    return made
+
+
+def bring_back(table: TableHandle) -> TableHandle:
+    fast_forward(Path(table.uri), "x")
+    return TableHandle.open(table.uri)
+
+
+def files_of(table: TableHandle) -> BatchFiles:
+    return BatchFiles(table.store, table.paths, "day")
+
+
+@pytest.mark.parametrize("cleaned", [False, True])
+@pytest.mark.parametrize("meanwhile", ["nothing", "another batch", "itself"])
+def test_a_batch_that_is_back_counts(table: TableHandle, meanwhile: str, cleaned: bool) -> None:
+    if meanwhile == "another batch":
+        upsert(table, [(1, 1, "other")], batch_id="other")
+    if meanwhile == "itself":
+        assert not upsert(table, DAY, batch_id="day").already
+    if cleaned:
+        clean_staging(table.metadata, now_ms=int(time.time() * 1000) + 86_400_000)
+    again = bring_back(table)
+    for _ in range(2):
+        result = upsert(again, DAY, batch_id="day")
+        assert (result.already, result.commit.snapshot_ids) == (True, (2,))
+    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day"}
+    with pytest.raises(InvalidInputError, match="was ingested with other content"):
+        upsert(again, [(1, 1, "night")], batch_id="day")
+
+
+def test_it_runs_anew_when_it_is_rolled_back_again(table: TableHandle) -> None:
+    assert not upsert(table, DAY, batch_id="day").already
+    again = bring_back(table)
+    assert upsert(again, DAY, batch_id="day").already
+    roll_back_table(again.metadata, again.schema, snapshot_id=1)
+    assert not upsert(again, DAY, batch_id="day").already
+    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day"}
+    assert upsert(again, DAY, batch_id="day").already
+
+
+def test_it_is_refused_when_nobody_knows_what_it_was_made_of(table: TableHandle) -> None:
+    for report in Path(files_of(table).directory).glob("*.json"):
+        if not report.name.startswith("superseded-"):
+            report.unlink()
+    again = bring_back(table)
+    for _ in range(2):
+        with pytest.raises(
+            InvalidInputError, match=r"batch 'day' is in the table again, with snapshot 2 .* reports are gone"
+        ):
+            upsert(again, DAY, batch_id="day")
+    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day"}
+
+
+def test_a_branch_that_stays_one_brings_nothing_back(table: TableHandle) -> None:
+    shutil.rmtree(Path(table.uri, "branch"))
+    assert not upsert(table, DAY, batch_id="day").already
+    assert files_of(table).read(CommitReport) is not None
+    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day"}
