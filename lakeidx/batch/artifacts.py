@@ -235,7 +235,8 @@ class CommitNote(Report):
     attempt: int
 
 
-AnyReport = TypeVar("AnyReport", IngestReport, BucketAssignmentReport, IndexWriteReport, CommitReport, SupersededRun)
+AnyReport = TypeVar("AnyReport", IngestReport, BucketAssignmentReport, IndexWriteReport, CommitReport)
+AnyNote = TypeVar("AnyNote", bound=Report)
 
 
 class BatchFiles:
@@ -291,7 +292,6 @@ class BatchFiles:
             return False
         self.supersede(f"the rows of run {run} are in the table again")
         self.store.delete(self._superseded(run))
-        self._run = None
         return True
 
     def begin_commit(self, attempt: int) -> bool:
@@ -353,7 +353,7 @@ class BatchFiles:
         """Find the number of the newest bucket assignment that finished; 1 when none has."""
         return next(n for n in count(1) if not self.store.exists(self._report_path(BucketAssignmentReport, n + 1)))
 
-    def _load(self, model: type[AnyReport], path: str) -> AnyReport | None:
+    def _load(self, model: type[AnyNote], path: str) -> AnyNote | None:
         try:
             return model.model_validate_json(unseal(self.store.get(path), path))
         except NotFoundError:

@@ -16,7 +16,11 @@ Integer = TypeVar("Integer", bound=np.integer)
 
 def sorted_distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
     """Return each value once, ascending; one dimension, dtype kept. Equals ``np.unique``."""
-    ordered = np.sort(values)
+    return ascending_distinct(np.sort(values))
+
+
+def ascending_distinct(ordered: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
+    """Return each of ascending values once; without a copy when there is one at most."""
     if len(ordered) < 2:
         return ordered
     found: npt.NDArray[Integer] = ordered[np.append(True, ordered[1:] != ordered[:-1])]

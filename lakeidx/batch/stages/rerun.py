@@ -39,13 +39,13 @@ def begin_run(metadata: TableMetadata, files: BatchFiles) -> None:
     back = None if files.run == 1 else _brought_back(metadata, files)
     if back is not None:
         run, snapshot_id = back
-        log.warning("run %d of batch %s counts again: its snapshot %d is back", run, files.batch_id, snapshot_id)
         if not files.resume(run):
             raise InvalidInputError(
                 f"batch {files.batch_id!r} is in the table again, with snapshot {snapshot_id} that had been rolled back, and its "
                 "reports are gone: give other rows a batch id of their own",
                 path=metadata.paths.snapshot(snapshot_id),
             )
+        log.warning("run %d of batch %s counts again: its snapshot %d is back", run, files.batch_id, snapshot_id)
     elif reason is not None:
         log.warning("batch %s is run again: %s", files.batch_id, reason)
 

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.containers.checksum import crc32, crc32_ranges
-from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.codec.distinct import ascending_distinct, sorted_distinct
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
@@ -49,7 +49,7 @@ MAGIC = b"LXK1"
 COLUMN_BYTES = 20
 _HEAD = struct.Struct("<4s5B3x7I")
 #: A segment has the slots of one block at least.
-_MIN_SLOT_BITS = 8
+_MIN_SLOT_BITS = SLOTS.bit_length() - 1
 _PER_SLOT = 6
 _MIN_HASH_BITS, _SPARE_BITS = 34, 10
 _MIN_PRINT, _MAX_PRINT = 8, 24
@@ -111,9 +111,7 @@ class SegmentHead:
         """Return the blocks that some ascending hashes of the shard are in, ascending and each once."""
         shard_bits, slot_bits = int(self.shape[0]), int(self.shape[1])
         slots = (hashes << np.uint64(shard_bits)) >> np.uint64(64 - slot_bits)
-        blocks = slots >> np.uint64(_MIN_SLOT_BITS)
-        found: Ints = blocks[np.append(True, blocks[1:] != blocks[:-1])].astype(np.int64)
-        return found
+        return ascending_distinct(slots >> np.uint64(_MIN_SLOT_BITS)).astype(np.int64)
 
 
 def encode_segment(entries: Entries, *, shard_bits: int, state_rows: int) -> Segment:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.codec.distinct import ascending_distinct, sorted_distinct
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
@@ -17,4 +17,5 @@ def test_equals_numpy(dtype: type, values: list[int]) -> None:
     found = sorted_distinct(given_values)
     assert found.dtype == given_values.dtype
     assert found.tolist() == np.unique(given_values).tolist()
+    assert ascending_distinct(np.sort(np.repeat(given_values, 2))).tolist() == np.unique(given_values).tolist()
     assert given_values.tolist() == values
