@@ -21,7 +21,7 @@ from lakeidx.maintenance.advise import SAMPLE, Workload, advise_table
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.file_index_rebuild import FileIndexRebuildReport, rebuild_spec, run_file_index_rebuild
 from lakeidx.maintenance.lookup_store import LookupStoreReport, run_lookup_store
-from lakeidx.maintenance.partition_argument import parse_partitions
+from lakeidx.maintenance.partition_argument import find_partitions
 from lakeidx.maintenance.ring_resize import ResizeReport, run_ring_resize
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.snapshot_expiry import run_snapshot_expiry
@@ -44,7 +44,7 @@ R = TypeVar("R", bound=Result)
 class UpkeepMixin(TableHandle):
     """The verbs of a table that keep it in shape. All are safe beside writers but `rollback`, and again after a crash.
 
-    partitions   texts ``k=v,k=v``, one per partition; None = all
+    partitions   texts ``k=v,k=v``, one per partition; None = all; NotFoundError for one that the newest snapshot has no data of
     progress     called with (done, total) after every task, where work runs in this process
     """
 
@@ -62,7 +62,7 @@ class UpkeepMixin(TableHandle):
 
         shrink_index   with `full`: drop hashes of deleted keys; None = as option ``lakeidx.hash-index.shrink`` says
         """
-        chosen = parse_partitions(partitions, self.schema)
+        chosen = find_partitions(self, partitions)
         made = make_runner(None if dry_run else runner, progress=progress)
         return self._said(
             run_compaction(self.metadata, made, full=full, partitions=chosen, shrink=shrink_index, dry_run=dry_run)
@@ -161,7 +161,7 @@ class UpkeepMixin(TableHandle):
     ) -> FileIndexRebuildReport:
         """Add, replace or drop file indexes of the data files there are; without a type as the table's options say."""
         spec = rebuild_spec(self.schema, index_type, list(columns), drop=drop)
-        chosen = parse_partitions(partitions, self.schema)
+        chosen = find_partitions(self, partitions)
         made = make_runner(None if dry_run else runner, progress=progress)
         return self._said(run_file_index_rebuild(self.metadata, made, spec, partitions=chosen, dry_run=dry_run))
 
@@ -178,7 +178,7 @@ class UpkeepMixin(TableHandle):
 
         target_size   wanted size of a bucket, ``256 mb`` or bytes; None = the table's target-file-size
         """
-        chosen = parse_partitions(partitions, self.schema)
+        chosen = find_partitions(self, partitions)
         made = make_runner(None if dry_run else runner, progress=progress)
         wanted = None if target_size is None else size(str(target_size))
         return self._said(
@@ -200,7 +200,7 @@ class UpkeepMixin(TableHandle):
         progress: Progress | None = None,
     ) -> LookupStoreReport:
         """Build missing lookup files, which `lookup` reads, for the newest snapshot."""
-        chosen = parse_partitions(partitions, self.schema)
+        chosen = find_partitions(self, partitions)
         return self._said(run_lookup_store(self.metadata, make_runner(runner, progress=progress), partitions=chosen))
 
     def advise(

@@ -3,7 +3,8 @@
 spark-submit jobs/compaction.py TABLE [--full] [--partition k=v[,k=v]]... [--shrink-index | --keep-index] [--dry-run]
 
 The report goes to stdout as JSON. Exit codes: 0 done (also when there was nothing to do), 2 anything else, with one line on
-stderr. Safe to run beside writers, and again after a crash.
+stderr. Safe to run beside writers, and again after a crash. A partition that is not there (any more) is logged and passed over: a
+scheduler may have named it before it expired.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 
 from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner, run_job, table_parser
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
-from lakeidx.maintenance.partition_argument import parse_partitions
+from lakeidx.maintenance.partition_argument import find_partitions
 from lakeidx.table.handle import TableHandle
 
 
@@ -44,7 +45,7 @@ def _compact(arguments: argparse.Namespace) -> CompactionReport:
         table.metadata,
         make_runner(arguments, "compaction", local=arguments.dry_run),
         full=arguments.full,
-        partitions=parse_partitions(arguments.partition, table.schema),
+        partitions=find_partitions(table, arguments.partition, missing_ok=True),
         shrink=arguments.shrink_index,
         dry_run=arguments.dry_run,
     )

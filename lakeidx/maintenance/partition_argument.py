@@ -1,7 +1,8 @@
-"""The ``--partition`` argument of commands and jobs."""
+"""The ``--partition`` argument of commands and jobs, and ``partitions`` of the Python API."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -10,20 +11,52 @@ import pyarrow as pa
 
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_to_internal
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
+from lakeidx.format.partition_names import partition_value_text
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast import cast_column
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import decode_partition_dict, load_view
+
+log = logging.getLogger(__name__)
 
 
-def parse_partitions(texts: Sequence[str] | None, schema: TableSchema) -> set[bytes] | None:
-    """Parse every ``k=v,k=v`` into the partition bytes of manifests; no text at all means all partitions (None).
+def find_partitions(table: TableHandle, texts: Sequence[str] | None, *, missing_ok: bool = False) -> set[bytes] | None:
+    """Find the partitions that are named as ``k=v,k=v``, as bytes of manifests; no text at all means all partitions (None).
 
-    A comma belongs to a value unless the name of a partition column and ``=`` follow.
+    missing_ok   one without data files is logged, for callers that named it before it may have expired
+    errors       NotFoundError for a partition without data files in the newest snapshot, with those most like it; see
+                 `parse_partitions`
+    """
+    wanted = parse_partitions(texts, table.schema)
+    if not wanted:
+        return None
+    snapshot = table.metadata.latest_snapshot()
+    there = load_view(table.metadata, snapshot, partitions=wanted.values()).entries.partition_counts()
+    for text, partition in wanted.items():
+        if partition in there:
+            continue
+        if missing_ok:
+            log.warning("%s: partition %r does not exist and is passed over", table.uri, text)
+            continue
+        known = [
+            _partition_text(p, table.schema) for p in load_view(table.metadata, snapshot).entries.partition_counts()
+        ]
+        hint = did_you_mean(text, known, empty="the table is empty")
+        raise NotFoundError(f"--partition {text!r} does not exist; {hint}", path=table.uri)
+    return {*wanted.values()}
+
+
+def parse_partitions(texts: Sequence[str] | None, schema: TableSchema) -> dict[str, bytes]:
+    """Parse every ``k=v,k=v`` into the partition bytes of manifests.
+
+    A comma belongs to a value unless the name of a partition column and ``=`` follow. The value of option
+    ``partition.default-name`` means null, as in names of directories.
 
     errors   InvalidInputError for other columns than the partition's, one that is given twice or not at all, or a value that is
              not of the column's type
     """
-    return {_parse_partition(text, schema) for text in texts} if texts else None
+    return {text: _parse_partition(text, schema) for text in texts or ()}
 
 
 def _parse_partition(text: str, schema: TableSchema) -> bytes:
@@ -37,8 +70,20 @@ def _parse_partition(text: str, schema: TableSchema) -> bytes:
     values: list[Any] = []
     for key in schema.partition_keys:
         field = schema.field(key)
+        if given[key] == schema.table_options.partition_default_name:
+            values.append(None)
+            continue
         cast = cast_column(pa.array([given[key]], pa.string()), field.type)
         if cast.failed is not None:
             raise InvalidInputError(f"--partition: {given[key]!r} is not {field.type}")
         values += arrow_to_internal(cast.values, field.type)
     return with_arity(encode_row(values, schema.partition_types), len(values))
+
+
+def _partition_text(partition: bytes, schema: TableSchema) -> str:
+    texts = {
+        k: partition_value_text(v, schema.field(k).type, legacy=False)
+        for k, v in decode_partition_dict(partition, schema).items()
+    }
+    default = schema.table_options.partition_default_name
+    return ",".join(f"{k}={default if text is None else text}" for k, text in texts.items())

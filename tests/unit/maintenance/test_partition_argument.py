@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 
+import lakeidx
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
-from lakeidx.maintenance.partition_argument import parse_partitions
+from lakeidx.maintenance.partition_argument import find_partitions, parse_partitions
+from lakeidx.testing.small_tables import make_table, upsert
+from lakeidx.types import to_arrow
 
 
 def _schema(*partition_keys: str) -> TableSchema:
@@ -16,9 +24,7 @@ def _schema(*partition_keys: str) -> TableSchema:
 
 
 def _values(text: str, schema: TableSchema) -> list[object]:
-    found = parse_partitions([text], schema)
-    assert found is not None
-    (partition,) = found
+    (partition,) = parse_partitions([text], schema).values()
     return list(decode_row(split_arity(partition)[1], schema.partition_types))
 
 
@@ -27,6 +33,7 @@ def _values(text: str, schema: TableSchema) -> list[object]:
     [
         ("p=1,city=Bonn", [1, "Bonn"]), ("city=Bonn,p=1", [1, "Bonn"]), ("p=1,city=", [1, ""]), ("p=1,city=a=b", [1, "a=b"]),
         ("p=1,city=Paris, Texas", [1, "Paris, Texas"]), ("city=Paris, Texas,p=1", [1, "Paris, Texas"]),
+        ("p=__DEFAULT_PARTITION__,city=Bonn", [None, "Bonn"]), ("p=1,city=__DEFAULT_PARTITION__", [1, None]),
     ],
 )  # fmt: skip
 def test_partitions(text: str, values: list[object]) -> None:
@@ -54,6 +61,57 @@ def test_a_value_of_another_type() -> None:
         parse_partitions(["p=x"], _schema("p"))
 
 
-def test_none_means_all() -> None:
-    assert parse_partitions(None, _schema("p")) is None
-    assert parse_partitions([], _schema("p")) is None
+def test_none_means_all(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    assert find_partitions(table, None) is None
+    assert find_partitions(table, []) is None
+
+
+def test_those_that_have_data(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 1, "a"), (20, 1, "a")])
+    found = find_partitions(table, ["p=1", "p=20"])
+    assert found == set(parse_partitions(["p=1", "p=20"], table.schema).values())
+
+
+def test_one_without_data_is_an_error_or_a_line_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = make_table(tmp_path)
+    with pytest.raises(NotFoundError, match="'p=2' does not exist; the table is empty"):
+        find_partitions(table, ["p=2"])
+    upsert(table, [(1, 1, "a"), (20, 1, "a")])
+    with pytest.raises(NotFoundError, match="'p=2' does not exist; did you mean 'p=20' or 'p=1'"):
+        find_partitions(table, ["p=1", "p=2"])
+    assert not caplog.records
+    assert find_partitions(table, ["p=1", "p=2"], missing_ok=True) == {
+        *parse_partitions(["p=1", "p=2"], table.schema).values()
+    }
+    assert [r.message for r in caplog.records] == [f"{table.uri}: partition 'p=2' does not exist and is passed over"]
+
+
+def test_an_expired_one_does_not_exist(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 1, "a")])
+    upsert(table, [(2, 1, "a")], overwrite="table")
+    with pytest.raises(NotFoundError, match="did you mean 'p=2'"):
+        find_partitions(table, ["p=1"])
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "text"),
+    [
+        ("DATE", date(2024, 1, 2), "2024-01-02"), ("TIMESTAMP(3)", datetime(2024, 1, 2, 3, 4, 5), "2024-01-02 03:04:05.000"),
+        ("BOOLEAN", True, "true"), ("DECIMAL(5, 2)", Decimal("1.5"), "1.50"), ("STRING", "a=b,c", "a=b,c"),
+        ("STRING", None, "__DEFAULT_PARTITION__"), ("INT", None, "__DEFAULT_PARTITION__"),
+    ],
+)  # fmt: skip
+def test_what_is_offered_can_be_given(tmp_path: Path, type_: str, value: object, text: str) -> None:
+    fields = [{"name": "d", "type": type_}, {"name": "k", "type": "BIGINT NOT NULL"}]
+    spec = {"fields": fields, "primaryKeys": ["k"], "partitionKeys": ["d"], "options": {"bucket": "-1"}}
+    table = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", spec)
+    table.upsert(pa.table({"d": pa.array([value], to_arrow(table.schema.field("d").type)), "k": [1]}))
+    absent = {"DATE": "1999-01-01", "TIMESTAMP(3)": "1999-01-01 00:00:00", "BOOLEAN": "false"}.get(type_, "9")
+    with pytest.raises(NotFoundError) as error:
+        find_partitions(table, [f"d={absent}"])
+    assert f"d={text}" in str(error.value)
+    found = find_partitions(table, [f"d={text}"])
+    assert len(found or ()) == 1
