@@ -5,16 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-
-def sorted_set(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Sort the distinct hashes, int32[m]; the input itself when it is that already."""
-    if len(hashes) < 2 or bool((hashes[1:] > hashes[:-1]).all()):
-        return hashes
-    ordered = np.sort(hashes)
-    first = np.empty(len(ordered), np.bool_)
-    first[0] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return ordered if first.all() else ordered[first]
+from lakeidx.codec.distinct import sorted_distinct
 
 
 def missing_from(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -24,8 +15,8 @@ def missing_from(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray
     known    int32[k], sorted ascending
     cost     sorting `hashes`, then n binary searches in ascending order
     """
-    wanted = sorted_set(hashes)
-    return wanted[~_held(wanted, known)] if len(known) else wanted
+    wanted = sorted_distinct(hashes)
+    return wanted[~are_known(wanted, known)]
 
 
 def shared_with(wanted: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -36,9 +27,12 @@ def shared_with(wanted: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[
     cost     binary searches in ascending order, one for each of the fewer
     """
     few, many = (wanted, known) if len(wanted) <= len(known) else (known, wanted)
-    return few[_held(few, many)] if len(few) else few
+    return few[are_known(few, many)]
 
 
-def _held(wanted: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = known.take(np.searchsorted(known, wanted), mode="clip") == wanted
+def are_known(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which hashes `known`, ascending, has: bool[n]. As ``np.isin``, which would sort the hashes, too."""
+    if not len(known):
+        return np.zeros(len(hashes), np.bool_)
+    found: NDArray[np.bool_] = known.take(np.searchsorted(known, hashes), mode="clip") == hashes
     return found

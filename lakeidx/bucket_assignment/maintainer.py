@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import missing_from, sorted_set
+from lakeidx.bucket_assignment.hash_set import missing_from
+from lakeidx.codec.distinct import sorted_distinct
 
 _NONE = np.empty(0, np.int32)
 
@@ -26,7 +27,7 @@ def plan_index_update(old: NDArray[np.int32] | None, new_hashes: NDArray[np.int3
     """
     if not len(new_hashes):
         return None
-    known = _NONE if old is None else sorted_set(old)
+    known = _NONE if old is None else sorted_distinct(old)
     missing = missing_from(new_hashes, known)
     if not len(missing):
         return None

@@ -15,13 +15,15 @@ Integer = TypeVar("Integer", bound=np.integer)
 
 
 def sorted_distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
-    """Return each value once, ascending; one dimension, dtype kept. Equals ``np.unique``."""
-    return ascending_distinct(np.sort(values))
+    """Return each value once, ascending; one dimension, dtype kept. Equals ``np.unique``; the input itself when it has them so."""
+    is_ascending = not (values[1:] < values[:-1]).any()
+    return ascending_distinct(values if is_ascending else np.sort(values))
 
 
 def ascending_distinct(ordered: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
-    """Return each of ascending values once; without a copy when there is one at most."""
-    if len(ordered) < 2:
+    """Return each of ascending values once; the input itself when none is repeated."""
+    differs = ordered[1:] != ordered[:-1]
+    if differs.all():
         return ordered
-    found: npt.NDArray[Integer] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    found: npt.NDArray[Integer] = ordered[np.append(True, differs)]
     return found

@@ -24,7 +24,7 @@ from lakeidx.predicate import ColumnStats, Compare, Op, evaluate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field
 
-_BATCH_ROWS = 16_384
+_BATCH_ROWS = 32_768
 _ORDERED = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary)
 
 
@@ -58,6 +58,7 @@ def _check_columns(source: ParquetSource, file: DataFileMeta, schema: TableSchem
 
 def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> int:
     plans = [p for p in plan_columns(schema.fields, schema.fields) if p.field.name in source.schema.names]
+    keys = schema.trimmed_primary_keys
     flat = [p.field for p in plans if not p.field.type.is_nested]
     found: dict[str, list[pa.Scalar]] = {f.name: [] for f in flat}
     nulls = dict.fromkeys(found, 0)
@@ -65,13 +66,12 @@ def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> int:
     for table in source.group(g, source.schema.names, _BATCH_ROWS):
         rows += table.num_rows
         with damage_of(source.path):
+            read = {n: (_plain if n in keys else _distinct)(table.column(n)) for n in (p.field.name for p in plans)}
             # As a scan makes the table's columns of those of the file.
-            columns = {
-                p.field.name: evolve_column(p, _plain(table.column(p.field.name)), table.num_rows) for p in plans
-            }
-        _check_keys(table, columns, schema.trimmed_primary_keys, source.path)
+            columns = {p.field.name: evolve_column(p, read[p.field.name], len(read[p.field.name])) for p in plans}
+        _check_keys(table, columns, keys, source.path)
         for name in found:
-            nulls[name] += columns[name].null_count
+            nulls[name] += table.column(name).null_count
             if any(ordered(columns[name].type) for ordered in _ORDERED):
                 bounds = pc.min_max(columns[name])
                 found[name] += [b for b in (bounds["min"], bounds["max"]) if b.is_valid]
@@ -89,6 +89,19 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     # `take` checks the indices, which damaged pages may have beyond the dictionary.
     return pa.chunked_array([c.dictionary.take(c.indices) for c in column.chunks], column.type.value_type)
+
+
+def _distinct(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the values of a column; of a dictionary's, those that a row has, once: a few in place of one for each row."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    chunks = []
+    for chunk in column.chunks:
+        used = np.zeros(len(chunk.dictionary), np.bool_)
+        # Unsigned, damaged indices below 0 lie beyond the dictionary, too.
+        used[chunk.indices.drop_null().to_numpy().view(np.uint32)] = True
+        chunks.append(chunk.dictionary.filter(pa.array(used)))
+    return pa.chunked_array(chunks, column.type.value_type)
 
 
 def _check_keys(table: pa.Table, columns: Mapping[str, pa.ChunkedArray], keys: Sequence[str], path: str) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment.duplicates import find_duplicate_hashes
-from lakeidx.bucket_assignment.hash_set import missing_from, sorted_set
+from lakeidx.bucket_assignment.hash_set import missing_from
+from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, PartitionName, RuleResult, Severity, bounded
 
 Hashes = NDArray[np.int32]
@@ -60,7 +61,7 @@ def check_live_keys_indexed(
     missing = {
         bucket_id: lost
         for bucket_id, hashes in sorted(live.items())
-        if len(lost := missing_from(hashes, sorted_set(index.get(bucket_id, _NONE))))
+        if len(lost := missing_from(hashes, sorted_distinct(index.get(bucket_id, _NONE))))
     }
     return RuleResult(
         name="live_keys_indexed",
@@ -109,7 +110,7 @@ def check_stale_hashes(
     stale = {
         bucket_id: left
         for bucket_id, hashes in sorted(index.items())
-        if len(left := missing_from(hashes, sorted_set(live.get(bucket_id, _NONE))))
+        if len(left := missing_from(hashes, sorted_distinct(live.get(bucket_id, _NONE))))
     }
     hashes = sum(len(h) for h in index.values())
     count = sum(len(left) for left in stale.values())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import sorted_set
+from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.quality.result import BucketId, PartitionName, RuleResult, Severity, bounded
 
@@ -74,7 +74,7 @@ def _index_faults(files: Iterable[IndexFile], partition_name: PartitionName) -> 
             rows = size // 4 if file.hashes is None else len(file.hashes)
             yield {**named, "fault": "of_other_row_count", "rows": rows, "manifest_rows": entry.row_count}
         if file.hashes is not None:
-            repeats = len(file.hashes) - len(sorted_set(file.hashes))
+            repeats = len(file.hashes) - len(sorted_distinct(file.hashes))
             if repeats:
                 yield {**named, "fault": "with_repeats", "repeats": repeats, "first": _first_repeat(file.hashes)}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import sorted_set
+from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.deletion_vector import Positions, decode_vector, encode_deletion_vectors, vector_range
@@ -103,7 +103,7 @@ def known_hashes(
     if found is not None and found.size == 4 * entry.row_count:
         kept: NDArray[np.int32] = found.value
         return kept
-    hashes = frozen(sorted_set(read_hash_index(metadata, schema, entry)))
+    hashes = frozen(sorted_distinct(read_hash_index(metadata, schema, entry)))
     if keep:
         metadata.hash_files.keep(path, Decoded(hashes, 4 * entry.row_count, hashes.nbytes))
     return hashes

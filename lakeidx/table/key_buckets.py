@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment.hash_filter import HashFilter
 from lakeidx.bucket_assignment.hash_map import HashMap
-from lakeidx.bucket_assignment.hash_set import shared_with, sorted_set
+from lakeidx.bucket_assignment.hash_set import shared_with
 from lakeidx.codec.bucket import fixed_buckets
+from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.hash_index import decode_hash_index
@@ -142,7 +143,7 @@ def find_hits(
         return []
     asked, held = sum(len(c) for c in columns), sum(e.row_count for e in entries)
     keeps = asked * _FEW <= held and 4 * held <= metadata.hash_files.max_bytes
-    wanted = sorted_set(np.concatenate(columns)) if keeps else None
+    wanted = sorted_distinct(np.concatenate(columns)) if keeps else None
     passes = HashFilter(columns) if not keeps and worth_filtering(asked, held) else None
 
     def hashes_of(entry: IndexEntry) -> NDArray[np.int32]:

@@ -168,7 +168,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.data.engines.sequence_groups": ("property/test_engines.py",),
     "lakeidx.data.merge.changelog": ("property/test_changelog.py",),
     "lakeidx.data.row_kinds": ("unit/data/test_level_column.py",),
-    "lakeidx.data.verify_data_file": ("unit/key_index/test_registry.py",),
     "lakeidx.duckdb": ("unit/api/test_engines.py",),
     "lakeidx.errors": ("unit/file_index/test_options.py", "unit/dagster/test_failures.py",),
     "lakeidx.file_index.kinds.bitmap_read": ("unit/file_index/kinds/test_bitmap.py",),

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakeidx.bucket_assignment.hash_set import are_known
+from lakeidx.codec.distinct import ascending_distinct
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.errors import LakeIdxError, UnavailableError
 from lakeidx.quality.key_rules import BucketKeys
@@ -90,16 +92,21 @@ def _groups(found: list[LiveKeys], *, across_partitions: bool) -> Iterator[list[
 
 def _shared(of_buckets: list[Hashes | None]) -> Hashes:
     """Return the hashes that more than one bucket has."""
-    columns = [_distinct(hashes) for hashes in of_buckets if hashes is not None]
-    return _repeated(np.sort(np.concatenate(columns))) if len(columns) > 1 else np.empty(0, np.int32)
-
-
-def _distinct(ordered: Hashes) -> Hashes:
-    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))] if len(ordered) else ordered
+    columns = [ascending_distinct(hashes) for hashes in of_buckets if hashes is not None]
+    # A merge sort: the buckets' hashes are ascending.
+    return _repeated(np.sort(np.concatenate(columns), kind="stable")) if len(columns) > 1 else np.empty(0, np.int32)
 
 
 def _repeated(ordered: Hashes) -> Hashes:
-    return _distinct(ordered[1:][ordered[1:] == ordered[:-1]])
+    return ascending_distinct(ordered[1:][ordered[1:] == ordered[:-1]])
+
+
+def _rows_of(wanted: Hashes, hashes: Hashes) -> NDArray[np.int64]:
+    """Return the rows that have one of a few hashes, ascending: the low 16 bits of a hash tell that most have not."""
+    likely = np.zeros(1 << 16, np.bool_)
+    likely[wanted.astype(np.uint16)] = True
+    rows = np.flatnonzero(likely[hashes.astype(np.uint16)])
+    return rows[are_known(hashes[rows], wanted)]
 
 
 def _read(work: _Work) -> LiveKeys:
@@ -119,7 +126,7 @@ def _read(work: _Work) -> LiveKeys:
     hashes = hash_columns([keys.column(n) for n in names], types)
     ordered = np.sort(hashes)
     wanted = np.union1d(_repeated(ordered), work.shared)
-    rows = np.flatnonzero(np.isin(hashes, wanted))
+    rows = _rows_of(wanted, hashes)
     if not len(rows):
         return LiveKeys(place, ordered)
     taken = keys.take(pa.array(rows))

@@ -7,7 +7,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from lakeidx.bucket_assignment.hash_set import missing_from, shared_with, sorted_set
+from lakeidx.bucket_assignment.hash_set import missing_from, shared_with
+from lakeidx.codec.distinct import sorted_distinct
 
 
 def some(n: int, seed: int) -> np.ndarray:
@@ -18,7 +19,7 @@ def some(n: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("many", [0, 1, 40])
 def test_sets(few: int, many: int) -> None:
     a, b = some(few, 1), some(many, 2)
-    wanted, known = sorted_set(a), sorted_set(b)
+    wanted, known = sorted_distinct(a), sorted_distinct(b)
     assert wanted.tolist() == sorted(set(a.tolist()))
     assert missing_from(a, known).tolist() == sorted(set(a.tolist()) - set(b.tolist()))
     assert shared_with(wanted, known).tolist() == sorted(set(a.tolist()) & set(b.tolist()))

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import missing_from, sorted_set
+from lakeidx.bucket_assignment.hash_set import missing_from
 from lakeidx.bucket_assignment.maintainer import plan_index_update
+from lakeidx.codec.distinct import sorted_distinct
 
 
 def column(values: object) -> NDArray[np.int32]:
@@ -55,8 +56,8 @@ def test_plan_is_a_set_union(old: list[int], new: list[int]) -> None:
 @settings(deadline=None)
 @given(INTS, INTS)
 def test_sets_as_sorted_columns(left: list[int], right: list[int]) -> None:
-    assert sorted_set(column(left)).tolist() == sorted(set(left))
-    assert missing_from(column(left), sorted_set(column(right))).tolist() == sorted(set(left) - set(right))
+    assert sorted_distinct(column(left)).tolist() == sorted(set(left))
+    assert missing_from(column(left), sorted_distinct(column(right))).tolist() == sorted(set(left) - set(right))
 
 
 def test_inputs_are_not_changed() -> None:
