@@ -1,4 +1,4 @@
-"""Primary-key tables on an object store in the Apache Paimon format.
+"""Primary-key tables on a disk or an S3 store, in the Apache Paimon format.
 
 `Table` is one table, `SystemTable` its rows with their kinds, `Warehouse` a folder of tables; `inspect_file` decodes any of their
 files, `tag_hudi_table` looks into tables of Hudi, `warm_up` compiles kernels. All kinds of error are here, too, with `LakeIdxError`

@@ -10,6 +10,8 @@ from typing import Any
 import lakeidx
 from docs.generate.docstrings import markdown
 
+#: Names of `lakeidx` that begin the page.
+FIRST = ("Table", "Warehouse", "BatchResult")
 #: (what one imports, from where) besides the names of `lakeidx` itself, in the order of the page.
 MORE: tuple[tuple[str, str], ...] = (
     ("TableScan", "lakeidx.table.scan.table_scan"),
@@ -27,8 +29,8 @@ MORE: tuple[tuple[str, str], ...] = (
 
 def public() -> list[tuple[str, str]]:
     """List every public name with its module; errors have a page of their own."""
-    names = [n for n in lakeidx.__all__ if not n.startswith("_") and not n.endswith("Error")]
-    return [*((n, "lakeidx") for n in names), *MORE]
+    names = [n for n in lakeidx.__all__ if n not in FIRST and not n.startswith("_") and not n.endswith("Error")]
+    return [*((n, "lakeidx") for n in (*FIRST, *names)), *MORE]
 
 
 def api_page() -> str:
