@@ -87,6 +87,8 @@ class OrphansResult(Result):
 
     def note(self) -> str:
         """Return the number of files, and whether they were deleted."""
+        if not self.files:
+            return "no orphans"
         verb = "deleted" if self.removed else "found (nothing deleted; --yes deletes)"
         return f"{len(self.files)} orphans, {self.bytes} bytes, {verb}"
 

@@ -9,66 +9,10 @@ import typer
 from lakeidx import __version__
 from lakeidx.cli.lazy import Command, Group, LazyGroup
 
-_HELP = "Primary-key tables on an object store in the Apache Paimon format."
+_HELP = "Primary-key tables on a disk or an S3 store, in the Apache Paimon format."
 
-#: Every command. Its help is the first paragraph of its function's docstring, which a test compares.
+#: Every command, in the order of the help. Its help is the first paragraph of its function's docstring, which a test compares.
 COMMANDS: dict[str, Command | Group] = {
-    "warm-up": Command("maintain_commands", "warm_up", "Compile all kernels now; later runs load them from disk."),
-    "lookup-store": Command("maintain_commands", "lookup_store", "Build missing lookup files for the newest snapshot."),
-    "upsert": Command(
-        "write_commands",
-        "upsert",
-        "Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present.",
-    ),
-    "delete": Command("write_commands", "delete", "Delete rows by condition or by key, as one batch."),
-    "scan": Command("read_commands", "scan", "Read rows: merged, deletes applied, at any state of the table."),
-    "changes": Command(
-        "change_commands",
-        "changes",
-        "Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D.",
-    ),
-    "diff": Command(
-        "change_commands",
-        "diff",
-        "Compare two states by key: every row that is new, changed (before and after) or deleted, once.",
-    ),
-    "tail": Command(
-        "change_commands",
-        "tail",
-        "Print the changes of each snapshot, oldest first, each row with its kind in _rowkind: +I -U +U -D.",
-    ),
-    "keys": Command(
-        "read_commands",
-        "keys",
-        "Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table).",
-    ),
-    "snapshots": Command("read_commands", "snapshots", "List the snapshots; rows counts stored versions, not keys."),
-    "files": Command("read_commands", "files", "List the live data files of the newest snapshot."),
-    "buckets": Command(
-        "read_commands", "buckets", "List the buckets: rows, bytes, files, sorted runs, hashes in the index."
-    ),
-    "inspect": Command("read_commands", "inspect", "Decode any file of the format to JSON."),
-    "lookup": Command("lookup_command", "lookup", "Print one line per key, in their order: its row as JSON, or null."),
-    "advise": Command(
-        "advise_command",
-        "advise",
-        "Recommend an index type and its sizes; predict files touched, bytes, memory and seconds per batch for every type.",
-    ),
-    "compact": Command("maintain_commands", "compact", "Compact the buckets that need it, or all of them."),
-    "expire": Command(
-        "maintain_commands",
-        "expire",
-        "Expire snapshots, tags and consumers by the table's options or the flags given, and clean staging.",
-    ),
-    "orphans": Command("maintain_commands", "orphans", "List files that nothing refers to; with --yes delete them."),
-    "rollback": Command(
-        "maintain_commands", "rollback", "Roll the table back to an older snapshot or tag; stop all writers first."
-    ),
-    "verify": Command(
-        "maintain_commands",
-        "verify",
-        "Run every check over the whole table, reading every page of every file; exit 1 when one fails.",
-    ),
     "table": Group(
         "Create, show, alter, list or drop tables.",
         {
@@ -91,6 +35,60 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
+    "upsert": Command(
+        "write_commands",
+        "upsert",
+        "Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present.",
+    ),
+    "delete": Command("write_commands", "delete", "Delete rows by condition or by key, as one batch."),
+    "scan": Command("read_commands", "scan", "Read rows: merged, deletes applied, at any state of the table."),
+    "lookup": Command("lookup_command", "lookup", "Print one line per key, in their order: its row as JSON, or null."),
+    "changes": Command(
+        "change_commands",
+        "changes",
+        "Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D.",
+    ),
+    "diff": Command(
+        "change_commands",
+        "diff",
+        "Compare two states by key: every row that is new, changed (before and after) or deleted, once.",
+    ),
+    "tail": Command(
+        "change_commands",
+        "tail",
+        "Print the changes of each snapshot, oldest first, each row with its kind in _rowkind: +I -U +U -D.",
+    ),
+    "snapshots": Command("read_commands", "snapshots", "List the snapshots; rows counts stored versions, not keys."),
+    "files": Command("read_commands", "files", "List the live data files of the newest snapshot."),
+    "buckets": Command(
+        "read_commands", "buckets", "List the buckets: rows, bytes, files, sorted runs, hashes in the index."
+    ),
+    "keys": Command(
+        "read_commands",
+        "keys",
+        "Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table).",
+    ),
+    "inspect": Command("read_commands", "inspect", "Decode any file of the format to JSON."),
+    "advise": Command(
+        "advise_command",
+        "advise",
+        "Recommend an index type and its sizes; predict files touched, bytes, memory and seconds per batch for every type.",
+    ),
+    "compact": Command("maintain_commands", "compact", "Compact the buckets that need it, or all of them."),
+    "expire": Command(
+        "maintain_commands",
+        "expire",
+        "Expire snapshots, tags and consumers by the table's options or the flags given, and clean staging.",
+    ),
+    "orphans": Command("maintain_commands", "orphans", "List files that nothing refers to; with --yes delete them."),
+    "verify": Command(
+        "maintain_commands",
+        "verify",
+        "Run every check over the whole table, reading every page of every file; exit 1 when one fails.",
+    ),
+    "rollback": Command(
+        "maintain_commands", "rollback", "Roll the table back to an older snapshot or tag; stop all writers first."
+    ),
     "tag": Group(
         "Create, list and delete tags (named snapshots that expiry keeps).",
         {
@@ -100,7 +98,7 @@ COMMANDS: dict[str, Command | Group] = {
         },
     ),
     "consumer": Group(
-        "List and delete consumers (how far a stream has read; expiry leaves the rest).",
+        "List and delete consumers (how far each stream has read; expiry keeps what it has not).",
         {
             "list": Command(
                 "maintain_commands",
@@ -131,6 +129,7 @@ COMMANDS: dict[str, Command | Group] = {
         },
         default="list",
     ),
+    "lookup-store": Command("maintain_commands", "lookup_store", "Build missing lookup files for the newest snapshot."),
     "hudi": Group(
         "Read copy-on-write tables that Hudi wrote; they are never changed.",
         {
@@ -141,6 +140,7 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
+    "warm-up": Command("maintain_commands", "warm_up", "Compile all kernels now; later runs load them from disk."),
 }
 
 

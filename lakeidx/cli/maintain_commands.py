@@ -62,13 +62,15 @@ def expire(
     table: TableArgument,
     retain_min: Annotated[
         int | None,
-        typer.Option("--retain-min", min=1, help="keep at least this many; default: the table's option"),
+        typer.Option("--retain-min", min=1, help="keep at least this many snapshots; default: the table's option"),
     ] = None,
     retain_max: Annotated[
-        int | None, typer.Option("--retain-max", min=1, help="keep at most this many; default: the table's option")
+        int | None,
+        typer.Option("--retain-max", min=1, help="keep at most this many snapshots; default: the table's option"),
     ] = None,
     retain_time: Annotated[
-        str | None, typer.Option("--retain-time", help="keep younger ones, e.g. '7 d'; default: the table's option")
+        str | None,
+        typer.Option("--retain-time", help="keep snapshots younger than this, e.g. '7 d'; default: the table's option"),
     ] = None,
     dry_run: DryRun = False,
     staging: Annotated[bool, typer.Option("--staging/--no-staging", help="clean the staging of batches, too")] = True,

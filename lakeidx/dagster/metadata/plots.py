@@ -45,7 +45,7 @@ def rows_per_bucket(rows: Mapping[str, int], target: int) -> Any:
         axes.axhline(target, color=_GREY, linestyle="--", linewidth=1)
         axes.annotate("target", (0, target), fontsize=8, color="#666666", xytext=(0, 2), textcoords="offset points")
         _label(axes, labels)
-        axes.set_xlabel("bucket, behind its partition", fontsize=8)
+        axes.set_xlabel(_bucket_axis(names), fontsize=8)
         axes.set_ylabel("rows", fontsize=8)
 
     return _picture("Rows per bucket against target", draw, alt="rows per bucket")
@@ -66,7 +66,7 @@ def levels_per_bucket(levels: Mapping[str, Mapping[int, int]]) -> Any:
             axes.bar(range(len(shown)), shown, bottom=bottom, color=(0.15, 0.35, 0.65, shade), label=f"level {level}")
             bottom = bottom + shown
             _label(axes, labels)
-        axes.set_xlabel("bucket, behind its partition", fontsize=8)
+        axes.set_xlabel(_bucket_axis(names), fontsize=8)
         axes.set_ylabel("files", fontsize=8)
         if present:
             axes.legend(fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=6)
@@ -117,6 +117,10 @@ def _thin(
         return values.tolist(), list(names)
     parts = np.array_split(np.arange(len(values)), _MAX_BARS)
     return [combine(values[p]) for p in parts], [names[p[0]] for p in parts]
+
+
+def _bucket_axis(names: Sequence[str]) -> str:
+    return "partition/bucket" if any("/" in name for name in names) else "bucket"
 
 
 def _label(axes: Any, labels: Sequence[str]) -> None:

@@ -12,14 +12,14 @@ def in_own_partition(needs: Needs) -> str:
     """Judge a type that looks in the row's own partition."""
     if needs.cross_partition:
         return _CROSS_PARTITION
-    return "keys change partition, and it looks in the row's own partition only" if needs.moves else ""
+    return "keys change partition; this type searches one partition" if needs.moves else ""
 
 
 def in_all_partitions(needs: Needs) -> str:
     """Judge the form of a type that looks in all partitions."""
     if needs.cross_partition:
         return _CROSS_PARTITION
-    return "" if needs.moves else "no key changes partition: the form that looks in the row's own partition does less"
+    return "" if needs.moves else "no key changes partition: the type without 'global-' reads less"
 
 
 def computed(needs: Needs) -> str:
@@ -38,9 +38,9 @@ def on_a_server(needs: Needs) -> str:
         return _STATELESS
     if needs.other_writers:
         return "it does not see what other programs write"
-    return _CROSS_PARTITION if needs.cross_partition else "" if needs.hbase else "there is no HBase"
+    return _CROSS_PARTITION if needs.cross_partition else "" if needs.hbase else "needs an HBase"
 
 
 def for_tests(needs: Needs) -> str:
     """Judge a type that no production table should have."""
-    return "for tests: every process builds it again"
+    return "for tests: every process builds its own index"
