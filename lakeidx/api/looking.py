@@ -207,11 +207,11 @@ class LookingMixin(TableHandle):
         errors    InvalidInputError for a missing or wrong key column, a table without primary key, or one of another writer
                   with a column ``_FOUND``; CorruptFileError
         """
-        if "_FOUND" in self.schema.fields_by_name:
-            raise InvalidInputError("the table has a column '_FOUND', the name of the answer's first column: rename it")
         if self._lookup is None:
             self._lookup = TableLookup(self.metadata)
         answer = self._lookup.lookup(as_table(keys))
+        if "_FOUND" in answer.rows.column_names:
+            raise InvalidInputError("the table has a column '_FOUND', the name of the answer's first column: rename it")
         return answer.rows.add_column(0, "_FOUND", pa.array(answer.found))
 
     def describe(self) -> dict[str, Any]:

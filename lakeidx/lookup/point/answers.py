@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.data.rows import take_column, take_rows
@@ -34,7 +35,7 @@ class LookupResult:
 def key_columns_of(keys: pa.Table, schema: TableSchema) -> pa.Table:
     """Return the primary key's columns of a table in their own types.
 
-    errors   InvalidInputError naming a column that is missing, is none of the key's, or does not cast
+    errors   InvalidInputError naming a column that is missing, is none of the key's, or does not cast without loss
     """
     names = list(schema.primary_keys)
     missing = [n for n in names if n not in keys.column_names]
@@ -46,10 +47,28 @@ def key_columns_of(keys: pa.Table, schema: TableSchema) -> pa.Table:
     for name in names:
         target = to_arrow(schema.field(name).type)
         try:
-            columns.append(keys.column(name).cast(target))
+            columns.append(_without_loss(keys.column(name), target))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidInputError(f"key column {name!r} is {schema.field(name).type}: {error}") from error
     return pa.Table.from_arrays([pa.chunked_array(c.chunks, c.type) for c in columns], names=names)
+
+
+def _without_loss(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    """Cast keys; ArrowInvalid when the key would be another one, where Arrow's safe casts round without a word."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    cast, given = column.cast(target), column.type
+    if pa.types.is_floating(given):
+        rounds = pa.types.is_decimal(target) or pa.types.is_boolean(target)
+    elif pa.types.is_timestamp(given):
+        rounds = pa.types.is_date(target) or pa.types.is_time(target)
+    else:
+        rounds = pa.types.is_integer(given) and pa.types.is_boolean(target)
+    if rounds:
+        lost = pc.not_equal(cast.cast(given), column)
+        if pc.any(lost).as_py():
+            raise pa.ArrowInvalid(f"{column.filter(lost)[0].as_py()!r} is no value of it")
+    return cast
 
 
 def without_nulls(keys: pa.Table) -> npt.NDArray[np.int64] | None:

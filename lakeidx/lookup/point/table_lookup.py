@@ -64,6 +64,7 @@ _COMPLETE = np.int64(2**63 - 1)
 class _State:
     """What is known of a snapshot.
 
+    schema   the newest there was; rows are given in it
     listed   lookup files as the listings of buckets say, by name of the data file; some read for an earlier snapshot
     read     buckets whose listing was read for this one
     """
@@ -170,15 +171,18 @@ class TableLookup:
     # -- state -------------------------------------------------------------------------------------------------
 
     def _fresh_state(self) -> _State:
-        """Load the newest snapshot's state; what was loaded of the one before is kept where it still holds."""
+        """Load the newest snapshot's state; what was loaded of the one before is kept where it still holds.
+
+        cost   a listing of the schemas beside what `TableMetadata.latest_snapshot` costs
+        """
         with self._lock:
             old = self._state
             if old is not None and self._pinned:
                 return old
-            snapshot = self._metadata.latest_snapshot()
-            if old is not None and _identity(old.snapshot) == _identity(snapshot):
+            snapshot, schema = self._metadata.latest_snapshot(), self._metadata.latest_schema()
+            # A schema may change without a snapshot. The metadata keeps the object while its file is the same.
+            if old is not None and old.schema is schema and _identity(old.snapshot) == _identity(snapshot):
                 return old
-            schema = self._metadata.latest_schema()
             check_use(schema, Use.READ, self._metadata.paths.root)
             # What is listed for a data file stays right: only of files that are not listed the listing is read again.
             state = _State(snapshot, schema, {} if old is None else old.listed)
