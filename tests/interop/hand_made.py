@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeidx.codec.java_text import double_text, float_text
 from lakeidx.codec.values import internal_to_arrow
-from lakeidx.data.evolution.java_text import double_text, float_text
 from lakeidx.format.data_file import EMPTY_ROW, DataFileMeta, SimpleStats
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind, ManifestEntry, encode_manifest

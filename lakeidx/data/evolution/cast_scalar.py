@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.values import map_types
-from lakeidx.data.evolution.java_text import (
+from lakeidx.codec.java_text import (
     date_text,
     double_text,
     float_text,
@@ -25,6 +24,7 @@ from lakeidx.data.evolution.java_text import (
     time_text,
     timestamp_text,
 )
+from lakeidx.codec.values import map_types
 from lakeidx.errors import UnsupportedError
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, MAX_LENGTH, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 

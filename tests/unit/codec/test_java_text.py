@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.data.evolution.java_text import (
+from lakeidx.codec.java_text import (
     civil_from_days,
     date_text,
     days_from_civil,
