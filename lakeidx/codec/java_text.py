@@ -82,7 +82,10 @@ def days_from_civil(year: int, month: int, day: int) -> int:
 def date_text(days: int) -> str:
     """Format a date as ``yyyy-MM-dd``."""
     year, month, day = civil_from_days(days)
-    return f"{year:04d}-{month:02d}-{day:02d}"
+    # Paimon prints four digits with truncated remainders; outside years 0-9999 that is no date any more, but the same text.
+    magnitude, sign = abs(year), 1 if year >= 0 else -1
+    digits = "".join(chr(48 + sign * (magnitude // p % 10)) for p in (1000, 100, 10, 1))
+    return f"{digits}-{month:02d}-{day:02d}"
 
 
 def time_text(millis: int, precision: int) -> str:

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from lakeidx.codec.java_text import civil_from_days, date_text, double_text, float_text, time_text, timestamp_text
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.local_time import local_ms_of_epoch
 from lakeidx.types import BYTES_ROOTS, DataType, Field, Root
@@ -85,9 +86,9 @@ def partition_value_text(value: Any, data_type: DataType, *, legacy: bool = True
     if root is Root.BOOLEAN:
         return "true" if value else "false"
     if root is Root.FLOAT:
-        return java_float_text(np.float32(value))
+        return float_text(float(np.float32(value)))
     if root is Root.DOUBLE:
-        return java_float_text(np.float64(value))
+        return double_text(float(value))
     if root is Root.DECIMAL:
         return format(Decimal(value).quantize(Decimal(1).scaleb(-data_type.scale), context=_EXACT), "f")
     if root in BYTES_ROOTS:
@@ -95,43 +96,17 @@ def partition_value_text(value: Any, data_type: DataType, *, legacy: bool = True
             raise InvalidInputError("a binary partition column needs option 'partition.legacy-name' = false")
         return bytes(value).decode("utf-8", "replace")
     if root is Root.DATE and not legacy:
-        return _date_text(int(value))
+        return date_text(int(value))
     if root is Root.TIME and not legacy:
-        return _time_text(int(value), data_type.precision)
+        return time_text(int(value), data_type.precision)
     if root in (Root.TIMESTAMP, Root.TIMESTAMP_LTZ):
         millis, nanos = value
         if legacy:
             return _iso_text(millis, nanos)
         if root is Root.TIMESTAMP_LTZ:
             millis = local_ms_of_epoch(millis)
-        return _timestamp_text(millis, nanos, data_type.precision)
+        return timestamp_text((millis, nanos), data_type.precision)
     return str(value)
-
-
-def java_float_text(value: np.floating[Any]) -> str:
-    """Format a float as ``Float.toString`` / ``Double.toString`` of JDK 19+ print it.
-
-    Older JDKs print a few doubles with more digits than needed (``2.0E23``); a float partition column is a bad idea anyway.
-    """
-    if np.isnan(value):
-        return "NaN"
-    if np.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    sign = "-" if np.signbit(value) else ""
-    x = abs(value)
-    if x == 0:
-        return sign + "0.0"
-    mantissa, _, exponent_text = np.format_float_scientific(x, unique=True, trim="-").partition("e")
-    if len(mantissa) == 1:
-        # With one digit enough, Java takes the two-digit decimal closest to the value (4.9E-324, 1.4E-45).
-        mantissa, _, exponent_text = f"{float(x):.1e}".partition("e")
-    digits, exponent = mantissa.replace(".", "").rstrip("0") or "0", int(exponent_text)
-    if -3 <= exponent < 7:
-        if exponent < 0:
-            return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-        digits = digits.ljust(exponent + 2, "0")
-        return f"{sign}{digits[: exponent + 1]}.{digits[exponent + 1 :]}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
 
 
 def _is_blank(text: str) -> bool:
@@ -140,51 +115,12 @@ def _is_blank(text: str) -> bool:
     )
 
 
-def _civil(days: int) -> tuple[int, int, int]:
-    """Return the year, month, day of an epoch day in the proleptic Gregorian calendar, for any year."""
-    days += 719_468
-    era, day_of_era = divmod(days, 146_097)
-    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
-    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted = (5 * day_of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    year = year_of_era + era * 400 + (1 if month <= 2 else 0)
-    return year, month, day_of_year - (153 * shifted + 2) // 5 + 1
-
-
-def _date_text(days: int) -> str:
-    year, month, day = _civil(days)
-    # Paimon prints four digits with truncated remainders; outside years 0-9999 that is no date any more, but the same text.
-    magnitude, sign = abs(year), 1 if year >= 0 else -1
-    digits = "".join(chr(48 + sign * (magnitude // p % 10)) for p in (1000, 100, 10, 1))
-    return f"{digits}-{month:02d}-{day:02d}"
-
-
-def _clock(ms_of_day: int) -> str:
-    seconds = ms_of_day // 1000
-    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-
-
-def _time_text(ms_of_day: int, precision: int) -> str:
-    text = _clock(ms_of_day)
-    if precision == 0:
-        return text
-    return f"{text}.{f'{ms_of_day % 1000:03d}'[:precision].rstrip('0') or '0'}"
-
-
-def _timestamp_text(millis: int, nanos: int, precision: int) -> str:
-    days, ms = divmod(millis, _DAY_MS)
-    fraction = f"{ms % 1000:03d}{nanos:06d}"
-    keep = max(precision, len(fraction.rstrip("0")))
-    return f"{_date_text(days)} {_clock(ms)}" + (f".{fraction[:keep]}" if keep else "")
-
-
 def _iso_text(millis: int, nanos: int) -> str:
     """Format as ``java.time.LocalDateTime.toString``: seconds and fraction only when needed, the fraction of 3, 6 or 9 digits."""
     days, ms = divmod(millis, _DAY_MS)
-    year, month, day = _civil(days)
+    year, month, day = civil_from_days(days)
     year_text = f"{'-' if year < 0 else '+' if year > 9999 else ''}{abs(year):04d}"
-    clock, fraction = _clock(ms), f"{ms % 1000:03d}{nanos:06d}"
+    clock, fraction = time_text(ms, 0), f"{ms % 1000:03d}{nanos:06d}"
     if fraction == "000000000":
         clock = clock.removesuffix(":00")
     else:

@@ -41,8 +41,12 @@ def test_doubles(value: float, text: str) -> None:
 
 @given(st.floats())
 def test_the_text_of_a_double_reads_back(value: float) -> None:
-    back = float(double_text(value))
+    text = double_text(value)
+    back = float(text)
     assert back == value or (math.isnan(back) and math.isnan(value))
+    if math.isfinite(value):
+        assert "." in text.split("E")[0]
+        assert ("E" in text) == (value != 0 and not 1e-3 <= abs(value) < 1e7)
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
@@ -66,6 +70,14 @@ def test_days_are_those_of_the_calendar(date: dt.date) -> None:
     assert civil_from_days(days) == (date.year, date.month, date.day)
     assert date_text(days) == date.isoformat()
     assert parse_date(date.isoformat()) == days
+
+
+@pytest.mark.parametrize(
+    ("days", "text"), [(-719_529, "000/-12-31"), (2_932_896, "9999-12-31"), (2_932_897, "0000-01-01")]
+)
+def test_years_that_have_not_four_digits_are_written_as_java_does(days: int, text: str) -> None:
+    assert date_text(days) == text
+    assert timestamp_text((days * 86_400_000, 0), 0) == f"{text} 00:00:00"
 
 
 @pytest.mark.parametrize(

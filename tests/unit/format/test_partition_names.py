@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.partition_names import (
     escape,
-    java_float_text,
     parse_partition_dir,
     partition_dir_name,
     unescape,
@@ -170,17 +168,3 @@ def test_parse_directory(key: str, value: str) -> None:
 def test_not_a_partition_directory() -> None:
     assert parse_partition_dir("bucket-0") is None
     assert parse_partition_dir("=x") is None
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_double_text_reads_back(x: float) -> None:
-    text = java_float_text(np.float64(x))
-    assert float(text) == x
-    mantissa = text.lstrip("-").split("E")[0]
-    assert "." in mantissa
-    assert ("E" in text) == (x != 0 and not 1e-3 <= abs(x) < 1e7)
-
-
-@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_float_text_reads_back(x: float) -> None:
-    assert np.float32(java_float_text(np.float32(x))) == np.float32(x)
