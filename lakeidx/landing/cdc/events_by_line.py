@@ -19,8 +19,8 @@ from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope
 from lakeidx.landing.cdc.events import UNAVAILABLE, Events, at_path, extra_columns, rows_in
 from lakeidx.landing.cdc.source_types import type_of_ddl
 from lakeidx.landing.cdc.target import ChangeTarget
-from lakeidx.landing.text.json_lines import parse_line, shown_text, text_of
-from lakeidx.landing.text.json_values import type_of_value, wider_of_values
+from lakeidx.landing.text.json_lines import parse_line, shown_text
+from lakeidx.landing.text.json_values import text_of, type_of_value, wider_of_values
 from lakeidx.landing.types import BadLine
 from lakeidx.types import DataType, Root
 

@@ -24,6 +24,7 @@ from lakeidx.landing.text.json_values import (
     json_text,
     parse_json,
     take_new_fields,
+    text_of,
     type_of_value,
     type_of_values,
     wider_of_values,
@@ -213,15 +214,3 @@ def parse_line(raw: bytes, number: int) -> dict[str, Any] | BadLine:
 def shown_text(raw: bytes) -> str:
     """Return a line as a rejected row shows it."""
     return raw.decode("utf-8", "replace").strip()[:_TEXT_CHARACTERS]
-
-
-def text_of(value: Any, nested: bool) -> str | None:
-    """Return a JSON value as text; of a nested column as JSON text."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # Of a nested column: JSON inside a string.
-        return str(value)
-    return json_text(value) if nested or isinstance(value, (list, dict)) else str(value)

@@ -109,3 +109,15 @@ def take_new_fields(value: Any, t: DataType, path: str, found: dict[str, DataTyp
 def _held(t: DataType) -> DataType:
     assert t.element is not None
     return t.element
+
+
+def text_of(value: Any, nested: bool) -> str | None:
+    """Return a JSON value as text; of a nested column as JSON text."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # Of a nested column: JSON inside a string.
+        return str(value)
+    return json_text(value) if nested or isinstance(value, (list, dict)) else str(value)

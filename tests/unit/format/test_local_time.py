@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -10,16 +9,7 @@ from hypothesis import strategies as st
 from lakeidx.format.local_time import epoch_ms_of_local, local_ms_of_epoch, now_local_ms
 
 
-@pytest.fixture
-def _shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "Asia/Shanghai")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-@pytest.mark.usefixtures("_shanghai")
+@pytest.mark.usefixtures("shanghai")
 def test_as_paimon_stores_creation_times() -> None:
     # A file made at 09:30Z in Shanghai says 17:30.
     assert local_ms_of_epoch(1_700_040_600_123) == 1_700_069_400_123

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -19,6 +17,8 @@ from lakeidx.format.partition_names import (
     unescape,
 )
 from lakeidx.types import Field, parse_type
+
+pytestmark = pytest.mark.usefixtures("shanghai")
 
 TS = (1_700_000_000_123, 0)
 TS_FINE = (1_700_000_000_120, 456_700)
@@ -115,15 +115,6 @@ SAMPLES: list[tuple[str, Any, str, str]] = [
     ("STRING", "\u180e", "\u180e", "\u180e"),
     ("CHAR(3)", "ab", "ab", "ab"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "Asia/Shanghai")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.parametrize(("type_name", "value", "legacy", "sql"), SAMPLES)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -91,15 +90,6 @@ def test_expiry() -> None:
     assert not Tag(snapshot=SNAPSHOT, create_time_ns=0).is_expired(1 << 62)
 
 
-@pytest.fixture
-def _shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "Asia/Shanghai")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-@pytest.mark.usefixtures("_shanghai")
+@pytest.mark.usefixtures("shanghai")
 def test_now_is_the_wall_clock() -> None:
     assert abs(now_local_ns() - (time.time_ns() + 8 * 3600 * 10**9)) < 5 * 10**9

@@ -5,6 +5,7 @@ checksum.
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from pyroaring import BitMap
 from lakeidx.errors import CorruptFileError
 from lakeidx.file_index.kinds.bitmap import BitmapIndexer
 from lakeidx.file_index.kinds.bitmap_read import BitmapIndexReader
-from lakeidx.file_index.kinds.types import FileIndexResult
-from lakeidx.predicate import Leaf, Predicate, col
+from lakeidx.predicate import Leaf, col
 from lakeidx.types import parse_type
+from tests.unit.file_index.kinds import payloads
 
 INDEXER = BitmapIndexer()
+build = partial(payloads.build, INDEXER)
+ask = partial(payloads.ask, INDEXER)
 c = col("c")
 R = "3a30000001000000" + "00000100" + "10000000" + "00000200"
 SEVEN_NULL_SEVEN_NINE = {
@@ -27,19 +30,6 @@ SEVEN_NULL_SEVEN_NINE = {
     "2": "02 00000004 00000002 01 fffffffe 00000012 00000001 00000007 00000000 0000001c 00000002"
     "00000007 00000000 00000014 00000009 fffffffc ffffffff" + R,
 }
-
-
-def build(type_text: str, column: Any, **options: str) -> bytes:
-    writer = INDEXER.create_writer(parse_type(type_text), {k.replace("_", "-"): v for k, v in options.items()})
-    writer.add(column)
-    payload = writer.finish()
-    assert payload is not None
-    return payload
-
-
-def ask(type_text: str, payload: bytes, pred: Predicate) -> FileIndexResult:
-    assert isinstance(pred, Leaf)
-    return INDEXER.create_reader(parse_type(type_text), payload, path="f").select(pred)
 
 
 @pytest.mark.parametrize("version", ["1", "2"])

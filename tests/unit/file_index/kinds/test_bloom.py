@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pyarrow as pa
 import pytest
 
@@ -10,18 +12,11 @@ from lakeidx.file_index.kinds.bloom import BloomFilterIndexer
 from lakeidx.file_index.kinds.types import Verdict
 from lakeidx.predicate import Leaf, Predicate, col
 from lakeidx.types import parse_type
+from tests.unit.file_index.kinds import payloads
 
 INDEXER = BloomFilterIndexer()
+build = partial(payloads.build, INDEXER, items="10")
 c = col("c")
-
-
-def build(type_text: str, *columns: pa.Array | pa.ChunkedArray, items: str = "10") -> bytes:
-    writer = INDEXER.create_writer(parse_type(type_text), {"items": items})
-    for column in columns:
-        writer.add(column)
-    payload = writer.finish()
-    assert payload is not None
-    return payload
 
 
 def ask(type_text: str, payload: bytes, pred: Predicate) -> Verdict:

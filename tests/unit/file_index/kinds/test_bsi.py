@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +13,12 @@ from pyroaring import BitMap
 from lakeidx.codec.bitmaps.roaring import serialize
 from lakeidx.errors import CorruptFileError
 from lakeidx.file_index.kinds.bsi import BsiIndexer
-from lakeidx.file_index.kinds.types import FileIndexResult
-from lakeidx.predicate import Leaf, Predicate, col
+from lakeidx.predicate import Predicate, col
 from lakeidx.types import parse_type
+from tests.unit.file_index.kinds import payloads
 
 INDEXER = BsiIndexer()
+ask = partial(payloads.ask, INDEXER)
 c = col("c")
 
 
@@ -24,11 +26,6 @@ def build(type_text: str, column: pa.Array) -> bytes | None:
     writer = INDEXER.create_writer(parse_type(type_text), {})
     writer.add(column)
     return writer.finish()
-
-
-def ask(type_text: str, payload: bytes, pred: Predicate) -> FileIndexResult:
-    assert isinstance(pred, Leaf)
-    return INDEXER.create_reader(parse_type(type_text), payload, path="f").select(pred)
 
 
 def bitmap(*rows: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,14 @@ from pyroaring import BitMap
 from lakeidx.codec.bitmaps.roaring import serialize
 from lakeidx.errors import CorruptFileError
 from lakeidx.file_index.kinds.range_bitmap import RangeBitmapIndexer
-from lakeidx.file_index.kinds.types import FileIndexResult
 from lakeidx.predicate import Leaf, Predicate, col
 from lakeidx.types import parse_type
+from tests.unit.file_index.kinds import payloads
 
 INDEXER = RangeBitmapIndexer()
+build = partial(payloads.build, INDEXER)
+ask = partial(payloads.ask, INDEXER)
 c = col("c")
-
-
-def build(type_text: str, column: Any, **options: str) -> bytes:
-    writer = INDEXER.create_writer(parse_type(type_text), {k.replace("_", "-"): v for k, v in options.items()})
-    writer.add(column)
-    payload = writer.finish()
-    assert payload is not None
-    return payload
-
-
-def ask(type_text: str, payload: bytes, pred: Predicate) -> FileIndexResult:
-    assert isinstance(pred, Leaf)
-    return INDEXER.create_reader(parse_type(type_text), payload, path="f").select(pred)
 
 
 def slices(present: BitMap, *bits: BitMap) -> bytes:
