@@ -31,6 +31,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +40,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.advice_plots import Case, draw_all
-from bench.bench_tagging import count_wrong
-from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.data.write_data_file import write_data_files
-from lakeidx.format.data_file import EMPTY_ROW, FileSource
-from lakeidx.format.file_names import NewFileNames
-from lakeidx.format.hash_index import encode_hash_index
-from lakeidx.format.index_manifest import IndexEntry
+from bench.keyed_table import FPP, KeyedTable, batch_of, id_texts, mixed, write_keyed_table
+from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.key_index.advice.advise import advise, measure
 from lakeidx.key_index.advice.measures import Measures, Needs
@@ -54,17 +50,14 @@ from lakeidx.key_index.bloom.footer import BloomFooterBuilder
 from lakeidx.key_index.locations import CommitInfo, KeyBatch
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.key_index.registry import data_file_footer, index_types, make_key_index
+from lakeidx.key_index.registry import index_types, make_key_index
 from lakeidx.key_index.state.state_index import StateKeyIndex
-from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.view import HASH_INDEX
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.metered_store import MeteredStore
 
-FPP = 1e-6
 TYPES = ("hash", "bucket", "bloom", "simple", "global-bloom", "global-simple", "state")
 NEEDS = {
     "any": Needs(),
@@ -126,101 +119,34 @@ CALIBRATION = (
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A workload's table and batch.
-
-    bucket_of   int32[n] where each key of the batch is, -1 = nowhere
-    held        of each bucket the hashes of its keys, int32[m] ascending, each once
-    """
+    """A workload, and its table and batch."""
 
     spec: Spec
-    handle: TableHandle
-    batch: KeyBatch
-    bucket_of: npt.NDArray[np.int32]
-    held: tuple[npt.NDArray[np.int32], ...]
-    folder: Path
+    table: KeyedTable
 
     def context(self, options: dict[str, str]) -> IndexContext:
         """Return a fresh view of the table, one thread."""
-        metadata = TableHandle.open(str(self.handle.paths.root)).metadata
-        index_dir = str(self.folder / "index")
-        made = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=index_dir, pool=LocalRunner(1))
-        return dataclasses.replace(made, options=IndexOptions({**metadata.latest_schema().options, **options}))
+        return self.table.context(options, LocalRunner(1))
 
 
-def key_values(spec: Spec, numbers: npt.NDArray[np.int64]) -> pa.Array:
+def keys_of(spec: Spec, numbers: npt.NDArray[np.int64]) -> pa.Array:
     """Return keys of running numbers: the number itself (ordered), or the number mixed."""
-    values = numbers
-    if spec.order != "ordered":
-        mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-        values = (mixed * np.uint64(0xBF58476D1CE4E5B9) >> np.uint64(15)).astype(np.int64)
-    if spec.numeric:
-        return pa.array(values)
-    digits = (values[:, None] // 10 ** np.arange(14, -1, -1, dtype=np.int64)) % 10 + ord("0")
-    body = np.empty((len(numbers), 18), np.uint8)
-    body[:, :3] = np.frombuffer(b"id-", np.uint8)
-    body[:, 3:] = digits
-    offsets = pa.py_buffer((np.arange(len(numbers) + 1, dtype=np.int32) * 18).tobytes())
-    return pa.Array.from_buffers(pa.string(), len(numbers), [None, offsets, pa.py_buffer(body.tobytes())])
+    values = numbers if spec.order == "ordered" else (mixed(numbers) >> np.uint64(15)).astype(np.int64)
+    return pa.array(values) if spec.numeric else id_texts(values)
 
 
 def make(spec: Spec, folder: Path) -> Made:
     """Write and commit the table, and draw the batch."""
-    per_file = str(-(-spec.rows // spec.files))
-    handle = TableHandle.create(
-        str(folder / "bench.db" / f"t{len(list(folder.glob('bench.db/*')))}"),
-        {
-            "fields": [
-                {"name": "id", "type": "BIGINT NOT NULL" if spec.numeric else "STRING NOT NULL"},
-                {"name": "v", "type": "INT"},
-            ],
-            "primaryKeys": ["id"],
-            "partitionKeys": [],
-            "options": {
-                "bucket": "-1",
-                "target-file-size": "1 gb",
-                "file.block-size": "8 mb",
-                "index.type": "bloom",
-                "hoodie.index.bloom.num_entries": per_file,
-                "hoodie.index.bloom.fpp": f"{FPP:f}",
-                "hoodie.bloom.index.filter.dynamic.max.entries": per_file,
-            },
-        },
+    table = write_keyed_table(
+        str(folder / "bench.db" / spec.name.replace(" ", "-").replace(",", "")),
+        spec.name,
+        rows=spec.rows,
+        buckets=spec.files,
+        batch=draw(spec),
+        keys_of=partial(keys_of, spec),
+        key_type="BIGINT NOT NULL" if spec.numeric else "STRING NOT NULL",
     )
-    schema, names = handle.metadata.latest_schema(), NewFileNames()
-    entries, index, held = [], [], []
-    edges = [spec.rows * b // spec.files for b in range(spec.files + 1)]
-    for bucket in range(spec.files):
-        table = pa.table({"id": key_values(spec, np.arange(edges[bucket], edges[bucket + 1]))}).sort_by("id")
-        n = table.num_rows
-        kv = pa.table(
-            [np.arange(n), np.zeros(n, np.int8), table.column("id"), pa.array(np.arange(n, dtype=np.int32))],
-            names=["_SEQUENCE_NUMBER", "_VALUE_KIND", "id", "v"],
-        )
-        place = handle.paths.bucket_dir({}, bucket)
-        files = write_data_files(
-            iter([kv]), schema, store=handle.store, bucket_dir=place, names=names, level=5,
-            file_source=FileSource.COMPACT, footer_metadata=data_file_footer(schema),
-        )  # fmt: skip
-        entries += [
-            ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=bucket, total_buckets=-1, file=f)
-            for f in files
-        ]
-        hashes = np.unique(hash_columns([table.column("id")], schema.key_types))
-        held.append(hashes)
-        data, name = encode_hash_index(hashes), names.index()
-        handle.store.put(handle.paths.index(name), data)
-        index.append(
-            IndexEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=bucket, index_type=HASH_INDEX, file_name=name,
-                       file_size=len(data), row_count=len(hashes))
-        )  # fmt: skip
-    changes = TableChanges(append=tuple(entries), append_index=tuple(index))
-    commit_changes(handle.metadata, CommitRequest(commit_user="bench", commit_identifier=1, changes=changes))
-    numbers = draw(spec)
-    table = pa.table({"id": key_values(spec, numbers)})
-    batch = key_batch(table, schema, ((EMPTY_ROW,), np.zeros(len(numbers), np.int32)))
-    bucket_of = np.where(numbers < spec.rows, np.searchsorted(edges[1:], numbers, side="right"), -1).astype(np.int32)
-    return Made(spec, handle, batch, bucket_of, tuple(held), Path(handle.paths.root))
+    return Made(spec, table)
 
 
 def draw(spec: Spec, seed: int = 11) -> npt.NDArray[np.int64]:
@@ -263,9 +189,8 @@ def time_type(made: Made, kind: str, rounds: int) -> float:
     key_index = make_key_index(IndexOptions(options))
     try:
         if kind != "bucket":
-            found = key_index.tag(_fresh(made), made.context(options))
-            if wrong := count_wrong(found.bucket, made.bucket_of, made.batch.hashes, made.held, kind):
-                raise SystemExit(f"{kind}, {made.spec.name}: {wrong} of {len(made.batch)} locations are wrong")
+            found = key_index.tag(made.table.fresh_batch(), made.context(options))
+            made.table.check(found.bucket, kind)
         best = min(_one_round(made, key_index, kind, options) for _ in range(rounds))
         return best + _upkeep(made, key_index, kind, options)
     finally:
@@ -274,16 +199,11 @@ def time_type(made: Made, kind: str, rounds: int) -> float:
 
 
 def _one_round(made: Made, key_index: KeyIndex, kind: str, options: dict[str, str]) -> float:
-    context, batch = made.context(options), _fresh(made)
+    context, batch = made.context(options), made.table.fresh_batch()
     if kind == "bucket":
         # Placing says it all; `tag` would do it a second time.
         return cpu(lambda: key_index.place_inserts(batch, context))
     return cpu(lambda: key_index.tag(batch, context))
-
-
-def _fresh(made: Made) -> KeyBatch:
-    b = made.batch
-    return KeyBatch(b.partitions, b.partition, b.keys, b.key_types, b.hashes)
 
 
 def _upkeep(made: Made, key_index: KeyIndex, kind: str, options: dict[str, str]) -> float:
@@ -293,23 +213,21 @@ def _upkeep(made: Made, key_index: KeyIndex, kind: str, options: dict[str, str])
         return min(cpu(lambda: _write_filter(made, context)) for _ in range(2))
     if kind != "state":
         return 0.0
-    folder = made.folder / "index"
+    folder = made.table.index_folder
     of_key = sum(f.stat().st_size for f in folder.rglob("run-*")) / made.spec.rows
     told = [_update_state(made, key_index, options, seed) for seed in range(UPDATES)]
     # What each update costs, and each key that it writes.
     written = np.array([[1.0, size / of_key] for _, size in told])
     update, each = least_squares(written / [[1.0, 1e6]], np.array([seconds for seconds, _ in told]))
-    return float(update + each / 1e6 * len(made.batch) * times_written(made.spec.rows, len(made.batch)))
+    return float(update + each / 1e6 * len(made.table.batch) * times_written(made.spec.rows, len(made.table.batch)))
 
 
 def _update_state(made: Made, key_index: KeyIndex, options: dict[str, str], seed: int) -> tuple[float, int]:
     """Commit another batch; return what the state takes to follow, and the bytes that it writes."""
-    table = pa.table({"id": key_values(made.spec, draw(made.spec, seed))})
-    schema = made.handle.metadata.latest_schema()
-    batch = key_batch(table, schema, ((EMPTY_ROW,), np.zeros(table.num_rows, np.int32)))
+    batch = batch_of(made.table.handle, keys_of(made.spec, draw(made.spec, seed)))
     context = made.context(options)
     was = key_index.tag(batch, context)
-    metadata = TableHandle.open(str(made.handle.paths.root)).metadata
+    metadata = TableHandle.open(str(made.table.handle.paths.root)).metadata
     changes = TableChanges(append=_copy_of_a_file(context, made, seed))
     request = CommitRequest(commit_user=f"again-{seed}", changes=changes, check_sequences=False)
     result = commit_changes(metadata, request)
@@ -336,8 +254,8 @@ def _update_state(made: Made, key_index: KeyIndex, options: dict[str, str], seed
 
 
 def _write_filter(made: Made, context: IndexContext) -> None:
-    builder = BloomFooterBuilder(made.batch.keys.column_names, context.options)
-    builder.add(made.batch.keys)
+    builder = BloomFooterBuilder(made.table.batch.keys.column_names, context.options)
+    builder.add(made.table.batch.keys)
     builder.finish()
 
 
@@ -351,7 +269,7 @@ def _copy_of_a_file(context: IndexContext, made: Made, number: int) -> tuple[Man
 
 def measures_of(made: Made, sample: int = 20_000) -> Measures:
     """Return what the advice is based on: measures from a sample of the batch."""
-    b = made.batch
+    b = made.table.batch
     rows = np.sort(np.random.default_rng(3).choice(len(b), min(sample, len(b)), replace=False))
     part = KeyBatch(b.partitions, b.partition[rows], b.keys.take(pa.array(rows)), b.key_types, b.hashes[rows])
     context = made.context({})
@@ -390,7 +308,8 @@ def run(spec: Spec, rounds: int, folder: Path, types: Sequence[str] = TYPES) -> 
         # The state goes last: its upkeep commits to the table.
         return Outcome(spec, measures, {kind: time_type(made, kind, rounds) for kind in types})
     finally:
-        shutil.rmtree(made.folder, ignore_errors=True)
+        for place in (made.table.index_folder, made.table.handle.paths.root):
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def fit(outcomes: list[Outcome], types: Sequence[str] = TYPES) -> Costs:

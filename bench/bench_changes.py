@@ -41,7 +41,7 @@ from rich.table import Table as Printed
 
 import lakeidx
 from bench.bench_compaction import NEW_KEYS_FROM, SUMMED, check, cpu_seconds, expected
-from bench.lineitem import CACHE, lineitem, plain, table_spec
+from bench.lineitem import CACHE, copy_table, lineitem, plain, table_spec
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.warm_up import warm_up
@@ -135,8 +135,10 @@ def producers(source: Path, upsert: Path, folder: Path, args: argparse.Namespace
         if args.only and args.only not in name:
             continue
         base = loaded(source, folder / name.replace(" ", "-"), options, args.threads)
-        copies = [_copy(base.uri, folder / f"{name}-{i}") for i in range(args.rounds)]
-        theirs = [_copy(base.uri, folder / f"{name}-java-{i}") for i in range(args.rounds + 1)] if peer.there else []
+        copies = [copy_table(base.uri, folder / f"{name}-{i}") for i in range(args.rounds)]
+        theirs = (
+            [copy_table(base.uri, folder / f"{name}-java-{i}") for i in range(args.rounds + 1)] if peer.there else []
+        )
         waiting = iter(copies)
 
         def step(waiting: object = waiting, name: str = name) -> str:
@@ -295,12 +297,6 @@ class Peer:
                 yield seen
             finally:
                 process.kill()
-
-
-def _copy(uri: str, folder: Path) -> str:
-    place = folder / "b.db" / "lineitem"
-    shutil.copytree(uri, place)
-    return str(place)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

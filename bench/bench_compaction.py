@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.clock import best_of
-from bench.lineitem import CACHE, KEYS, lineitem, plain, table_spec
+from bench.lineitem import CACHE, KEYS, copy_table, lineitem, plain, table_spec
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.maintenance.compaction import run_compaction
@@ -166,7 +166,7 @@ def run(source: Path, rounds: int, threads: int, folder: Path, *, with_java: boo
         needed = [SEQUENCE_NUMBER, VALUE_KIND, *KEYS, *columns] if columns else None
         figures.append(beside_pyarrow(replace(figure, java=java), base, needed, rounds))
 
-    copies = [TableHandle.open(_copy(base.uri, folder / f"copy-{i}")) for i in range(rounds)]
+    copies = [TableHandle.open(copy_table(base.uri, folder / f"copy-{i}")) for i in range(rounds)]
     waiting = iter(copies)
 
     def compact() -> tuple[int, int]:
@@ -210,12 +210,6 @@ def java_scan(uri: str, columns: list[str] | None, want: tuple[int, int], thread
         if (int(rows), int(total)) != want:
             sys.exit(f"Java reads {rows} rows with sum {total}, expected {want}")
     return round(min(float(seconds) for _, _, seconds in lines), 2)
-
-
-def _copy(uri: str, folder: Path) -> str:
-    place = folder / "b.db" / "lineitem"
-    shutil.copytree(uri, place)
-    return str(place)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -28,8 +28,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -38,24 +39,14 @@ import numpy.typing as npt
 import psutil
 import pyarrow as pa
 
-from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.data.write_data_file import write_data_files
-from lakeidx.format.data_file import EMPTY_ROW, FileSource
-from lakeidx.format.file_names import NewFileNames
-from lakeidx.format.manifest import FileKind, ManifestEntry
+from bench.keyed_table import KeyedTable, id_texts, mixed, write_keyed_table
 from lakeidx.key_index.hbase.client import create_location_table
 from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
-from lakeidx.key_index.locations import KeyBatch, KeyLocations
+from lakeidx.key_index.locations import KeyBatch
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.key_index.registry import data_file_footer, make_key_index
+from lakeidx.key_index.port import KeyIndex
+from lakeidx.key_index.registry import make_key_index
 from lakeidx.key_index.state.state_index import StateKeyIndex
-from lakeidx.key_index.table_view import key_batch, make_tag_context
-from lakeidx.table.commit.changes import CommitRequest, TableChanges
-from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
-from lakeidx.table.index_files import write_hash_index
 from tests.scalar_twins import bucket_of
 
 BUCKETS = 12
@@ -97,100 +88,13 @@ class Figure:
     peak_mib: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """A table and a batch.
-
-    bucket_of   int32[n] where each key of the batch is, -1 = nowhere
-    held        of each bucket the hashes of its keys, int32[m] ascending, each once
-    """
-
-    order: str
-    rows: int
-    handle: TableHandle
-    batch: KeyBatch
-    bucket_of: npt.NDArray[np.int32]
-    held: tuple[npt.NDArray[np.int32], ...]
-    folder: Path
-
-    def context(self, options: dict[str, str]) -> IndexContext:
-        """Return a fresh view of the table: nothing cached from an earlier round."""
-        handle = TableHandle.open(str(self.handle.paths.root))
-        metadata = handle.metadata
-        found = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=str(self.folder / "index"))
-        schema = metadata.latest_schema()
-        return dataclasses.replace(found, options=IndexOptions({**schema.options, **options}))
-
-
-def key_texts(order: str, numbers: npt.NDArray[np.int64]) -> pa.Array:
+def keys_of(order: str, numbers: npt.NDArray[np.int64]) -> pa.Array:
     """Return keys of 18 bytes: a running time and number, or a mixed number."""
-    if order == "ordered":
-        values = numbers
-    else:
-        mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        mixed ^= mixed >> np.uint64(29)
-        values = (mixed * np.uint64(0xBF58476D1CE4E5B9) % np.uint64(10**15)).astype(np.int64)
-    digits = (values[:, None] // 10 ** np.arange(14, -1, -1, dtype=np.int64)) % 10 + ord("0")
-    body = np.empty((len(numbers), 18), np.uint8)
-    body[:, :3] = np.frombuffer(b"id-", np.uint8)
-    body[:, 3:] = digits
-    return RowBytes(body.reshape(-1), np.arange(len(numbers) + 1, dtype=np.int64) * 18).to_arrow().cast(pa.string())
+    return id_texts(numbers if order == "ordered" else (mixed(numbers) % np.uint64(10**15)).astype(np.int64))
 
 
-def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workload:
+def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> KeyedTable:
     """Write and commit the table, and draw the batch."""
-    spec = {
-        "fields": [{"name": "id", "type": "STRING NOT NULL"}, {"name": "v", "type": "INT"}],
-        "primaryKeys": ["id"],
-        "partitionKeys": [],
-        "options": {
-            "bucket": "-1",
-            "dynamic-bucket.target-row-num": str(-(-rows // BUCKETS)),
-            "target-file-size": "1 gb",
-            "file.block-size": "8 mb",
-            "index.type": "bloom",
-            "hoodie.index.bloom.num_entries": str(-(-rows // BUCKETS)),
-            "hoodie.index.bloom.fpp": "0.000001",
-            "hoodie.bloom.index.filter.dynamic.max.entries": str(-(-rows // BUCKETS)),
-        },
-    }
-    handle = TableHandle.create(str(folder / "bench.db" / order), spec)
-    schema = handle.metadata.latest_schema()
-    names = NewFileNames()
-    entries, index, held = [], [], []
-    for bucket in range(BUCKETS):
-        numbers = np.arange(rows * bucket // BUCKETS, rows * (bucket + 1) // BUCKETS, dtype=np.int64)
-        keys = key_texts(order, numbers)
-        keys = keys.take(keys.sort_indices()) if hasattr(keys, "sort_indices") else keys
-        table = pa.table({"id": keys}).sort_by("id")
-        n = table.num_rows
-        kv = pa.table(
-            {
-                "_SEQUENCE_NUMBER": np.arange(n, dtype=np.int64),
-                "_VALUE_KIND": np.zeros(n, np.int8),
-                "id": table.column("id"),
-                "v": pa.array(np.arange(n, dtype=np.int32)),
-            }
-        )
-        files = write_data_files(
-            iter([kv]),
-            schema,
-            store=handle.store,
-            bucket_dir=handle.paths.bucket_dir({}, bucket),
-            names=names,
-            level=5,
-            file_source=FileSource.COMPACT,
-            footer_metadata=data_file_footer(schema),
-        )
-        entries += [
-            ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=bucket, total_buckets=-1, file=f)
-            for f in files
-        ]
-        hashes = np.unique(hash_columns([table.column("id")], [schema.field("id").type]))
-        held.append(hashes)
-        index.append(write_hash_index(handle.metadata, schema, EMPTY_ROW, bucket, hashes, names))
-    changes = TableChanges(append=tuple(entries), append_index=tuple(index))
-    commit_changes(handle.metadata, CommitRequest(commit_user="bench", commit_identifier=1, changes=changes))
     rng = np.random.default_rng(7)
     known = batch_keys * 9 // 10
     if order == "ordered":
@@ -201,56 +105,18 @@ def make_workload(order: str, rows: int, batch_keys: int, folder: Path) -> Workl
         numbers = np.concatenate([recent, late])
     else:
         numbers = rng.choice(rows, known, replace=False)
-    numbers = rng.permutation(np.concatenate([numbers, np.arange(rows, rows + batch_keys - known)]))
-    table = pa.table({"id": key_texts(order, numbers)})
-    batch = key_batch(table, schema, ((EMPTY_ROW,), np.zeros(len(numbers), np.int32)))
-    edges = np.array([rows * b // BUCKETS for b in range(1, BUCKETS + 1)])
-    bucket_of = np.where(numbers < rows, np.searchsorted(edges, numbers, side="right"), -1).astype(np.int32)
-    return Workload(order, rows, handle, batch, bucket_of, tuple(held), folder / order)
+    return write_keyed_table(
+        str(folder / "bench.db" / order),
+        order,
+        rows=rows,
+        buckets=BUCKETS,
+        batch=rng.permutation(np.concatenate([numbers, np.arange(rows, rows + batch_keys - known)])),
+        keys_of=partial(keys_of, order),
+        options={"dynamic-bucket.target-row-num": str(-(-rows // BUCKETS))},
+    )
 
 
-def check(found: KeyLocations, work: Workload, kind: str) -> None:
-    """Check that every location is the true one, or that of a look-alike where the type cannot tell."""
-    if wrong := count_wrong(found.bucket, work.bucket_of, work.batch.hashes, work.held, kind):
-        raise SystemExit(f"{kind} on {work.order} keys: {wrong} of {len(work.batch)} locations are wrong")
-
-
-def count_wrong(
-    found: npt.NDArray[np.int32],
-    bucket_of: npt.NDArray[np.int32],
-    hashes: npt.NDArray[np.int32],
-    held: Sequence[npt.NDArray[np.int32]],
-    kind: str,
-) -> int:
-    """Count locations that are wrong.
-
-    A key without a place may be in the bucket of a key of the table that has its hash: types by hash, and the key state, do not
-    look further. Of known keys only type `hash` takes one for another, which here are in two buckets, as Java never has them.
-
-    found, bucket_of   int32[n] said and true buckets, -1 = nowhere
-    hashes             int32[n] of the keys
-    held               of each bucket the hashes of its keys, ascending
-    kind               index type
-    """
-    rows = np.flatnonzero(found != bucket_of)
-    if kind == "hash":
-        may = np.ones(len(rows), np.bool_)
-    else:
-        may = (bucket_of[rows] < 0) & kind.startswith(("state", "inmemory"))
-    alike = np.zeros(len(rows), np.bool_)
-    for bucket, there in enumerate(held):
-        mine = np.flatnonzero(found[rows] == bucket)
-        alike[mine] = np.isin(hashes[rows[mine]], there)
-    return int((~(may & alike)).sum())
-
-
-def fresh_batch(work: Workload) -> KeyBatch:
-    """Return the batch without anything that an earlier round has worked out."""
-    b = work.batch
-    return KeyBatch(b.partitions, b.partition, b.keys, b.key_types, b.hashes)
-
-
-def time_tagging(work: Workload, kind: str, rounds: int) -> list[Figure]:
+def time_tagging(work: KeyedTable, kind: str, rounds: int) -> list[Figure]:
     """Measure one type over one workload."""
     if kind == "bucket":
         return [_time_bucket(work, rounds)]
@@ -302,7 +168,7 @@ class _PeakMemory:
 
 
 def _time(
-    work: Workload,
+    work: KeyedTable,
     kind: str,
     key_index: Callable[[], KeyIndex],
     options: dict[str, str],
@@ -312,21 +178,21 @@ def _time(
 ) -> Figure:
     """Return the best of some rounds; `first` checks an answer before the first one is timed."""
     if first:
-        check(key_index().tag(fresh_batch(work), work.context(options)), work, kind)
+        work.check(key_index().tag(work.fresh_batch(), work.context(options)).bucket, kind)
     best, cpu, figures = float("inf"), 0.0, {}
     for _ in range(rounds):
-        context, batch = work.context(options), fresh_batch(work)
+        context, batch = work.context(options), work.fresh_batch()
         started, cpu_started = time.perf_counter(), time.process_time()
         found = key_index().tag(batch, context)
         seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
-        check(found, work, kind)
+        work.check(found.bucket, kind)
         if seconds < best:
             best, cpu, figures = seconds, cpu_seconds, {k: v for k, v in found.metrics.as_dict().items() if v}
-    limit = LIMITS.get((kind, work.order))
-    return Figure(kind, work.order, len(work.batch), work.rows, best, cpu, limit, figures)
+    limit = LIMITS.get((kind, work.name))
+    return Figure(kind, work.name, len(work.batch), work.rows, best, cpu, limit, figures)
 
 
-def _time_bucket(work: Workload, rounds: int) -> Figure:
+def _time_bucket(work: KeyedTable, rounds: int) -> Figure:
     """Measure computed buckets; a thousand of them are checked by the scalar rule before the first timed round and after each."""
     options = {"index.type": "bucket", "hoodie.bucket.index.num.buckets": "256"}
     key_index = make_key_index(IndexOptions(options))
@@ -335,7 +201,7 @@ def _time_bucket(work: Workload, rounds: int) -> Figure:
     texts = work.batch.keys.column("id").take(pa.array(sample)).to_pylist()
     expected = np.array([bucket_of(text, [], 256) for text in texts])
     for number in range(rounds + 1):
-        context, batch = work.context(options), fresh_batch(work)
+        context, batch = work.context(options), work.fresh_batch()
         started, cpu_started = time.perf_counter(), time.process_time()
         placed = key_index.place_inserts(batch, context)
         key_index.tag(batch, context)
@@ -344,14 +210,14 @@ def _time_bucket(work: Workload, rounds: int) -> Figure:
             raise SystemExit("bucket: keys are not where the scalar rule puts them")
         if number and seconds < best:
             best, cpu = seconds, cpu_seconds
-    return Figure("bucket", work.order, len(work.batch), work.rows, best, cpu, LIMITS[("bucket", work.order)], {})
+    return Figure("bucket", work.name, len(work.batch), work.rows, best, cpu, LIMITS[("bucket", work.name)], {})
 
 
-def time_hbase(work: Workload, port: int, keys: int) -> list[Figure]:
+def time_hbase(work: KeyedTable, port: int, keys: int) -> list[Figure]:
     """Measure loading and finding some keys in a real HBase; the server and Thrift decide."""
     options = {
         "index.type": "hbase",
-        "hoodie.index.hbase.table": f"bench_{os.getpid()}_{work.order}",
+        "hoodie.index.hbase.table": f"bench_{os.getpid()}_{work.name}",
         "index.hbase.thrift.host": "127.0.0.1",
         "index.hbase.thrift.port": str(port),
         "hoodie.index.hbase.get.batch.size": "2000",
@@ -368,7 +234,7 @@ def time_hbase(work: Workload, port: int, keys: int) -> list[Figure]:
     started = time.perf_counter()
     key_index.load(loaded, part.bucket_of[known], context)
     seconds = time.perf_counter() - started
-    put = Figure("hbase load", work.order, len(known), work.rows, seconds, 0.0, None, {})
+    put = Figure("hbase load", work.name, len(known), work.rows, seconds, 0.0, None, {})
     return [put, _time(part, "hbase", lambda: key_index, options, 1)]
 
 

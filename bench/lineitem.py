@@ -52,3 +52,10 @@ def plain(table: pa.Table) -> pa.Table:
     """Convert text views to text, everything NOT NULL."""
     fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type, False) for f in table.schema]
     return table.cast(pa.schema(fields))
+
+
+def copy_table(uri: str, folder: Path) -> str:
+    """Copy a table into a folder; return its place there."""
+    place = folder / "b.db" / "lineitem"
+    shutil.copytree(uri, place)
+    return str(place)

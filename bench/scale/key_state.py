@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from bench.bench_tagging import Workload, check, fresh_batch, make_workload
+from bench.bench_tagging import make_workload
+from bench.keyed_table import KeyedTable
 from bench.scale.asked_state import STATE, asked
 from bench.scale.figure import Clock, Figure, in_bare_process, in_new_process
 from lakeidx.key_index.locations import KeyBatch
@@ -31,10 +32,10 @@ def measure(keys: int, folder: Path) -> list[Figure]:
     ]
 
 
-def built(work: Workload, warm: Workload) -> Figure:
+def built(work: KeyedTable, warm: KeyedTable) -> Figure:
     """Build the state; a small one was built before."""
     for _ in range(2):
-        make_key_index(IndexOptions(STATE)).tag(fresh_batch(warm), warm.context(STATE))
+        make_key_index(IndexOptions(STATE)).tag(warm.fresh_batch(), warm.context(STATE))
     few, b = slice(0, 1000), work.batch
     batch = KeyBatch(b.partitions, b.partition[few], b.keys.slice(0, 1000), b.key_types, b.hashes[few])
     context, key_index = work.context(STATE), make_key_index(IndexOptions(STATE))
@@ -42,16 +43,16 @@ def built(work: Workload, warm: Workload) -> Figure:
     found = key_index.tag(batch, context)
     seconds, cpu = clock.seconds()
     mib = clock.mib()
-    check(found, dataclasses.replace(work, batch=batch, bucket_of=work.bucket_of[few]), "state")
+    dataclasses.replace(work, batch=batch, bucket_of=work.bucket_of[few]).check(found.bucket, "state")
     return Figure(f"key state of {work.rows:,} text keys is built", seconds, cpu, mib=mib)
 
 
-def answered(work: Workload) -> Figure:
+def answered(work: KeyedTable) -> Figure:
     """Ask the state from three new processes, one after another; the quickest counts."""
     figures = []
     for _ in range(ROUNDS):
-        figure, found = in_bare_process(asked, work.handle.paths.root, work.folder / "index", work.batch, work.rows)
-        check(found, work, "state")
+        figure, found = in_bare_process(asked, work.handle.paths.root, work.index_folder, work.batch, work.rows)
+        work.check(found.bucket, "state")
         figures.append(figure)
     quickest: Figure = min(figures, key=lambda figure: figure.seconds)
     return quickest

@@ -1,11 +1,11 @@
-"""The check of the benchmark of tagging: a key is taken for another only where the type cannot tell them apart."""
+"""The check of benchmarks of key indexes: a key is taken for another only where the type cannot distinguish them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from bench.bench_tagging import count_wrong
+from bench.keyed_table import count_wrong
 
 #: Hashes of the keys of two buckets.
 HELD = (np.array([1, 5, 9], np.int32), np.array([2, 5], np.int32))
