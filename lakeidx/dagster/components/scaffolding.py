@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import dagster as dg
@@ -17,7 +17,20 @@ from lakeidx.api import Warehouse
 from lakeidx.dagster.components.inference import InferredTable, infer_table
 from lakeidx.errors import LakeIdxError
 
+P = TypeVar("P", bound=BaseModel)
+
 _WAREHOUSE = "${LAKEIDX_WAREHOUSE:-warehouse}"
+
+
+class _ScaffolderWithOptions(dg.Scaffolder[P]):
+    """A scaffolder whose command takes the fields of a model as options."""
+
+    options: type[P]
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[P]:
+        """Return the model of the command's options."""
+        return cls.options
 
 
 class PrimaryKeyTableParams(BaseModel):
@@ -32,13 +45,10 @@ class PrimaryKeyTableParams(BaseModel):
     partition_by: str | None = Field(default=None, alias="partition_by", description="columns that partition the table")
 
 
-class PrimaryKeyTableScaffolder(dg.Scaffolder[PrimaryKeyTableParams]):
+class PrimaryKeyTableScaffolder(_ScaffolderWithOptions[PrimaryKeyTableParams]):
     """Writes the attributes of a table, inferred from sample files or as a template."""
 
-    @classmethod
-    def get_scaffold_params(cls) -> type[PrimaryKeyTableParams]:
-        """Return the options."""
-        return PrimaryKeyTableParams
+    options = PrimaryKeyTableParams
 
     def scaffold(self, request: dg.ScaffoldRequest[PrimaryKeyTableParams]) -> None:
         """Write ``defs.yaml``.
@@ -74,13 +84,10 @@ class WarehouseTablesParams(BaseModel):
     warehouse: str | None = Field(default=None, description="folder or s3:// prefix of the tables")
 
 
-class WarehouseTablesScaffolder(dg.Scaffolder[WarehouseTablesParams]):
+class WarehouseTablesScaffolder(_ScaffolderWithOptions[WarehouseTablesParams]):
     """Writes the attributes of all tables of a warehouse."""
 
-    @classmethod
-    def get_scaffold_params(cls) -> type[WarehouseTablesParams]:
-        """Return the options."""
-        return WarehouseTablesParams
+    options = WarehouseTablesParams
 
     def scaffold(self, request: dg.ScaffoldRequest[WarehouseTablesParams]) -> None:
         """Write ``defs.yaml``."""
@@ -93,13 +100,10 @@ class TableMaintenanceParams(WarehouseTablesParams):
     table: str | None = Field(default=None, description="database.table; default lake.NAME")
 
 
-class TableMaintenanceScaffolder(dg.Scaffolder[TableMaintenanceParams]):
+class TableMaintenanceScaffolder(_ScaffolderWithOptions[TableMaintenanceParams]):
     """Writes the attributes of one table that other programs write."""
 
-    @classmethod
-    def get_scaffold_params(cls) -> type[TableMaintenanceParams]:
-        """Return the options."""
-        return TableMaintenanceParams
+    options = TableMaintenanceParams
 
     def scaffold(self, request: dg.ScaffoldRequest[TableMaintenanceParams]) -> None:
         """Write ``defs.yaml``.
