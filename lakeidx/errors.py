@@ -79,7 +79,7 @@ def _rebuild(
 
 
 class InvalidInputError(LakeIdxError):
-    """The input cannot be accepted; the message says what is wrong and what to write instead."""
+    """The input cannot be accepted; the message says what is wrong and what is accepted."""
 
     kind = "invalid_input"
 
@@ -121,7 +121,7 @@ class TableReplacedError(LakeIdxError):
 
 
 class CommitUnknownError(LakeIdxError):
-    """The store did not say whether the snapshot was put, and reading back did not tell either."""
+    """The store did not report whether the snapshot was put, and reading it back failed, too."""
 
     kind = "commit_unknown"
     retryable = True
@@ -141,7 +141,7 @@ class InternalError(LakeIdxError):
 
 
 def did_you_mean(name: str, known: Iterable[str], *, listing: str = "there are", empty: str = "there are none") -> str:
-    """Make the hint behind the name of something that does not exist: the names most like it, else what there is.
+    """Return the hint after a name that does not exist: the most similar names, else all names.
 
     listing   words before the names when none is like it
     empty     the hint when there is no name at all

@@ -1,4 +1,4 @@
-"""What a call gives back: small objects with metrics, that read well in a shell, a log line and a notebook."""
+"""Results of calls: small objects with metrics, readable in a shell, a log line and a notebook."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SENTENCE = 40
 
 
 class Result:
-    """Metrics of one call. Subclasses are dataclasses or pydantic models; `note` may say why nothing was done."""
+    """Metrics of one call. Subclasses are dataclasses or pydantic models; `note` may explain why nothing was done."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the metrics as plain values, as JSON takes them."""
+        """Return the metrics as plain values for JSON."""
         dump = getattr(self, "model_dump", None)
         if dump is not None:
             return dict(dump())

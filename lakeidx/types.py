@@ -318,7 +318,7 @@ _UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def from_arrow(t: pa.DataType, *, where: str = "type") -> DataType:
-    """Return the type that a column of this Arrow type has in a new table: one that holds all its values.
+    """Return the type that a column of this Arrow type has in a new table: one that fits all its values.
 
     errors   InvalidInputError for types without such (durations, unions, decimals of more than 38 digits)
     """

@@ -1,4 +1,4 @@
-"""Tables and warehouses as Python users hold them; the command line and notebooks call nothing else.
+"""Tables and warehouses for Python users; the command line and notebooks call nothing else.
 
 `Table` puts together writing (`lakeidx.api.writing`), looking (`lakeidx.api.looking`) and upkeep (`lakeidx.api.upkeep`); a
 `Warehouse` makes, finds and drops tables. Every command of ``lakeidx`` is a method of one of the two, or a function of `lakeidx`

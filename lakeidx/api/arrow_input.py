@@ -1,4 +1,4 @@
-"""What callers may give where rows or keys are wanted."""
+"""Conversion of what callers pass as rows or keys to Arrow."""
 
 from __future__ import annotations
 

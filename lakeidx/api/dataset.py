@@ -55,7 +55,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         return ds.Scanner.from_batches(batches, schema=scan.arrow_schema, columns=wanted, filter=filter)
 
     def _needed(self, wanted: Sequence[str], filter: pc.Expression | None) -> list[str]:
-        """Return the wanted columns and those whose name stands anywhere in the filter."""
+        """Return the wanted columns and those that the filter names anywhere."""
         text = "" if filter is None else str(filter)
         return [n for n in self.table.schema.field_names if n in wanted or n in text] or [
             self.table.schema.field_names[0]

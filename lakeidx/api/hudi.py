@@ -1,4 +1,4 @@
-"""Tables that Hudi wrote, as Python users look at them."""
+"""Tables written by Hudi, for Python users."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class ExpireResult(Result):
 
     @property
     def snapshots(self) -> tuple[int, ...]:
-        """Ids that went."""
+        """Ids of the deleted snapshots."""
         return tuple(self.metrics["snapshots"])
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The table as Python users hold it: everything one can do with a table, in one object.
+"""The table for Python users: every operation on a table, in one object.
 
 table = lakeidx.Table.create("/lake/db.db/users", {"fields": [...], "primaryKeys": ["id"], "options": {"bucket": "-1"}})
 table.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Alan"]}))

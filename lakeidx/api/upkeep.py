@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Result)
 
 
 class UpkeepMixin(TableHandle):
-    """The verbs of a table that keep it in shape. All are safe beside writers but `rollback`, and again after a crash.
+    """The maintenance methods of a table. All are safe beside writers except `rollback`, and can be repeated after a crash.
 
     partitions   texts ``k=v,k=v``, one per partition; None = all; NotFoundError for one that the newest snapshot has no data of
     progress     called with (done, total) after every task, where work runs in this process
@@ -133,7 +133,7 @@ class UpkeepMixin(TableHandle):
         )
 
     def delete_consumer(self, id: str) -> None:
-        """Delete a consumer: expiry does not wait for it any more, and a stream with its id begins anew.
+        """Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position.
 
         errors   NotFoundError naming the consumers there are
         """

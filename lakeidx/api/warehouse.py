@@ -1,4 +1,4 @@
-"""A warehouse: the folder that holds databases, which hold tables (``<warehouse>/<database>.db/<table>``)."""
+"""A warehouse: the folder of databases, which contain tables (``<warehouse>/<database>.db/<table>``)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Warehouse:
         return list(self._names(self.databases() if database is None else [database]))
 
     def list(self) -> Listing:
-        """Return the tables with their newest snapshot, rows (versions that are stored) and columns; unreadable ones say why."""
+        """Return the tables with their newest snapshot, rows (stored versions) and columns; for unreadable ones the reason."""
         return Listing([self._describe(name) for name in self.tables()])
 
     def table(self, name: str) -> Table:
@@ -109,7 +109,8 @@ class Warehouse:
 
 
 def drop_table(table: Table) -> int:
-    """Delete a table's directory and the staging of its batches; its schema goes last, so that a cut-off drop can be repeated.
+    """Delete a table's directory and the staging of its batches; the schema is deleted last, so that an interrupted drop can be
+    repeated.
 
     returns   files deleted
     """

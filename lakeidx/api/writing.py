@@ -175,7 +175,7 @@ class WritingMixin(LookingMixin):
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult | DeletePlan | None:
-        """Delete rows by key, or all rows a condition holds for, as one batch.
+        """Delete rows by key, or all rows that match a condition, as one batch.
 
         keys      the primary key's columns; keys that are not there are skipped
         where     as for `scan`

@@ -1,4 +1,4 @@
-"""What a batch leaves behind stage by stage: typed reports, and the files they name.
+"""Files of a batch by stage: typed reports, and the files they name.
 
 A batch lives in ``<warehouse>/_lakeidx/<db>/<table>/<batch id>/``, one on a branch in ``…/<table>/_branch-<name>/<batch id>/``: an
 id counts once on each branch. A stage writes its files into a directory of its own with a random name and closes with
@@ -39,11 +39,11 @@ class Report(BaseModel):
 
     @property
     def held(self) -> Any:
-        """What the file that the report names would hold, while a small batch has none: `lakeidx.batch.stages.held_batch`."""
+        """Content of the file that the report names, for a small batch that writes none: `lakeidx.batch.stages.held_batch`."""
         return self._held
 
     def holding(self, value: object) -> Self:
-        """Keep what the file that the report names would hold, in this process."""
+        """Keep the content of the file that the report names in this process."""
         self._held = value
         return self
 
@@ -180,7 +180,7 @@ class BucketAssignmentReport(Report):
 
 
 class IndexWriteReport(Report):
-    """Outcome of `index_write`; `changes_path` holds the entries to commit."""
+    """Outcome of `index_write`; `changes_path` is the file of the entries to commit."""
 
     stage: Literal["index_write"] = "index_write"
     batch_id: str
@@ -267,11 +267,11 @@ class BatchFiles:
 
     @property
     def root(self) -> str:
-        """Where the reports and files of the run lie."""
+        """Directory of the run's reports and files."""
         return self.directory if self.run == 1 else f"{self.directory}/run-{self.run}"
 
     def is_current(self) -> bool:
-        """Return True while no other program has begun the batch anew."""
+        """Return True unless another program has started the batch again."""
         return not self.store.exists(self._superseded(self.run))
 
     def supersede(self, reason: str) -> None:
@@ -285,7 +285,7 @@ class BatchFiles:
         return [n for run in range(1, self.run) if (n := self._load(SupersededRun, self._superseded(run))) is not None]
 
     def resume(self, run: int) -> bool:
-        """Let an earlier run, whose rows are in the table again, count in place of the present one; False: its reports are gone."""
+        """Make an earlier run, whose rows are in the table again, the current one; False when its reports are deleted."""
         earlier = copy.copy(self)
         earlier._run = run
         if earlier.read(CommitReport) is None:
@@ -319,7 +319,7 @@ class BatchFiles:
         return found
 
     def close(self, report: AnyReport, *, attempt: int = 1) -> AnyReport:
-        """Publish a report; gives the report that counts, which is another run's when that was faster."""
+        """Publish a report; return the one that counts, which is another run's when that was faster."""
         path = self._report_path(type(report), attempt)
         if self.store.put_if_absent(path, seal(report.model_dump_json(indent=1).encode())):
             self._published[path] = report
@@ -328,7 +328,7 @@ class BatchFiles:
         return report if winner is None else winner
 
     def replace(self, report: AnyReport, *, attempt: int = 1) -> None:
-        """Write a report of a batch that has ended anew, in few bytes."""
+        """Replace a report of a finished batch by a shorter one."""
         text = report.model_dump_json(exclude_defaults=True)
         stage = f'{{"stage":"{stage_name(type(report))}",'
         self._published.clear()
@@ -340,7 +340,7 @@ class BatchFiles:
         return 0 if found is None else found.mtime_ms
 
     def require(self, model: type[AnyReport], *, attempt: int = 1) -> AnyReport:
-        """Read the report of an earlier stage; InvalidInputError says which stage has to run first."""
+        """Read the report of an earlier stage; InvalidInputError names the stage that has to run first."""
         report = self.read(model, attempt=attempt)
         if report is None:
             stage = stage_name(model)
@@ -384,7 +384,7 @@ def staging_root(paths: TablePaths) -> str:
 
 
 def writing_note(paths: TablePaths, batch_id: str) -> str:
-    """Return where a batch that is not staged says that it writes files: `lakeidx.batch.stages.held_batch`."""
+    """Return the path of the note that a batch without staging is writing files: `lakeidx.batch.stages.held_batch`."""
     return f"{staging_root(paths)}/{WRITING_FOLDER}/{batch_id}"
 
 

@@ -1,4 +1,4 @@
-"""Rows before changes as messages say they were, compared with those the table has, or that the batch has put there before.
+"""Comparison of the rows before changes, as messages have them, with the rows of the table or of earlier messages of the batch.
 
 A block of messages is judged at once: keys become numbers, the table's rows of keys not seen yet come by one point lookup, and the
 row that each change finds is the last of its key before it (by the order of `sequence.field`, where the table has one).
@@ -144,7 +144,7 @@ class BeforeImageCheck:
         return {row: why for i, why in zip(wrong, reasons, strict=True) for row in range(first[i], last[i] + 1)}
 
     def _images(self, piece: Piece, bad: Bools) -> tuple[Ints, Ints, pa.Table]:
-        """Return first and last row of each change that is judged, and its row before, cast; null where nothing is said."""
+        """Return first and last row of each change that is checked, and its row before, cast; null where the message has none."""
         if piece.images is None:
             none = np.zeros(0, np.int64)
             return none, none, self._known.slice(0, 0)
@@ -164,7 +164,7 @@ class BeforeImageCheck:
         return first[at], last[at], take_rows(images, at)
 
     def _take_known(self, written: pa.Table, images: pa.Table) -> tuple[pa.Table, Bools]:
-        """Take what is there of the keys of a piece out of what is known, and the rest from the table; and which are gone."""
+        """Return the current rows of a piece's keys, from the known ones or else from the table, and which keys are deleted."""
         codes = self._codes([self._known, written, images])
         count = self._known.num_rows
         here = np.isin(codes[:count], codes[count:])

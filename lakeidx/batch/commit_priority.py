@@ -1,4 +1,4 @@
-"""Gives priority to a batch that keeps losing commit races.
+"""Priority for a batch that keeps losing commit races.
 
 Planning a batch again takes about as long as the batch itself, so a writer of small batches could beat one with a large batch
 for ever. A batch that lost a few times therefore puts ``_commit_priority.json`` into the table's staging directory; other batches

@@ -39,7 +39,7 @@ class BatchContext:
 
     @property
     def store(self) -> ObjectStore:
-        """The store the table lies on."""
+        """The table's store."""
         return self.metadata.store
 
     @property

@@ -1,4 +1,4 @@
-"""What the reports of a batch say about it, in the terms of the quality rules."""
+"""Evidence for the quality rules, from the reports of a batch."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class IndexHooks:
                 )
 
     def _in_tasks(self, key_index: KeyIndex) -> bool:
-        """Return True when the batch was more than the driver may hold, and tasks may tell the index of it."""
+        """Return True when the batch was placed in tasks, and tasks may update the index."""
         return bool(self._assign.placing_tasks) and key_index.told_in_shares
 
     def _tell_shares(
@@ -136,7 +136,7 @@ class IndexHooks:
                 key_index.rollback(self._info, context)
 
     def _base(self) -> Snapshot | None:
-        """Read the newest snapshot: it says which commits are in the table."""
+        """Read the newest snapshot, which shows which commits are in the table."""
         return self._context.metadata.latest_snapshot()
 
     def _index_context(self, snapshot: Snapshot | None) -> IndexContext:

@@ -1,4 +1,4 @@
-"""Which index type a table's rows are assigned by, whether its options fit together, and the key index behind it.
+"""The index type that assigns a table's rows, the check of its options, and its key index.
 
 ============  =====================================  ==================================================================
 bucket mode   ``index.type``                         bucket of a row
@@ -73,12 +73,12 @@ def index_type(schema: TableSchema) -> str:
 
 
 def uses_key_index(schema: TableSchema) -> bool:
-    """Return True when an index type finds keys, False when the bucket function says where they are."""
+    """Return True when an index type finds keys, False when the bucket function computes their buckets."""
     return schema.bucket_mode in (BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC)
 
 
 def finds_by_keys(schema: TableSchema) -> bool:
-    """Return True when the index type looks at key columns, not at their hashes alone."""
+    """Return True when the index type reads key columns, not only their hashes."""
     return uses_key_index(schema) and make_key_index(index_options(schema)).needs_keys
 
 
@@ -144,7 +144,7 @@ def index_context(
 
 @contextmanager
 def open_key_index(schema: TableSchema, paths: TablePaths) -> Iterator[KeyIndex]:
-    """Open the table's key index for one stage; what it holds open is released at the end.
+    """Open the table's key index for one stage, and close it at the end.
 
     One that stays in the process is the same object for every stage and batch of it that works on the table.
     """
@@ -161,7 +161,7 @@ def open_key_index(schema: TableSchema, paths: TablePaths) -> Iterator[KeyIndex]
 
 
 def forget_key_index(schema: TableSchema, paths: TablePaths) -> None:
-    """Let go what this process holds of a table's key index from earlier batches, if it is one that stays in it."""
+    """Drop the key index of a table that this process has cached from earlier batches, if its type is cached."""
     with _in_memory_lock:
         _in_memory.pop(_name_of(index_options(schema), paths), None)
 

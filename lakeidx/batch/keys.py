@@ -38,7 +38,7 @@ class RowKeys:
 
 
 def key_columns(schema: TableSchema) -> tuple[str, ...]:
-    """Return the columns that decide where a row goes: partition keys, then trimmed primary key or bucket key, each once."""
+    """Return the columns that decide the target of a row: partition keys, then trimmed primary key or bucket key, each once."""
     return tuple(dict.fromkeys((*schema.partition_keys, *schema.trimmed_primary_keys, *schema.bucket_keys)))
 
 

@@ -1,4 +1,4 @@
-"""Rows of a batch whose keys live in another partition: how assignment tells the write stage, and what becomes of the rows.
+"""Rows of a batch whose keys live in another partition: the file from assignment to the write stage, and the rows that are written.
 
 Next to the targets of part i (-1 there = the row is dropped) lies ``moves-<i>.arrow``, or ``moves-<i>-<task>.arrow`` where tasks
 placed the rows (`lakeidx.batch.target_files`), with one line per delete that the part adds:
@@ -53,7 +53,7 @@ class TargetPartitions:
 
     @classmethod
     def of(cls, targets: Sequence[Target]) -> TargetPartitions:
-        """Give the partitions of targets numbers."""
+        """Assign numbers to the partitions of targets."""
         numbers: dict[str, int] = {}
         codes = [numbers.setdefault(t.partition, len(numbers)) for t in targets]
         return cls(np.array(codes, np.int32), tuple(bytes.fromhex(p) for p in numbers))
@@ -102,7 +102,8 @@ def move_rows(
     places: TargetPartitions,
     schema: TableSchema,
 ) -> tuple[pa.Table, NDArray[np.int32]]:
-    """Build the rows of a part as they are written: dropped ones left out, deletes put in, partition columns as their targets say.
+    """Build the rows of a part as they are written: without dropped rows, with deletes added, with the partition columns of
+    their targets.
 
     targets   int32[n], -1 = dropped
     deletes   (int32[d] rows, int32[d] targets)

@@ -88,7 +88,7 @@ def write_part(
 
 
 def hold_part(out_dir: str, number: int, rows: pa.Table) -> StagedPart:
-    """Return the part of a small batch that stays in memory; its path is where it would lie."""
+    """Return the part of a small batch that stays in memory; its path is that of the file that is not written."""
     path, kinds = _part_path(out_dir, share_name(0, None), number), VALUE_KIND in rows.column_names
     return StagedPart(path=path, rows=rows.num_rows, bytes=rows.nbytes, source=0, has_kinds=kinds).holding(rows)
 
@@ -146,7 +146,7 @@ def _with_kinds(table: pa.Table) -> pa.Table:
 
 
 def part_checksum(rows: pa.Table) -> str:
-    """Return the checksum that `write_part` gives rows, without writing them."""
+    """Return the checksum that `write_part` computes for rows, without writing them."""
     digest = _Digest(None)
     write_rows(rows, digest)
     return digest.hex()
@@ -160,7 +160,7 @@ def write_rows(rows: pa.Table, sink: object) -> None:
 
 
 class _Digest(WriteOnly):
-    """A file that computes the SHA-256 of what goes through it."""
+    """A file that computes the SHA-256 of the bytes written to it."""
 
     def __init__(self, sink: OutputFile | None) -> None:
         self._sink = sink
@@ -200,7 +200,7 @@ def read_part(
     *,
     dictionaries: Collection[str] = (),
 ) -> pa.Table:
-    """Read a staged part: the asked table columns in their Arrow types, then _VALUE_KIND when the part has kinds.
+    """Read a staged part: the wanted table columns in their Arrow types, then _VALUE_KIND when the part has kinds.
 
     source         the landing file that a part by reference is taken from
     dictionaries   text columns that may come as dictionaries; those do whose values repeat much in the file
@@ -256,18 +256,18 @@ def _repeating_columns(store: ObjectStore, path: str, groups: Sequence[int], nam
 
 
 def text_columns(schema: TableSchema) -> frozenset[str]:
-    """Return the text columns of which nothing looks at the values on their way into a data file: not keys."""
+    """Return the text columns whose values are only copied into data files: not keys."""
     keys = {*schema.primary_keys, *schema.partition_keys}
     return frozenset(f.name for f in schema.fields if f.type.root in STRING_ROOTS and f.name not in keys)
 
 
 def is_full(rows: int, size: int) -> bool:
-    """Return True when a part of so many rows and bytes takes no more."""
+    """Return True when a part of this many rows and bytes is full."""
     return rows >= PART_ROWS or size >= PART_BYTES
 
 
 def cut(rows: pa.Table) -> Iterator[pa.Table]:
-    """Cut rows into parts, by what their values hold: the same rows are cut at the same places, in whatever types they came."""
+    """Cut rows into parts by the sizes of their values: the same rows are cut at the same places, whatever their Arrow types."""
     for first in range(0, rows.num_rows, PART_ROWS):
         piece = rows.slice(first, PART_ROWS)
         # Only dictionaries hold more than their bytes; a truth value counts as one.

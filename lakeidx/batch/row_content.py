@@ -1,4 +1,4 @@
-"""What tells rows from other rows whatever tasks they are cut into, in whatever order: the sum of their hashes.
+"""Identity of a set of rows, independent of their order and of the tasks that read them: the sum of their hashes.
 
 Spark cuts the same rows into other tasks when it likes, so neither files nor the order of rows tell whether a batch comes again
 with other content.

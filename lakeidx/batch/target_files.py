@@ -1,4 +1,4 @@
-"""Files that say to which target each staged row goes; -1 = the row is dropped.
+"""Files with the target of each staged row; -1 = the row is dropped.
 
 Rows placed in one process: one file per staged part, ``targets-<part>.arrow``. Rows placed in several tasks: each task writes a
 file per part that it has rows of, ``targets-<part>-<task>.arrow``, and numbers its own targets in them, since no task knows
@@ -70,7 +70,7 @@ def write_numbers(store: ObjectStore, directory: str, task: int, numbers: Int32s
 
 
 def read_part_targets(store: ObjectStore, path: str, tasks: Sequence[int] | None, rows: int) -> Int32s:
-    """Read the target of each row of a part, int32[rows], whoever placed it.
+    """Read the target of each row of a part, int32[rows], whichever process placed it.
 
     path     of the part's targets
     tasks    those that placed rows of the part; None: its targets are in one file

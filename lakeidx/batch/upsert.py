@@ -52,7 +52,7 @@ class BatchResult(Result):
 
     @property
     def snapshots(self) -> tuple[int, ...]:
-        """Ids of the snapshots that hold the batch."""
+        """Ids of the batch's snapshots."""
         return self.commit.snapshot_ids
 
     @property
@@ -119,7 +119,7 @@ def make_context(
 
 
 def replacing(context: BatchContext, where: str | Predicate | None) -> BatchContext:
-    """Let an overwrite of partitions replace all those that a condition holds for, and no others.
+    """Let an overwrite of partitions replace exactly those that match a condition.
 
     errors   InvalidInputError for a condition over other columns than the partition's
     """

@@ -51,7 +51,7 @@ class AssignPlan:
         initial_buckets: int | None = None,
         assigner_parallelism: int | None = None,
     ) -> AssignPlan:
-        """Make the plan that the dynamic-bucket options of a table ask for.
+        """Make the plan by the dynamic-bucket options of a table.
 
         parallelism           tasks to use unless dynamic-bucket.assigner-parallelism says otherwise
         target_rows           dynamic-bucket.target-row-num

@@ -1,4 +1,4 @@
-"""Where new hashes go: the buckets an assigner owns in one partition, and which of them takes the next ones.
+"""Capacity for new hashes: the buckets an assigner owns in one partition, and the order in which they are filled.
 
 Two orders of filling, one per assigner kind. Both are state machines over bucket ids and counts only; which hashes are
 known is not their business. They are asked once per bucket that fills up, never once per row.
@@ -28,7 +28,7 @@ class BucketCapacity:
 
 
 class FillPolicy(Protocol):
-    """Says where the next new hashes go, and records where they went."""
+    """Chooses the buckets of the next new hashes, and counts what was put there."""
 
     def next_room(self, task_max: int) -> BucketCapacity | None:
         """Return the bucket for the next new hash, opened if need be; None when one of `choices` has to be drawn.
@@ -49,7 +49,7 @@ class FillPolicy(Protocol):
 
     @property
     def choices(self) -> NDArray[np.int32]:
-        """The buckets that a draw chooses from, int32[k], k >= 1 once `next_room` gave None."""
+        """The buckets that a random draw chooses from, int32[k], k >= 1 once `next_room` has returned None."""
         ...
 
 

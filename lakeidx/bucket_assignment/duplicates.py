@@ -39,7 +39,7 @@ class DuplicateHashes:
 
 
 def find_duplicate_hashes(buckets: Mapping[int, NDArray[np.int32]]) -> DuplicateHashes:
-    """Find the hashes that more than one bucket of a partition holds. A hash twice inside one bucket is not one of them.
+    """Find the hashes that are in more than one bucket of a partition. A hash twice inside one bucket is not one of them.
 
     buckets  bucket -> int32[m], in any order
     cost     merging all hashes once, 6 bytes per hash while it runs; 12 bytes when there is something to find

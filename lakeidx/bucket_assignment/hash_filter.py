@@ -53,7 +53,7 @@ def _pass(
 
 
 class HashFilter:
-    """What passes holds every hash of the batch that an index file has, and some others.
+    """A filter of a batch's hashes without false negatives: it passes every hash of the batch, and some others.
 
     columns   int32[n] each, repeats allowed
     memory    4 to 16 bytes per hash, at most 512 MiB

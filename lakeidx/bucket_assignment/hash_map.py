@@ -310,9 +310,7 @@ class HashMap:
         stop: int,
         picks: NDArray[np.int32],
     ) -> None:
-        """Give the hashes that `collect` held back in rows [start, stop) their buckets: picks[j] to the j-th new
-        row.
-        """
+        """Assign buckets to the hashes that `collect` left open in rows [start, stop): picks[j] to the j-th new row."""
         _settle(self._keys, self._buckets, hashes, out, is_new, start, stop, picks)
 
     def drop_pending(self) -> None:

@@ -9,7 +9,7 @@ from lakeidx.codec.distinct import sorted_distinct
 
 
 def missing_from(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Sort the distinct hashes that `known` does not hold, int32[m].
+    """Sort the distinct hashes that are not in `known`, int32[m].
 
     hashes   int32[n], any order, repeats allowed
     known    int32[k], sorted ascending

@@ -1,4 +1,4 @@
-"""The dynamic-bucket hash index of one partition, as an assigner holds it: a state machine over whole columns.
+"""The dynamic-bucket hash index of one partition in an assigner's memory: a state machine over whole columns.
 
 For each row, in order: a known hash has its bucket; a new one goes to the first own bucket with fewer than target rows,
 else to a new bucket (the smallest own id that is free), else, where max-buckets forbids another one, to a known bucket
@@ -59,7 +59,7 @@ class PartitionIndex:
         pick: BucketPicker,
         routed_here: Callable[[NDArray[np.int32]], NDArray[np.bool_]] | None = None,
     ) -> PartitionIndex:
-        """Load an index of what the HASH files of a partition hold.
+        """Load the index from the HASH files of a partition.
 
         files        (bucket, int32[m]) per file, in the order of the index manifest; with the number of hashes in the file
                      as a third when only some of them are given
@@ -129,7 +129,7 @@ class PartitionIndex:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held; 8 to 10 per hash, up to 18 for the moment the map grows."""
+        """Bytes in memory; 8 to 10 per hash, up to 18 while the map grows."""
         return self._map.memory_bytes
 
     def items(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
@@ -204,7 +204,7 @@ class PartitionIndex:
 
 
 def loaded_rooms(rules: AssignRules, files: Iterable[IndexedBucket]) -> GrowingBuckets:
-    """Return the rooms that index files leave, as `PartitionIndex.load` takes them."""
+    """Return the free capacity beside index files, as `PartitionIndex.load` expects it."""
     rows: dict[int, int] = {}
     for bucket, hashes, *counted in files:
         rows[bucket] = rows.get(bucket, 0) + (counted[0] if counted else len(hashes))

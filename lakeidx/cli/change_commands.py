@@ -219,7 +219,7 @@ def _print_copied(step: StreamStep, result: BatchResult, *, as_json: bool) -> No
 
 @contextmanager
 def _ended_by_signals() -> Iterator[Event]:
-    """Give an event that SIGINT and SIGTERM set; the second signal ends the process."""
+    """Yield an event that SIGINT and SIGTERM set; the second signal ends the process."""
     stop = Event()
 
     def end(number: int, frame: object) -> None:

@@ -43,7 +43,7 @@ NoProgress = Annotated[bool, typer.Option("--no-progress", help="no progress bar
 
 
 class _OnTerminal(logging.Handler):
-    """Prints what a logger says on stderr, as it is at that moment, where that is a terminal."""
+    """Prints the records of a logger on stderr, if that is a terminal at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line."""

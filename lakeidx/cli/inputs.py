@@ -22,7 +22,7 @@ _COLUMNAR = ("parquet", "arrow")
 
 @contextmanager
 def stdin_as_file(files: Sequence[str], file_format: str | None) -> Iterator[list[str]]:
-    """Return the files, ``-`` replaced by a file with what comes from standard input; it goes when the command ends.
+    """Return the files, ``-`` replaced by a temporary file with the content of standard input, deleted when the command ends.
 
     file_format   format of what comes
     errors        InvalidInputError when ``-`` is there twice or without a format; errors of what is done with the files name

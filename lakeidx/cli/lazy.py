@@ -70,7 +70,7 @@ class WrittenHelp(TyperCommand):
         self._written = written
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what stands behind the command's name."""
+        """Return the arguments shown after the command's name."""
         return list(self._written["usage"])
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -146,7 +146,7 @@ def build(name: str, entry: Command | Group) -> Any:
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """Leave what is imported out of all garbage collections: it lives to the end, and collections took a tenth of the start."""
+    """Exclude imported modules from garbage collection: they live to the end, and collections took a tenth of the start."""
     gc.disable()
     try:
         yield
@@ -176,7 +176,7 @@ def _light_numba() -> Iterator[None]:
 
 
 class _Absent(MetaPathFinder):
-    """Says that modules are not there."""
+    """Pretends that modules are missing."""
 
     def __init__(self, *names: str) -> None:
         self._names = names

@@ -51,7 +51,7 @@ ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", help="o
 
 
 def chosen_format(kind: F | None, output: Path | None, formats: type[F], usual: F, *, as_json: bool) -> F:
-    """Return the format asked for, else the one that the name of the output file has, else the usual one.
+    """Return the requested format, else that of the output file's name, else the default.
 
     as_json   ``--json`` was given: JSON lines, or one document where those are none of the formats
     errors    InvalidInputError for ``--json`` beside another format
@@ -274,7 +274,7 @@ def print_first_rows(tables: Iterable[pa.Table], schema: pa.Schema) -> None:
 
 
 def for_people(kind: RowFormat | None, output: Path | None, *, as_json: bool) -> bool:
-    """Return True when rows go to a terminal and no format is asked for."""
+    """Return True when rows are printed to a terminal and no format is requested."""
     return kind is None and output is None and not for_programs(as_json)
 
 

@@ -63,7 +63,7 @@ class TailColumn:
 
     @property
     def tail_size(self) -> int:
-        """Bytes the tail takes in a BinaryRow, null or not."""
+        """Bytes of the tail in a BinaryRow, null or not."""
         return 8 * len(self.tails)
 
 
@@ -133,7 +133,7 @@ def null_mask(array: pa.Array) -> Mask | None:
 
 
 def values_of(array: pa.Array, dtype: Any, per_value: int = 1) -> npt.NDArray[Any]:
-    """Return the value buffer of a fixed-width array: dtype[n * per_value], whatever lies under nulls included, not copied."""
+    """Return the value buffer of a fixed-width array: dtype[n * per_value], arbitrary values under nulls included, not copied."""
     if len(array) == 0:
         return np.zeros(0, dtype)
     raw = np.frombuffer(array.buffers()[1], dtype)
@@ -147,7 +147,7 @@ def _zero_nulls(words: npt.NDArray[Any], valid: Mask | None) -> npt.NDArray[Any]
 
 
 def fixed_words(array: pa.Array, t: DataType) -> npt.NDArray[Any]:
-    """Return the bits of values that fit a slot: uint32[n] or uint64[n], upper bytes zero; nulls hold anything."""
+    """Return the bits of values that fit a slot: uint32[n] or uint64[n], upper bytes zero; arbitrary for nulls."""
     if t.root is Root.BOOLEAN:
         return np.asarray(array.fill_null(False)).astype(np.uint32)
     if t.root is Root.DECIMAL:
@@ -172,7 +172,7 @@ def is_fixed(t: DataType) -> bool:
 
 
 def _split_timestamps(array: pa.Array, t: DataType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
-    """Split TIMESTAMP p > 3 into epoch millis int64[n] and nanos of the milli uint32[n]; nulls hold anything."""
+    """Split TIMESTAMP p > 3 into epoch millis int64[n] and nanos of the milli uint32[n]; arbitrary for nulls."""
     ticks = values_of(array, np.int64)
     per_milli = 1_000 if t.precision <= 6 else 1_000_000
     millis = ticks // per_milli

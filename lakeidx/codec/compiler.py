@@ -18,12 +18,12 @@ log = logging.getLogger(__name__)
 
 
 class _Word(events.Listener):
-    """Says before the first kernel is compiled that this takes time; nothing when kernels are found on disk."""
+    """Logs before the first kernel is compiled that this takes time; nothing when kernels are found on disk."""
 
     said = False
 
     def on_start(self, event: Any) -> None:
-        """Look at a compilation that begins; those of other packages' functions are none of ours."""
+        """Note a compilation that starts, unless it is another package's."""
         if not self.said and str(event.data["dispatcher"].py_func.__module__).startswith("lakeidx."):
             self.said = True
             why = shipped.why_none()

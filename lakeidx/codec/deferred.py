@@ -64,7 +64,7 @@ class _State:
         self.running = False
 
     def afford(self, args: tuple[Any, ...]) -> bool:
-        """Take the size of a call off what is left; calls from within a call are part of it."""
+        """Subtract the size of a call from the budget; calls within a call are part of it."""
         if self.running:
             return True
         cost = sum(a.size if isinstance(a, np.ndarray) else len(a) if isinstance(a, bytes) else 1 for a in args)
@@ -111,7 +111,7 @@ def defer(surroundings: _Surroundings = nullcontext) -> None:
 def declared(
     python: Callable[..., Any], make: Callable[[], Any], *, kernel: bool = False, small: bool = False
 ) -> Callable[..., Any]:
-    """Return compiled code, or what stands for it while Numba is put off: a `StandIn` of a kernel, else the function itself.
+    """Return compiled code, or its substitute while Numba is deferred: a `StandIn` of a kernel, else the function itself.
 
     python   the function; of an intrinsic one that does the same on small numbers
     make     gives the compiled code

@@ -111,7 +111,7 @@ def timestamp_text(value: tuple[int, int], precision: int) -> str:
 
 
 def parse_date(text: str) -> int:
-    """Parse the epoch day of ``y-M-d``, ``y-M`` or ``y``, a time behind a blank ignored; digits alone are an epoch day.
+    """Parse the epoch day of ``y-M-d``, ``y-M`` or ``y``, a time after a blank ignored; digits alone are an epoch day.
 
     errors   ValueError
     """

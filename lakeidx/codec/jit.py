@@ -26,7 +26,9 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def small_kernel(function: Callable[..., Any]) -> Any:
-    """Declare a `kernel` that may run in Python while Numba is put off and rows are few: with NumPy's types it gives the same."""
+    """Declare a `kernel` that may run in Python while Numba is deferred and rows are few: with NumPy's types the result is the
+    same.
+    """
     return declared(function, partial(_on_disk, function, nogil=True), kernel=True, small=True)
 
 
@@ -72,7 +74,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the array as kernels take their inputs; copies only when it is strided or unaligned."""
+    """Return the array in the form kernels expect; copy only when it is strided or unaligned."""
     if not array.flags.c_contiguous or not array.flags.aligned:
         array = np.array(array, order="C")
     if array.flags.writeable:

@@ -67,13 +67,13 @@ def set_name() -> str:
 
 
 def entry_name(function: Callable[..., Any], signature: Any) -> str:
-    """Return the name of a kernel in its set, for the Numba types of its arguments; sources that differ give other names."""
+    """Return the name of a kernel in its set, for the Numba types of its arguments; different sources have different names."""
     key = repr(signature).encode() + _source_digest(inspect.getfile(function))
     return f"{function.__module__}.{function.__qualname__}-{hashlib.sha256(key).hexdigest()}"
 
 
 def with_shipped(kernel: Any) -> Any:
-    """Let a declared kernel look for its code in the set that fits, after the disk; without a set it stays as it is."""
+    """Let a declared kernel search for its code in the matching set, after the disk; without a set it is unchanged."""
     if isinstance(kernel, Dispatcher) and _fitting() is not None:
         kept = vars(kernel)
         kept["_cache"] = _DiskAndShipped(kernel.py_func, kept["_cache"])
@@ -100,7 +100,7 @@ def why_none() -> str:
 
 
 class _DiskAndShipped(caching._Cache):
-    """What Numba asks for a kernel's code: the disk first, which keeps what is compiled here, then the set.
+    """A kernel's code cache as Numba uses it: first the disk, which keeps what is compiled here, then the shipped set.
 
     function   the kernel as Python has it
     disk       Numba's own cache, or one that keeps nothing

@@ -65,7 +65,7 @@ class BucketCompaction:
 
     @property
     def all_files(self) -> frozenset[str]:
-        """Names of the files the bucket held when it was planned."""
+        """Names of the bucket's files when it was planned."""
         return frozenset(f.file_name for f in (*self.task.files, *self.kept))
 
 
@@ -174,7 +174,7 @@ class BucketReader:
         return read_deletion_vector(work.metadata, work.schema, work.partition, work.bucket, found)
 
     def path(self, file: DataFileMeta) -> str:
-        """Return where a data file of the bucket lies."""
+        """Return the path of a data file of the bucket."""
         return file.external_path or f"{self.directory}/{file.file_name}"
 
     def _left_out(self, file: DataFileMeta, without: FilePositions) -> Positions | npt.NDArray[np.int64] | None:

@@ -1,4 +1,4 @@
-"""Index entries that a bucket's compaction changes: a shrunk hash index, deletion vectors of files that are gone, new ones."""
+"""Index entries that a bucket's compaction changes: a shrunk hash index, deletion vectors of removed files, new ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX
 def hash_index_changes(
     work: BucketCompaction, names: NewFileNames, hashes: npt.NDArray[np.int32]
 ) -> tuple[list[IndexEntry], int]:
-    """Write the hash index anew when keys were dropped; gives the entries and how many hashes are gone.
+    """Rewrite the hash index when keys were dropped; return the entries and the number of removed hashes.
 
     hashes   int32[k]: of the live keys, each once
     """
@@ -37,7 +37,7 @@ def hash_index_changes(
 def vector_changes(
     work: BucketCompaction, names: NewFileNames, gone: Collection[str], deleted: FilePositions
 ) -> list[IndexEntry]:
-    """Bring the deletion vectors to the state after the compaction; gives the entries that change.
+    """Update the deletion vectors to the state after the compaction; return the entries that change.
 
     gone      data files that the compaction replaces
     deleted   rows of other data files that it has superseded
@@ -60,7 +60,7 @@ def vector_changes(
 def _merged_vectors(
     work: BucketCompaction, names: NewFileNames, gone: Collection[str], deleted: FilePositions
 ) -> IndexEntry:
-    """Write the one file that holds all deletion vectors of the bucket."""
+    """Write the single file of all deletion vectors of the bucket."""
     vectors = {
         name: BitMap64(read_deletion_vector(work.metadata, work.schema, work.partition, work.bucket, place))
         for name, place in work.vectors.items()

@@ -1,4 +1,4 @@
-"""A range of keys: what a share of a bucket's compaction takes of the rows of a sorted run."""
+"""A range of keys: the part of a bucket's sorted runs that one share of its compaction reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KeyRange:
     cut: frozenset[str] = frozenset()
 
     def predicate(self, schema: TableSchema) -> Predicate | None:
-        """Return what holds for the first key column of every row inside; None where nothing can be said."""
+        """Return a condition on the first key column that every row inside satisfies; None where there is none."""
         first = schema.field(schema.trimmed_primary_keys[0])
         if first.type.root not in _PRUNES:
             return None
@@ -42,7 +42,7 @@ class KeyRange:
         return and_(known) if known else None
 
     def inside(self, tables: Iterable[pa.Table], schema: TableSchema) -> Iterator[pa.Table]:
-        """Take the rows inside, each row by its own key: whatever their order, a row is in one range and no other."""
+        """Take the rows inside, each by its own key: whatever their order, a row is in exactly one range."""
         low, high = (None if k is None else _probe(k, schema.key_types) for k in (self.low, self.high))
         for table in tables:
             keys = normalized_keys([table.column(n) for n in schema.trimmed_primary_keys], schema.key_types)

@@ -228,7 +228,7 @@ class _StepPlanner:
                 self.upgrade(file)
 
     def flush(self) -> None:
-        """Rewrite what was held back; a single file is upgraded instead."""
+        """Rewrite the pending files; a single file is upgraded instead."""
         pending, self._pending = self._pending, []
         if len(pending) == 1 and len(pending[0]) == 1:
             for file in pending[0][0]:
@@ -263,7 +263,7 @@ class _StepPlanner:
             self.steps.append(Upgrade(file, how == "changelog" and self._options.produces_changelog, lookup))
 
     def _looks_up(self, files: list[DataFileMeta]) -> bool:
-        """Return True when keys are looked up: a full-compaction producer does not, whatever else the table asks for."""
+        """Return True when keys are looked up: a full-compaction producer does not, whatever other options say."""
         options = self._options
         if not options.needs_lookup or options.changelog_producer == "full-compaction":
             return False

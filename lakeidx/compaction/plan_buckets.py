@@ -106,7 +106,7 @@ def _files_by_place(
 def plan_due(
     metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot, *, clean: Snapshot | None = None
 ) -> list[BucketCompaction]:
-    """Plan the compactions that a snapshot asks for.
+    """Plan the compactions that are due in a snapshot.
 
     clean   an earlier snapshot of the same history in which nothing was due: only buckets that were written since are looked
             at, and what they hold. None: all are
@@ -121,7 +121,7 @@ def plan_due(
 
 
 def _places_since(metadata: TableMetadata, clean: Snapshot, snapshot: Snapshot) -> set[tuple[bytes, int]] | None:
-    """Find the (partition, bucket) places of files that came or went after a snapshot; None where a snapshot has expired."""
+    """Find the (partition, bucket) places with files added or removed since a snapshot; None where a snapshot has expired."""
 
     def written(number: int) -> list[tuple[bytes, int]]:
         found = metadata.snapshot(number)

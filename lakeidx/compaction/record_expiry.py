@@ -42,12 +42,12 @@ class RecordExpiry:
         return rows if pc.all(keep, min_count=0).as_py() else rows.filter(keep)
 
     def keeps(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Tell for each row whether it is not too old."""
+        """Return for each row whether it is young enough."""
         seconds = _seconds(rows.column(self.field.name), self.field)
         return pc.fill_null(pc.greater_equal(seconds, self.oldest), True)
 
     def is_expired_file(self, file: DataFileMeta, file_schema: TableSchema) -> bool:
-        """Return True when the file's statistics say that its oldest row is too old."""
+        """Return True when the file's statistics show that its oldest row is too old."""
         old = next((f for f in file_schema.fields if f.id == self.field.id), None)
         stats = value_stats(file, file_schema).get(old.name) if old is not None else None
         if old is None or stats is None or stats.min is None:

@@ -1,4 +1,4 @@
-"""Carries out the compaction of one bucket: reads, merges, writes the new files, and says what to commit.
+"""Carry out the compaction of one bucket: read, merge, write the new files, and return what to commit.
 
 Nothing is deleted here: replaced files go when their snapshots expire. A crash leaves new files that nothing refers to.
 
@@ -164,7 +164,7 @@ class _Steps:
         made.bytes_out += sum(f.file_size for f in written)
 
     def _look_up(self, step: Step) -> FoundKeys:
-        """Find the level-0 keys of a step in the levels that stay, where anybody asks for it; note what it supersedes."""
+        """Look level-0 keys of a step up in the levels that stay, if needed; record the rows that they supersede."""
         if not step.lookup or not self._above:
             return FoundKeys()
         options = self._options
@@ -192,7 +192,7 @@ class _Steps:
             self._stored.close()
 
     def _merges_above(self, step: Step) -> bool:
-        """Return True when rows found above take part in the merge, or are what was there before."""
+        """Return True when rows found above take part in the merge, or are the rows before in a changelog."""
         assert self._options is not None
         return not self._first_row and (step.changelog or not self._options.last_record_wins)
 
@@ -246,7 +246,7 @@ class _Steps:
     def _run_above(
         self, run: LevelRun, found: FoundKeys, encoded: Sequence[str], *, levels: bool
     ) -> Iterator[pa.Table]:
-        """Give the rows of a higher level whose keys were found: read at their positions, or as a lookup file gave them."""
+        """Return the rows of a higher level whose keys were found: read at their positions, or from a lookup file."""
         for file in run.files:
             rows = found.rows.get(file.file_name)
             if rows is None:

@@ -120,7 +120,7 @@ def merged_definitions(tables: Sequence[TableDefinitions], resources: bool) -> d
 
 @cache
 def shared_resources() -> dict[str, Any]:
-    """Return `store`, `spark` and `tables` as the environment says: one set, since Dagster refuses two that are not the same."""
+    """Return `store`, `spark` and `tables` by the environment: one set, since Dagster refuses two different ones."""
     return resources_from_environment()
 
 

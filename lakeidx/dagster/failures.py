@@ -98,7 +98,7 @@ def failures_explained() -> Iterator[None]:
 
 
 def skip_or_raise(error: LakeIdxError, what: str) -> dg.SensorResult:
-    """Skip a sensor's tick for an error that may pass (the next look is the retry, the cursor stays); raise any other.
+    """Skip a sensor's tick for a transient error (the next tick is the retry, the cursor stays); raise any other.
 
     A tick that fails shows in the UI; wrong credentials would look like "nothing to do" otherwise.
     """

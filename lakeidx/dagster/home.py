@@ -1,4 +1,4 @@
-"""A local DAGSTER_HOME: where a laptop keeps runs and events, with the pools that make batches of a table take turns."""
+"""A local DAGSTER_HOME: storage of runs and events, with pools that run batches of a table one after another."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def plan_left_runs(runs: Sequence[dg.DagsterRun], host: str, port: int) -> list[
 
 
 def apply_left_runs(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> None:
-    """Mark runs that are still under way as failed, or as canceled where somebody has asked for that."""
+    """Mark runs that are still in progress as failed, or as canceled where that was requested."""
     for run in instance.get_runs(dg.RunsFilter(run_ids=list(run_ids), statuses=_UNDER_WAY)):
         if run.status is dg.DagsterRunStatus.CANCELING:
             instance.report_run_canceled(run, message="The run ended with its code server, which was started again.")

@@ -1,4 +1,4 @@
-"""Names Dagster knows a table by: asset keys, partitions, jobs, pools. Pure; table names may hold what Dagster's may not."""
+"""Names of a table's objects in Dagster: asset keys, partitions, jobs, pools. Pure; characters that Dagster refuses become `_`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def asset_keys(config: PipelineConfig, stages: Sequence[str] = (*STAGES, TABLE))
 
 
 def pool_name(config: PipelineConfig) -> str:
-    """Name the pool whose one slot makes the batches of a table take turns."""
+    """Name the pool whose one slot runs the batches of a table one after another."""
     return "_".join(["lakeidx", *key_prefix(config)])
 
 
@@ -67,7 +67,7 @@ def batch_job_name(config: PipelineConfig) -> str:
 
 
 def partitions_of(config: PipelineConfig) -> dg.PartitionsDefinition:
-    """Return the partitions of the table's batches: by landing file, time or fixed values, as the pipeline file says."""
+    """Return the partitions of the table's batches, by the pipeline file: by landing file, time or fixed values."""
     partitions = config.partitions
     if partitions.by == "files":
         return dg.DynamicPartitionsDefinition(name=f"{table_id(config)}__files")

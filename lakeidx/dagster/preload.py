@@ -1,4 +1,4 @@
-"""Import what checks and pictures need while the first stage works: Great Expectations alone takes seconds to import."""
+"""Imports of checks and pictures while the first stage works: Great Expectations alone takes seconds to import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What assets work with: a store, a Spark session, tables. Nothing connects before an asset asks.
+"""Resources of assets: a store, a Spark session, tables. Nothing connects before it is used.
 
 Dagster reads these classes' annotations when they are defined, so they are real types, not postponed texts.
 """
@@ -115,7 +115,7 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         pipeline: PipelineConfig,
         **extras: Any,
     ) -> dict[str, Any] | None:
-        """Run work as a job and return its report, when this configuration says so; None otherwise: it is the caller's to do.
+        """Run work as a job and return its report, if this configuration submits jobs; None otherwise: the caller does the work.
 
         extras   what the job is sent beside the pipeline
         errors   the error that has ended the job
@@ -176,7 +176,7 @@ _STORE_VARIABLES = {
 
 
 def _reference(environment: Mapping[str, str], variable: str) -> Any:
-    """Refer to a variable that is set: Dagster shows its name, and looks it up when a run begins."""
+    """Refer to a variable that is set: Dagster shows its name, and reads it when a run starts."""
     return dg.EnvVar(variable) if environment.get(variable) else None
 
 

@@ -89,7 +89,7 @@ def _port_is_taken(host: str, port: int) -> bool:
 
 
 def _signal_group(group: int, number: int) -> None:
-    """Signal processes that the development server may have left behind."""
+    """Signal processes that the development server may have left running."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

@@ -100,7 +100,7 @@ def _settle_child(child: pa.Array, field: pa.Field) -> tuple[pa.Array, Mask]:
 
 
 def _all_there(array: pa.Array) -> pa.Array:
-    """Strip the validity of an array: what was null is whatever lies there (empty, or zero)."""
+    """Strip the validity of an array: nulls become the value stored under them (empty, or zero)."""
     t = array.type
     if pa.types.is_struct(t):
         return pa.StructArray.from_arrays([array.field(i) for i in range(t.num_fields)], fields=_children(t))

@@ -180,7 +180,7 @@ class _FileScan:
                 yield rows
 
     def _present(self, plans: Sequence[ColumnPlan], *, system: bool = False) -> list[str]:
-        """Choose the columns to take from the file, each once; CorruptFileError when one that was written is not there."""
+        """Choose the columns to read from the file, each once; CorruptFileError when one that was written is missing."""
         also = [n for n, _ in _SYSTEM] if system else []
         names = dict.fromkeys([*also, *(p.source.name for p in plans if p.source is not None)])
         # Files of data evolution hold some of the schema's columns; all others hold all.

@@ -23,5 +23,5 @@ def is_retract(kind: int) -> bool: ...
 @overload
 def is_retract(kind: Kinds) -> Bools: ...
 def is_retract(kind: int | Kinds) -> bool | Bools:
-    """Tell -U and -D from the others, of one code or of int8[n] codes."""
+    """Return whether a kind retracts (-U or -D), for one code or int8[n] codes."""
     return (kind == UPDATE_BEFORE) | (kind == DELETE)

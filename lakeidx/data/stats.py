@@ -149,7 +149,7 @@ def stats_modes(
 
 @dataclass(frozen=True, slots=True)
 class FloatMarks:
-    """What Arrow's footer does not say of a FLOAT or DOUBLE column: which special values it holds."""
+    """Special values of a FLOAT or DOUBLE column, which Arrow's footer does not record."""
 
     nan: bool = False
     negative_zero: bool = False

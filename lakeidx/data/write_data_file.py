@@ -1,4 +1,4 @@
-"""Sorted rows of one bucket into Parquet data files, with what the manifest says about each.
+"""Write sorted rows of one bucket to Parquet data files, with their manifest metadata.
 
 source   org.apache.paimon.io.KeyValueDataFileWriter, RowDataFileWriter, RollingFileWriter; release 1.4.2
 """
@@ -51,7 +51,7 @@ def write_data_files(
     encode_ahead: bool = False,
     durable: bool = True,
 ) -> list[DataFileMeta]:
-    """Write rows into as many data files as the target size asks for.
+    """Write rows into as many data files as the target size requires.
 
     batches           primary-key table: KV tables in key order, each key once (changelog files: any order); append table:
                       tables of its columns. Column types as ``schema.kv_arrow_schema``/``arrow_schema`` say, or dictionaries
@@ -178,7 +178,7 @@ class _RowGroups:
         self._rows = self._filled = 0
 
     def add(self, batch: pa.Table) -> Iterator[pa.Table]:
-        """Take rows; yield the groups that are full."""
+        """Add rows; yield the groups that are full."""
         if batch.num_rows == 0:
             return
         row_bytes = max(1, batch.nbytes // batch.num_rows)

@@ -40,7 +40,7 @@ class FooterMetadataBuilder(Protocol):
         ...
 
     def finish(self) -> Mapping[str, str]:
-        """Return what goes into the footer."""
+        """Return the entries of the footer."""
         ...
 
 

@@ -52,7 +52,7 @@ Bytes: TypeAlias = bytes | memoryview
 
 @dataclass(frozen=True, slots=True)
 class IndexAt:
-    """Where one payload lies.
+    """Place of one payload.
 
     column    the column, or ``col[key]``
     type      index type
@@ -69,7 +69,7 @@ class IndexAt:
 
     @property
     def is_empty(self) -> bool:
-        """True for the index of a column of a file that holds no rows."""
+        """True for the index of a column of a file without rows."""
         return self.start == _EMPTY_START
 
 
@@ -128,7 +128,7 @@ class FileIndexContainer:
 
     @classmethod
     def from_bytes(cls, data: bytes, path: str | None = None) -> FileIndexContainer:
-        """Open a container held in memory."""
+        """Open a container in memory."""
         view = memoryview(data)
         return cls(lambda offset, length: view[offset : offset + length], len(data), path)
 

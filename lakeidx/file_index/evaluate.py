@@ -1,4 +1,4 @@
-"""What the file indexes of a data file say of a predicate: skip the file, read these rows, or read all.
+"""Evaluate a predicate with the file indexes of a data file: skip the file, read some rows, or read all.
 
 The answer is never too narrow: a row that `lakeidx.predicate.evaluate` selects is in it. It may be too wide (bloom
 filters, <> of a bitmap keeps null rows), so the predicate itself is applied to what is read.
@@ -153,7 +153,9 @@ def _empty_index(leaf: Leaf) -> Verdict:
 
 
 def both_zeros(leaf: Leaf, t: DataType) -> Leaf:
-    """Rewrite the leaf for indexes of FLOAT and DOUBLE, which tell -0.0 from 0.0 (and put it below) while predicates do not."""
+    """Rewrite the leaf for indexes of FLOAT and DOUBLE, which distinguish -0.0 from 0.0 (and order it below) while predicates do
+    not.
+    """
     if t.root not in (Root.FLOAT, Root.DOUBLE):
         return leaf
     if isinstance(leaf, Compare) and leaf.value == 0:

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class FileIndexParts(NamedTuple):
-    """Where the container of one data file goes.
+    """Place of the container of one data file.
 
     embedded    bytes for the manifest entry, when small enough
     side_files  otherwise (suffix to the data file's name, bytes) of the file to write beside it
@@ -56,7 +56,7 @@ class _Maintainer:
 
 
 class DataFileIndexWriter:
-    """One maintainer per configured column; takes the rows of a data file in their order, then gives the container.
+    """One maintainer per configured column; gets the rows of a data file in their order, then returns the container.
 
     schema     the table's
     indexes    what to build; `from_options` takes it from the table's options
@@ -79,7 +79,7 @@ class DataFileIndexWriter:
 
     @classmethod
     def from_options(cls, schema: TableSchema) -> DataFileIndexWriter | None:
-        """Make the writer that a table's options request; None when they ask for no index."""
+        """Make the writer by a table's options; None when they name no index."""
         indexes = indexed_columns(schema.options)
         if not indexes:
             return None

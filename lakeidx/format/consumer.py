@@ -33,7 +33,7 @@ def decode_consumer(data: bytes, path: str | None = None) -> int:
 
 
 def decode_consumer_position(data: bytes, path: str | None = None) -> Mapping[str, Any] | None:
-    """Decode where a reader of lakeidx stands; None when another program wrote the file last.
+    """Decode the position of a reader of lakeidx; None when another program wrote the file last.
 
     errors   CorruptFileError
     """
@@ -50,7 +50,7 @@ def encode_hint(id: int) -> bytes:
 
 
 def decode_hint(data: bytes) -> int | None:
-    """Decode the id in a hint file, line ends ignored; None when it holds none (a hint is never relied on, so this is no error)."""
+    """Decode the id in a hint file, line ends ignored; None when it has none (a hint is never relied on, so this is no error)."""
     text = bytes(data).replace(b"\n", b"").replace(b"\r", b"").strip()
     if not text.isdigit() or len(text) > 19:
         return None

@@ -1,4 +1,4 @@
-"""DataFileMeta and SimpleStats: what manifests say about one data file.
+"""DataFileMeta and SimpleStats: the metadata of one data file in manifests.
 
 Both are records inside Avro manifests (record ``record__FILE`` and ``record__FILE__KEY_STATS`` / ``__VALUE_STATS``):
 
@@ -120,7 +120,7 @@ def stats_schema(name: str) -> dict[str, Any]:
 
 
 def nullable(name: str, of: Any) -> dict[str, Any]:
-    """Return the Avro field of a value that may be null; null is branch 0, since Java takes branch 1 as "has a value" unseen."""
+    """Return the Avro field of a value that may be null; null is branch 0, since Java reads branch 1 as "has a value" unchecked."""
     return {"name": name, "type": ["null", of], "default": None}
 
 
@@ -212,7 +212,7 @@ def file_to_record(file: DataFileMeta) -> Record:
 
 
 def _branch(name: str, value: Any) -> tuple[str, Any] | None:
-    """Return a nullable value as fastavro takes it quickest."""
+    """Return a nullable value in the form that fastavro writes fastest."""
     return None if value is None else (name, value)
 
 

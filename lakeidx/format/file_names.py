@@ -35,7 +35,7 @@ _TEXT_FORMATS = frozenset({"csv", "json"})
 
 
 class NameKind(StrEnum):
-    """What a file name says the file is."""
+    """Kind of a file by its name."""
 
     SCHEMA = "schema"
     SNAPSHOT = "snapshot"
@@ -115,7 +115,7 @@ def parse_file_name(name: str) -> FileName:
 
 
 def plain_name(name: str) -> str:
-    """Return a file name that metadata gives, when it stays in its directory.
+    """Return a file name from metadata, if it stays in its directory.
 
     errors   ValueError for a path, ``..`` and what no file can be called; TypeError for no text
     """

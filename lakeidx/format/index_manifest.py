@@ -244,7 +244,7 @@ def update_index_manifest(
 def _in_places(
     raw: bytes, slots: npt.NDArray[np.int64], places: Collection[tuple[bytes, int]]
 ) -> npt.NDArray[np.bool_]:
-    """Tell which records are of some places; `slots`: where the partition is, its length, the bucket."""
+    """Return which records are of some places; `slots`: where the partition is, its length, the bucket."""
     if slots.shape[1] <= _FEW_RECORDS:
         at = zip(*slots[:3].tolist(), strict=True)
         return np.array([(raw[start : start + size], bucket) in places for start, size, bucket in at], np.bool_)
@@ -256,7 +256,7 @@ def _in_places(
 
 
 def _records_of(data: bytes, path: str | None, partitions: Collection[bytes]) -> list[bytes] | None:
-    """Cut the records of some partitions out of an index manifest; None for what a walk does not take."""
+    """Cut the records of some partitions out of an index manifest; None when a walk cannot read it."""
     writer, blocks = packed_blocks(data, path)
     walk = compiled(writer, ((("_PARTITION",), "bytes"),))
     first = walk.first[("_PARTITION",)]

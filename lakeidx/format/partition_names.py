@@ -45,7 +45,7 @@ _EXACT = Context(prec=120)
 
 
 def escape(text: str) -> str:
-    """Replace characters that paths cannot hold by ``%XX``."""
+    """Replace characters that paths cannot contain by ``%XX``."""
     return _ESCAPED.sub(lambda m: f"%{ord(m[0]):02X}", text)
 
 

@@ -1,4 +1,4 @@
-"""Where every file of a table lies.
+"""Paths of every file of a table.
 
 ::
 
@@ -160,7 +160,7 @@ class TablePaths:
 
     @property
     def branch_root(self) -> str:
-        """Where schemas, snapshots, tags, changelogs and consumers of the branch lie."""
+        """Directory of the branch's schemas, snapshots, tags, changelogs and consumers."""
         if self.branch == MAIN_BRANCH:
             return self.root
         return f"{self.root}/branch/branch-{_checked(self.branch, 'branch')}"

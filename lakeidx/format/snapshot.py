@@ -71,7 +71,7 @@ class Snapshot:
 
     @property
     def identity(self) -> str:
-        """What tells the snapshot from another one of the same id; ids are used again after a rollback.
+        """Identity that distinguishes the snapshot from another one of the same id; ids are reused after a rollback.
 
         Its uuid; where the writer gave none (Java before 1.0), what no two commits share.
         """

@@ -40,7 +40,7 @@ class Tag:
     time_retained_ns: int | None = None
 
     def is_expired(self, now_local_ns: int) -> bool:
-        """Return True once `create_time + time_retained` lies before now (local wall clock as nanoseconds, see `now_local_ns`)."""
+        """Return True once `create_time + time_retained` is in the past (local wall clock as nanoseconds, see `now_local_ns`)."""
         if self.create_time_ns is None or self.time_retained_ns is None:
             return False
         return self.create_time_ns + self.time_retained_ns < now_local_ns

@@ -21,7 +21,7 @@ def looks_like_deletion_vectors(head: bytes, size: int) -> bool:
 
 
 def describe_deletion_vectors(data: bytes, path: str, limit: int) -> dict[str, Any]:
-    """Show the vectors in file order; which data file each belongs to is said in the index manifest alone."""
+    """Show the vectors in file order; only the index manifest says which data file each belongs to."""
     vectors = scan_deletion_vectors(data, path)
     shown = []
     for v in vectors[:limit]:

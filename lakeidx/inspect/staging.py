@@ -1,4 +1,4 @@
-"""What ``lakeidx inspect`` shows of the files that batches and key indexes keep beside a table, in ``_lakeidx``."""
+"""``lakeidx inspect`` for the files of batches and key indexes beside a table, in ``_lakeidx``."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _describe_state(manifest: StateManifest) -> dict[str, Any]:
 
 
 def _describe_run(data: bytes, path: str) -> dict[str, Any]:
-    """Show the first segment; where the others are, the manifests say."""
+    """Show the first segment; the manifests have the places of the others."""
     head = first_head(data, path)
     shard_bits, slot_bits, print_bits, code_bits, _ = head.shape.tolist()
     return {

@@ -59,7 +59,7 @@ def make_runner(arguments: argparse.Namespace, name: str, *, local: bool = False
 
 
 def run_job(work: Callable[[], BaseModel | Mapping[str, Any]]) -> int:
-    """Run a job, print its report as JSON on stdout and return the exit code; tell Dagster, too, when it has asked for Pipes."""
+    """Run a job, print its report as JSON on stdout, report to Dagster when it uses Pipes, and return the exit code."""
     pipes: JobPipes | None = None
     try:
         with job_pipes() as pipes:

@@ -1,4 +1,4 @@
-"""Job: give the data files of a table the file indexes that its options request, or one type for some columns.
+"""Job: build the file indexes that a table's options request for its data files, or one type for some columns.
 
 spark-submit jobs/file_index_rebuild.py TABLE [--type bitmap --columns a,b [--drop]]
 

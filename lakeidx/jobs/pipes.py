@@ -57,7 +57,7 @@ def sent(name: str) -> Any:
 
 @contextmanager
 def job_pipes() -> Iterator[JobPipes | None]:
-    """Open Pipes when it was asked for, and hand on what lakeidx logs; None when it was not.
+    """Open Pipes if Dagster requests it, and forward lakeidx's log; None if not.
 
     errors   InvalidInputError without dagster-pipes
     """
@@ -116,7 +116,7 @@ def transport(context: Mapping[str, Any], messages: Mapping[str, Any]) -> tuple[
 
 
 def _asked_store() -> str:
-    """Return the store that was asked for, by argument or variable; empty when none was."""
+    """Return the store requested by argument or variable; empty when there is none."""
     name, store = _STORE_VARIABLE, os.environ.get(_STORE_VARIABLE, "")
     if STORE_ARGUMENT in sys.argv[:-1]:
         name, store = STORE_ARGUMENT, sys.argv[sys.argv.index(STORE_ARGUMENT) + 1]
@@ -126,7 +126,7 @@ def _asked_store() -> str:
 
 
 class _Forward(logging.Handler):
-    """Gives the records of lakeidx to Dagster's log."""
+    """Forwards the records of lakeidx to Dagster's log."""
 
     def __init__(self, log: logging.Logger) -> None:
         super().__init__(logging.INFO)

@@ -33,7 +33,7 @@ def stage_parser(description: str, *, batch: bool = True) -> argparse.ArgumentPa
 
 
 def open_table(arguments: argparse.Namespace, *, create: bool = False) -> tuple[PipelineConfig, TableHandle]:
-    """Open the pipeline file and its table; stores take their credentials from the environment (AWS_*)."""
+    """Open the pipeline file and its table; stores read their credentials from the environment (AWS_*)."""
     config = _pipeline_of(arguments)
     if create:
         return config, ensure_table(

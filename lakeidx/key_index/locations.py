@@ -1,4 +1,4 @@
-"""What key indexes take and give: keys of a batch, data files they may be in, locations, and what a commit did to them."""
+"""Inputs and outputs of key indexes: keys of a batch, data files they may be in, locations, and the result of a commit."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class LiveFile:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """What says which of several data files with a key is the newest, and where it is; see `LiveFile`."""
+    """Age and place of a data file with a key, to choose the newest of several; see `LiveFile`."""
 
     partition: bytes
     bucket: int

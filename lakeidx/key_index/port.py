@@ -1,4 +1,4 @@
-"""The port of key indexes: what is asked of every index type, and the view of the table it answers from.
+"""The port of key indexes: the interface of every index type, and the view of the table it works on.
 
 A **key index** answers for each key of a batch where it lives now: (partition, bucket), and the data file where that is
 known, or nowhere (an insert). Around the commit of a batch it is called in this order:
@@ -37,7 +37,7 @@ class TableView(Protocol):
 
     @property
     def table_id(self) -> str:
-        """Tells this table from any other, one of the same path that was dropped and made again included."""
+        """Identity of the table, different for one of the same path that was dropped and created again."""
         ...
 
     @property
@@ -123,12 +123,12 @@ class TagTasks:
     label: str
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave the runner behind: tasks start no others."""
+        """Pickle without the runner: tasks start no others."""
         return TagTasks, (LocalRunner(), self.context, self.label)
 
 
 class ShareUpdate(Protocol):
-    """How tasks store a batch's locations; pickles, and holds nothing that grows with rows or with what the index keeps."""
+    """How tasks store a batch's locations; pickles, and its size does not grow with rows or with the index."""
 
     def route(self, commit: CommitInfo) -> tuple[pa.Table, Int32s]:
         """Return what is to be stored of some rows of the batch, and the task of each row of that, int32[n]."""
@@ -143,7 +143,9 @@ class ShareUpdate(Protocol):
 
 
 class KeyIndex(Protocol):
-    """One index type. What differs between types is asked here, never by name or class; `KeyIndexDefaults` has what most do."""
+    """One index type. What differs between types is an attribute here, never a test of name or class; `KeyIndexDefaults` has the
+    usual answers.
+    """
 
     @property
     def name(self) -> str:
@@ -152,7 +154,7 @@ class KeyIndex(Protocol):
 
     @property
     def needs_keys(self) -> bool:
-        """True when it looks at keys; False when hashes are all it knows, and placing through the HASH index finds them."""
+        """True when it reads keys; False when it uses only hashes, and placing through the HASH index finds them."""
         ...
 
     @property
@@ -167,12 +169,12 @@ class KeyIndex(Protocol):
 
     @property
     def in_shares(self) -> bool:
-        """True when `tag` may be asked for any share of a batch's keys, in any process, several at a time."""
+        """True when `tag` may be called for any share of a batch's keys, in any process, several at a time."""
         ...
 
     @property
     def holds_keys(self) -> bool:
-        """True when `tag` has the keys of the whole table in this process's memory; they count as what the driver holds."""
+        """True when `tag` loads the keys of the whole table into this process; they count for the driver's budget."""
         ...
 
     @property
@@ -186,7 +188,7 @@ class KeyIndex(Protocol):
 
     @property
     def narrows_files(self) -> bool:
-        """True when `candidates` and `check_file` say which files to read for which keys; of those that join files."""
+        """True when `candidates` and `check_file` select the files to read for each key; of types that join files."""
         ...
 
     def prepare_tag(self, context: IndexContext, tasks: TagTasks) -> None:
@@ -203,7 +205,9 @@ class KeyIndex(Protocol):
 
     @property
     def moves_keys(self) -> bool:
-        """Global indexes: a row of another partition takes its key there; False = the row goes where its key lives."""
+        """Global indexes: True when a row of another partition moves its key there; False when the row is written where its key
+        lives.
+        """
         ...
 
     @property
@@ -226,7 +230,7 @@ class KeyIndex(Protocol):
         ...
 
     def splits_buckets(self, options: IndexOptions) -> bool:
-        """Return True when its upkeep gives keys another bucket: a batch is then placed on the partition as a whole."""
+        """Return True when its upkeep moves keys to other buckets: a batch then depends on the partition as a whole."""
         ...
 
     def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
@@ -234,7 +238,7 @@ class KeyIndex(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what it holds open; it may be used again."""
+        """Release its resources; it may be used again."""
         ...
 
     def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
@@ -260,8 +264,8 @@ class KeyIndex(Protocol):
 
     @property
     def told_in_shares(self) -> bool:
-        """True when `prepare_commit`, `update_locations` and `rollback` may be told any share of a batch's keys, in any process,
-        several at a time; all rows of a key are in one share.
+        """True when `prepare_commit`, `update_locations` and `rollback` may be called with any share of a batch's keys, in any
+        process, several at a time; all rows of a key are in one share.
         """
         ...
 

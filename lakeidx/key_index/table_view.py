@@ -80,7 +80,7 @@ class SnapshotTable:
 
     @property
     def table_id(self) -> str:
-        """Path of the table or branch, and hash of its first schema (which holds when it was made)."""
+        """Path of the table or branch, and hash of its first schema (which has the time it was created)."""
         if self._table_id is None:
             first = min(self._metadata.schema_ids())
             path = self._metadata.paths.schema(first)
@@ -94,7 +94,8 @@ class SnapshotTable:
         return None if self._snapshot is None else self._snapshot.id
 
     def snapshot_token(self, snapshot_id: int) -> str | None:
-        """Return what tells a snapshot from another one of its id; None when it is not there, unless it is this one.
+        """Return the identity of a snapshot, to distinguish it from another one of its id; None when it does not exist, unless
+        it is this one.
 
         This one is known, whatever has become of it since: what is derived from it must not be taken for another's.
         """
@@ -220,7 +221,7 @@ def make_tag_context(
 
 
 def deletes_hide(options: TableOptions) -> bool:
-    """Return True when the merge engine takes a key away on its -D, so that the key is not there any more."""
+    """Return True when the merge engine removes a key on its -D."""
     if options.ignore_delete or options.merge_engine == "first-row":
         return False
     if options.merge_engine == "partial-update":

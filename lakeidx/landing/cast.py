@@ -1,4 +1,4 @@
-"""Casts landing columns to the table's types, column by column, and tells which rows cannot be cast.
+"""Casts of landing columns to the table's types, column by column, with the rows that cannot be cast.
 
 The bulk is one Arrow cast. Only when that fails, the distinct values are cast by halving, so that few bad values cost a few
 casts more and rows are never examined one by one.
@@ -249,7 +249,7 @@ def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Arr
 
 
 def _parse_times(text: pa.Array) -> pa.Array:
-    """Parse times of day; fractions below a millisecond fail. Arrow reads them only behind a date."""
+    """Parse times of day; fractions below a millisecond fail. Arrow reads times only after a date."""
     moments = _parse_timestamps(pc.binary_join_element_wise("1970-01-01", text, " "), pa.timestamp("ms"))
     return pc.cast(pc.cast(pc.cast(moments, pa.int64()), pa.int32(), safe=True), pa.time32("ms"))
 

@@ -36,7 +36,7 @@ def read_key_rows(path: str, fields: Sequence[Field]) -> pa.Table:
 
 
 def key_pieces(path: str, fields: Sequence[Field]) -> Iterator[pa.Table]:
-    """Read the given columns of a file in pieces, as `read_key_rows`; a file whose ending says nothing holds JSON lines."""
+    """Read the given columns of a file in pieces, as `read_key_rows`; a file with an unknown ending is read as JSON lines."""
     schema = to_arrow_schema(fields)
     options = _ANY if is_landing_file(path) else LandingOptions("jsonl", ignore_extra=True)
     for piece in read_landing(open_store(path), path, fields, options):

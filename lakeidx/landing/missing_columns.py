@@ -1,4 +1,5 @@
-"""Rows that leave out columns of the table: what that means has to be said, for null is a value and replaces what was there.
+"""Rows without some of the table's columns: the caller has to state what that means, because null is a value and replaces the
+old one.
 
 ==================  ======================================================================
 merge engine        a column that is not there
@@ -32,7 +33,7 @@ def check_missing_mode(missing: str) -> None:
 def refuse_missing(
     schema: TableSchema, present: Collection[str], missing: str, *, what: str, path: str | None = None
 ) -> None:
-    """Refuse rows without some of the table's columns, unless it is said or known what that means.
+    """Refuse rows without some of the table's columns, unless their meaning is stated or known.
 
     present   names of the columns that are there
     what      of what the message speaks: ``the given rows``

@@ -60,7 +60,7 @@ def new_columns(
     ignore_extra: bool = False,
     path: str | None = None,
 ) -> dict[str, DataType]:
-    """Return the columns of Arrow data that the table has to get, or to widen; a column of type null says nothing.
+    """Return the columns of Arrow data that the table has to add or widen; a column of type null has no type to add.
 
     keys           columns that never change
     ignore_extra   columns, and fields inside of them, that the table does not have are left out
@@ -102,7 +102,7 @@ def _type_inside(t: DataType, path: str) -> DataType | None:
 
 
 def says_nothing(found: pa.Schema, fields: Sequence[Field]) -> list[str]:
-    """Return the columns of type null that the table does not have: whoever wrote them had no value, and so no type."""
+    """Return the columns of type null that the table does not have: they have no values, and so no type."""
     mine = {KIND_COLUMN, *(f.name for f in fields)}
     return [f.name for f in found if pa.types.is_null(f.type) and f.name not in mine]
 
@@ -150,7 +150,7 @@ def _declared(t: pa.DataType) -> DataType | None:
 
 
 def grows(have: DataType, found: DataType) -> bool:
-    """Return True when a column has to be widened to hold all values of a declared type; sources declare no length of texts."""
+    """Return True when a column has to be widened to fit all values of a declared type; sources declare no length of texts."""
     if have.root in BYTES_ROOTS or have.root in STRING_ROOTS or have.with_nullable(True) == found.with_nullable(True):
         return False
     return is_widening(have, found)

@@ -53,7 +53,7 @@ ENDINGS = ".parquet .arrow .csv .jsonl, texts also .gz .zst"
 
 
 def landing_format(path: str, options: LandingOptions) -> str:
-    """Find the format of a landing file; InvalidInputError when the ending does not tell."""
+    """Find the format of a landing file; InvalidInputError when the ending is unknown."""
     if options.format is not None and options.format != "dms":
         if options.format not in FORMATS:
             raise InvalidInputError(f"unknown landing format {options.format!r}; use one of {', '.join(FORMATS)}")
@@ -74,7 +74,7 @@ def is_landing_file(path: str) -> bool:
 
 
 def open_chunks(store: ObjectStore, path: str) -> tuple[FooterChunks, dict[str, tuple[int, str]]]:
-    """Return what a landing Parquet file's footer says of its column chunks, and of each leaf column its number and physical type.
+    """Return the column chunks of a landing Parquet file's footer, and of each leaf column its number and physical type.
 
     errors   CorruptFileError
     """

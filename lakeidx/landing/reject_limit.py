@@ -9,7 +9,7 @@ from lakeidx.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class RejectLimit:
-    """How many rows of a batch may be rejected; both bounds hold. A batch whose rows are all rejected never passes.
+    """How many rows of a batch may be rejected; both bounds apply. A batch whose rows are all rejected never passes.
 
     count   rows; None = any number
     share   of all rows, 0 to 1; None = any

@@ -59,7 +59,7 @@ class LandingOptions:
 
     @property
     def is_changes(self) -> bool:
-        """True when files hold changes of a database: rows come with what happened to them."""
+        """True when files contain changes of a database: rows come with their operation."""
         return self.format in CHANGE_FORMATS or self.op_column is not None
 
 
@@ -74,7 +74,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class BeforeImages:
-    """What changes say of the rows before them, m changes in their order.
+    """Rows before changes as the messages have them, m changes in their order.
 
     first    int64[m]: first of the rows that a change became
     counts   int64[m]: how many it became

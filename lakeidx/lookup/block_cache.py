@@ -24,7 +24,7 @@ _file_numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheStats:
-    """Counters since the cache was made, and what it holds now."""
+    """Counters since the cache was made, and its present size."""
 
     max_bytes: int
     used_bytes: int
@@ -35,7 +35,7 @@ class CacheStats:
 
 
 class BlockOwner(Protocol):
-    """What keeps blocks, and is told which."""
+    """An owner of blocks, which is notified of blocks that are cached and evicted."""
 
     def keep(self, number: int, block: Block, address: int) -> None:
         """Record that the cache holds the block."""
@@ -45,7 +45,7 @@ class BlockOwner(Protocol):
 
 
 class BlockCache:
-    """Least-recently-used blocks of any number of files; only their sizes and order: the files hold the blocks.
+    """Least-recently-used blocks of any number of files; only their sizes and order: the files own the blocks.
 
     max_bytes      bound on the blocks kept between calls (``lookup.cache-max-memory-size``); a larger block is not kept
     working_bytes  bound on the blocks that one running batch lookup loads together and holds besides; at least one block is.
@@ -79,12 +79,12 @@ class BlockCache:
         return number
 
     def touch(self, file: int, blocks: list[int]) -> None:
-        """Count uses of blocks that are in the cache; the caller holds the lock."""
+        """Count uses of cached blocks; the caller has the lock."""
         self.refresh(file, blocks)
         self._hits += len(blocks)
 
     def refresh(self, file: int, blocks: list[int]) -> None:
-        """Make blocks that are in the cache those that were used last; the caller holds the lock."""
+        """Mark cached blocks as those used last; the caller has the lock."""
         for block in blocks:
             self._sizes.move_to_end((file, block))
 
@@ -153,7 +153,7 @@ class BlockFile(ABC):
 
     @abstractmethod
     def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return what each block takes in memory, 0 for a range of the file; unchecked, for planning."""
+        """Return the bytes of each block in memory, 0 for a range of the file; unchecked, for planning."""
 
     def block(self, number: int) -> Block:
         """Return one block, loaded when it is not in memory."""
@@ -181,7 +181,7 @@ class BlockFile(ABC):
         return missing
 
     def parts(self, wanted: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-        """Cut block numbers into runs that may be held together (a run has at least one block)."""
+        """Cut block numbers into runs that may be in memory together (a run has at least one block)."""
         if self._all_resident or not len(wanted):
             return [wanted]
         sizes = self.block_bytes(wanted)

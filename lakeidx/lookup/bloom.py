@@ -1,4 +1,4 @@
-"""The Bloom filter of lookup stores: sizing as in Paimon, kernels that fill and ask it.
+"""The Bloom filter of lookup stores: sizing as in Paimon, kernels that fill and probe it.
 
 For n expected entries and a false positive rate p: ``bits = int(-n ln p / ln(2)^2)``, stored as ``ceil(bits / 8)`` bytes, with
 ``k = max(1, round(8 * bytes / n * ln 2))`` probes. Probe i = 1..k of a key with byte-string hash h looks at bit
@@ -63,7 +63,7 @@ class BloomShape:
 
 
 class BloomFilter:
-    """A filter being filled or asked.
+    """A filter being filled or probed.
 
     bits   uint8[shape.byte_size], owned by this object or a view of a file
     """

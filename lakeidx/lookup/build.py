@@ -58,7 +58,7 @@ class LookupBuild:
 
 
 def lookup_processor(schema: TableSchema) -> Processor:
-    """Return what the values hold, by ``lookup.store.values``: with rows, positions only where deletion vectors need them.
+    """Return the content of the values, by ``lookup.store.values``: with rows, positions only where deletion vectors need them.
 
     source   as org.apache.paimon.mergetree.compact.MergeTreeCompactManagerFactory chooses, but for what the table says it wants
     """

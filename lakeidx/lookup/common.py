@@ -62,7 +62,7 @@ class OpenReader(Generic[File]):
 
 
 class EntryWriter(ABC):
-    """A writer that takes entries one by one or in columns, in the order they are put.
+    """A writer that gets entries one by one or in columns, in order.
 
     order   form of the keys
     """

@@ -126,7 +126,7 @@ class LookupFileCache:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Hold the cache's lock, so that one process at a time counts and evicts."""
+        """Lock the cache, so that one process at a time counts and evicts."""
         with os_errors(self.directory):
             lock = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
         try:

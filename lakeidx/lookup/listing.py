@@ -1,4 +1,5 @@
-"""Where lookup files lie, and which data file has which: one listing per bucket, so that a reader loads those of its buckets.
+"""Paths of lookup files, and listings of the data files they belong to: one per bucket, so that a reader loads those of its
+buckets.
 
 Inside the table's directory, in a tree of their own that has the shape of the table's::
 

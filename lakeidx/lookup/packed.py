@@ -44,7 +44,7 @@ def plain(rows: RowBytes) -> RowBytes:
 
 
 def addresses_of(rows: RowBytes) -> tuple[int, int]:
-    """Return the addresses of the data and of the offsets of a `plain` RowBytes; valid while the caller holds it."""
+    """Return the addresses of the data and of the offsets of a `plain` RowBytes; valid while the caller keeps it alive."""
     return rows.data.ctypes.data, rows.offsets.ctypes.data
 
 
@@ -59,7 +59,7 @@ def _copy_spans(addresses: Any, sizes: Any, target: Any, offsets: Any) -> Any:
 
 
 def take_spans(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> RowBytes:
-    """Copy n byte strings given by address and size; the caller holds the memory they are in."""
+    """Copy n byte strings at addresses with sizes; the caller keeps their memory alive."""
     data, offsets = np.empty(int(sizes.sum()), np.uint8), np.empty(len(sizes) + 1, np.int64)
     _copy_spans(addresses, sizes, data.ctypes.data, offsets)
     return RowBytes(data, offsets)

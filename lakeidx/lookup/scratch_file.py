@@ -37,7 +37,7 @@ def os_errors(path: Path) -> Iterator[None]:
 
 
 class ScratchFile:
-    """A file being written beside its place, moved there by `commit`.
+    """A file written under a temporary name beside its target, moved there by `commit`.
 
     Not synced to disk: these files can be built again, and their checksums show when a crash lost some of them.
 

@@ -128,7 +128,7 @@ class LookupStoreWriter(Protocol):
         """
 
     def finish(self) -> LookupFile:
-        """Complete the file and give it its name."""
+        """Complete the file and move it to its name."""
 
     def abort(self) -> None:
         """Remove what was written; nothing after `finish`."""

@@ -1,4 +1,4 @@
-"""Which live data files have a lookup file, told by one walk; listings are read only where names leave a doubt."""
+"""The live data files that have a lookup file, found by one walk; listings are read only where names are ambiguous."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Bucket:
     names: dict[str, FileInfo] = field(default_factory=dict)
 
     def tells_all(self) -> bool:
-        """Return True when the listing says what the names say: it came last, and no data file has two lookup files."""
+        """Return True when names determine the listing: it was written last, and no data file has two lookup files."""
         if self.listing is None:
             return False
         newest = self.listing.mtime_ms
@@ -46,7 +46,7 @@ class _Bucket:
 
 
 class StoredFiles:
-    """The lookup files of a table, as they lie in its store.
+    """The lookup files of a table, as stored.
 
     found   all files below the lookup directory
     """
@@ -116,7 +116,7 @@ class StoredFiles:
 
 
 def _is_named(bucket: _Bucket, name: str, processor: Processor, store_type: StoreType) -> bool:
-    """Return True when a lookup file's name, and whether it has a context, say that it is of that kind."""
+    """Return True when a lookup file's name, and whether it has a context, match that kind."""
     has_context = f"{name}{CONTEXT_SUFFIX}" in bucket.names
     return name.split(".")[-3] == processor and has_context == (store_type is StoreType.HASH)
 

@@ -1,4 +1,4 @@
-"""What a lookup file says of a key: its row, and where and when it was written; or only where; or only that it is there.
+"""Values of a lookup file: a key's row with its position and sequence number; or only the position; or nothing.
 
 =======================  ==================================================================
 processor                value bytes
@@ -32,7 +32,7 @@ _MAX_VARINT = 9
 
 
 class Processor(StrEnum):
-    """What the values of a lookup file hold; the text is part of its name."""
+    """Content of the values of a lookup file; the text is part of its name."""
 
     VALUE = "value"
     POSITION_AND_VALUE = "position-and-value"
@@ -41,7 +41,7 @@ class Processor(StrEnum):
 
     @property
     def has_rows(self) -> bool:
-        """True when a value holds the row."""
+        """True when a value contains the row."""
         return self in (Processor.VALUE, Processor.POSITION_AND_VALUE)
 
     @property

@@ -1,4 +1,4 @@
-"""Versions of asked keys, gathered from many files, made into one row per key by the table's merge engine."""
+"""Versions of looked-up keys, gathered from many files, merged into one row per key by the table's merge engine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kv_rows(values: ValueRows, then: TableSchema, schema: TableSchema) -> pa.Tab
 
 
 def newest_wins(schema: TableSchema) -> bool:
-    """Return True when the row with the largest sequence number is the answer, so older files need not be asked."""
+    """Return True when the row with the largest sequence number is the answer, so older files need no lookup."""
     options = schema.table_options
     return options.merge_engine == "deduplicate" and not options.sequence_field and not options.ignore_delete
 

@@ -158,7 +158,7 @@ def _read(metadata: TableMetadata, schema: TableSchema, entry: ManifestEntry, na
 
 
 def key_columns(schema: TableSchema) -> list[str]:
-    """Return the columns of a batch that the advice looks at: partition keys and primary key, in schema order."""
+    """Return the columns of a batch that the advice reads: partition keys and primary key, in schema order."""
     wanted = {*schema.partition_keys, *schema.trimmed_primary_keys}
     return [n for n in schema.field_names if n in wanted]
 
@@ -222,7 +222,7 @@ def advise_files(
     needs: Needs | None = None,
     machine: Machine | None = None,
 ) -> Advice:
-    """Advise on a table that would be made of files: each million rows stands for a data file (one per partition in it).
+    """Advise on a table to be made of files: each million rows counts as a data file (one per partition in it).
 
     held   what the table has; their rows are in memory
     """
@@ -287,7 +287,7 @@ class _FilesView:
 
 @dataclass(frozen=True, slots=True)
 class _RowsReader:
-    """Gives the keys of pretended files."""
+    """Returns the keys of pretended files."""
 
     tables: dict[str, pa.Table]
     types: tuple[DataType, ...]

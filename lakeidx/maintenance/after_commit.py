@@ -1,5 +1,5 @@
-"""What a table asks a batch to do once it is committed: compact (``commit.force-compact``, ``full-compaction.delta-commits``,
-``lookup-wait``).
+"""Compactions that a table's options require after the commit of a batch (``commit.force-compact``, ``full-compaction.delta-
+commits``, ``lookup-wait``).
 
 Java compacts in the writer, before the commit; here the batch is committed first and a COMPACT snapshot follows. When the process
 dies between the two, the batch is in the table, and the same batch run again compacts. ``write-only`` tables are left to the

@@ -109,7 +109,7 @@ def plan_alteration(table: TableHandle, old: TableSchema, edits: SchemaEdits) ->
 
 
 def _check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *, has_snapshot: bool) -> None:
-    """Refuse a new schema that would break an index, a merge engine, staged batches, or what the table already holds.
+    """Refuse a new schema that would break an index, a merge engine, staged batches, or existing rows.
 
     errors   InvalidInputError or UnsupportedError with the reason
     """

@@ -209,14 +209,14 @@ def _newest(metadata: TableMetadata, partitions: Collection[bytes] | None) -> tu
 
 
 def _shrinks(schema: TableSchema, asked: bool | None, *, full: bool) -> bool:
-    """Return True when the hash index is to be shrunk; `asked`: None = as the table's option says."""
+    """Return True when the hash index is to be shrunk; `asked`: None = by the table's option."""
     if not full or schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
         return False
     return schema.table_options.lakeidx_hash_index_shrink if asked is None else asked
 
 
 def _needs_same_files(work: BucketCompaction, done: CompactedBucket) -> bool:
-    """Return True when the bucket must hold exactly the files it was planned on.
+    """Return True when the bucket must have exactly the files it was planned on.
 
     A shrunk index must not hide a key that came in the meantime. With deletion vectors, another writer's compaction of new level-0
     files would mark rows of the files that were read, without replacing them.
@@ -243,7 +243,7 @@ def _request(user: str, kept: Sequence[Done], view: SnapshotView, schema: TableS
 def _sort_out(
     kept: Sequence[Done], view: SnapshotView, schema: TableSchema
 ) -> tuple[list[Done], set[tuple[bytes, int]]]:
-    """Work that still holds, and the buckets of the rest."""
+    """Separate the work that is still valid from the buckets of the rest."""
     live = {place: {(f.file_name, f.level) for f in files} for place, files in view.by_bucket().items()}
     vectors = deletion_vectors(view.index)
     good: list[Done] = []

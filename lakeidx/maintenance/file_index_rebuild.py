@@ -120,7 +120,7 @@ def spec_to_drop(index_type: str, columns: Sequence[str]) -> RebuildSpec:
 
 
 def rebuild_spec(schema: TableSchema, index_type: str | None, columns: Sequence[str], *, drop: bool) -> RebuildSpec:
-    """Make the spec that ``--type``, ``--columns`` and ``--drop`` ask for.
+    """Make the spec from ``--type``, ``--columns`` and ``--drop``.
 
     errors   InvalidInputError when they do not go together, and as `spec_to_build`
     """
@@ -227,7 +227,7 @@ class _Run:
         return sorted(new, key=lambda w: -_file_size(w))
 
     def rebuild(self, work: Sequence[FileRebuild]) -> None:
-        """Build the indexes of a group and commit them; files that others have replaced meanwhile are left for those that came."""
+        """Build the indexes of a group and commit them; skip files that others have replaced meanwhile."""
         kept = self.tasks.run(work)
         # Groups have names of their own, or one would be taken for another that is in the table.
         user = f"lakeidx-index-{uuid.uuid4()}"

@@ -136,7 +136,7 @@ def _list_files(
     live: Collection[str],
     made: Sequence[tuple[LookupBuild, StoredLookup]],
 ) -> None:
-    """Add what was made to the listings of its buckets; what is neither live nor in the store any more goes."""
+    """Add the built files to the listings of their buckets; drop entries that are neither live nor in the store."""
     new: dict[Place, dict[str, StoredLookup]] = {}
     for work, file in made:
         new.setdefault(work.place, {})[file.data_file] = file

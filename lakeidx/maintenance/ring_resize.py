@@ -122,7 +122,7 @@ def run_ring_resize(
     dry_run: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ResizeReport:
-    """Split and merge the buckets of a table as their sizes ask for.
+    """Split and merge the buckets of a table by their sizes.
 
     index_dir      where the table's rings are
     partitions     only these (partition bytes)
@@ -181,7 +181,7 @@ def _check_has_rings(schema: TableSchema) -> None:
 
 
 def _check_changelog_told(schema: TableSchema, work: Sequence[RingRewrite]) -> None:
-    """Raise InvalidInputError when rows to move are in no changelog yet: compactions of other buckets would not tell of them."""
+    """Raise InvalidInputError when rows to move are in no changelog yet: the changelog of a later compaction would lack them."""
     least = least_level(schema, IncrementalMode.AUTO) or 0
     for w in work:
         bucket = next((b for b, f in w.files if f.level < least), None)

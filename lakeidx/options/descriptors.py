@@ -234,7 +234,7 @@ def mapping(key: str, doc: str) -> Option[dict[str, str]]:
 
 
 def choice(key: str, choices: str | list[str], doc: str) -> Option[str]:
-    """Declare an option that takes one of some words (in any case); the first is the default.
+    """Declare an option whose value is one of some words (in any case); the first is the default.
 
     choices   the words; a list may grow later
     """

@@ -1,4 +1,4 @@
-"""Options that ask for something lakeidx does not do: what is refused because of them, and what is only left undone.
+"""Options for features that lakeidx does not implement: the uses they refuse, and those that only leave upkeep undone.
 
 Two classes of the three: an option that changes the meaning of rows or the layout of files is refused for the uses that would
 go wrong; one that requests upkeep is left out with a warning. The third class is `lakeidx.options.catalogue.HARMLESS`.
@@ -62,7 +62,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A rule of the second class: `effect` says what does not happen."""
+    """A rule of the second class: `effect` is what does not happen."""
 
     key: str
     when: Test

@@ -1,4 +1,4 @@
-"""Table options: what a table's schema file may say about how to write, merge, compact and expire it.
+"""Table options: the settings of a table's schema file for writing, merging, compaction and expiry.
 
 Every option lakeidx acts on is declared here once (those about retention in `RetentionOptions`); attribute = key with ``.`` and
 ``-`` as ``_``. Sizes are bytes, durations milliseconds. Keys not declared are kept untouched (Paimon does so too); a declared

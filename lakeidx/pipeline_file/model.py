@@ -145,7 +145,7 @@ class PipelineConfig(Strict):
 
     @property
     def lands_columns(self) -> bool:
-        """True when landing files may give the table columns that this file does not have."""
+        """True when landing files may add columns that this file does not have to the table."""
         return self.merge_schema != "refuse"
 
     def landing_options(self) -> LandingOptions:
@@ -157,7 +157,7 @@ class PipelineConfig(Strict):
         return None if self.max_rejected is None else RejectLimit.parse(self.max_rejected)
 
     def spec(self) -> dict[str, Any]:
-        """Return what `TableHandle.create` takes."""
+        """Return the argument of `TableHandle.create`."""
         return {
             "fields": [c.model_dump(exclude_none=True) for c in self.fields],
             "primaryKeys": list(self.primary_keys),
@@ -216,7 +216,7 @@ def _parse(text: str, path: str, environment: Mapping[str, str] | None) -> tuple
 
 
 def check_document(document: YamlDocument, path: str) -> PipelineConfig:
-    """Check the values of a pipeline file, whoever has parsed them.
+    """Check the values of a pipeline file, from any parser.
 
     errors   PipelineFileError with everything that is wrong, each with its line
     """
@@ -273,7 +273,7 @@ def _landing_problems(config: PipelineConfig, document: YamlDocument) -> Iterato
 
 
 def _check_changes(config: PipelineConfig, schema: TableSchema) -> None:
-    """Raise InvalidInputError for landing files of changes that the table cannot take, or columns that would come and go."""
+    """Raise InvalidInputError for landing files of changes that the table cannot hold, or columns that would come and go."""
     if config.lands_columns and config.schema_changes == "all":
         raise InvalidInputError("schema_changes: all drops the columns that merge_schema adds: use widen")
     if config.landing.is_changes and not schema.primary_keys:

@@ -56,7 +56,7 @@ def partition_key(config: PipelineConfig, file_name: str) -> str | None:
 
 
 def list_landing(store: ObjectStore, config: PipelineConfig, names: Collection[str] | None = None) -> list[FileInfo]:
-    """List what lies in the landing folder, by name: for `landing_files` and `unplaced_files`.
+    """List the landing folder, by name: for `landing_files` and `unplaced_files`.
 
     names    only these, and their success markers, or what these mark: asked one by one, so the folder is not listed
     errors   InvalidInputError when the path is one of a file
@@ -77,7 +77,7 @@ def list_landing(store: ObjectStore, config: PipelineConfig, names: Collection[s
 
 
 def landing_files(listed: Sequence[FileInfo], config: PipelineConfig) -> list[FileInfo]:
-    """Return the landing files of those that lie in the folder; with a success marker only those that have theirs.
+    """Return the landing files among the files of the folder; with a success marker only those that have theirs.
 
     Links to files outside the folder are none: whoever may put files there could have any file of the machine loaded.
     """

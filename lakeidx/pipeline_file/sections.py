@@ -135,7 +135,7 @@ class LandingConfig(Strict):
 
     @property
     def is_changes(self) -> bool:
-        """True when files hold changes of a database."""
+        """True when files contain changes of a database."""
         return self.options().is_changes
 
     def options(self, *, merge_schema: str = "refuse") -> LandingOptions:
@@ -249,7 +249,7 @@ class ChecksConfig(Strict):
 
 
 class FreshnessConfig(Strict):
-    """How old the table's newest batch may be before Dagster says so.
+    """How old the table's newest batch may be before Dagster warns or fails.
 
     fail_hours  hours after which the table counts as stale
     warn_hours  hours after which it is shown as a warning

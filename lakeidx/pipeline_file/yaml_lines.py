@@ -82,7 +82,7 @@ def parse_yaml(text: str, *, path: str, environment: Mapping[str, str] | None = 
 
 
 def _attributes(node: yaml.Node | None) -> yaml.Node | None:
-    """Return what a component's file says of a pipeline: its attributes, but where resources come from; None for other files."""
+    """Return the pipeline in a component's file: its attributes without `resources`; None for other files."""
     if not isinstance(node, yaml.MappingNode):
         return None
     found = {str(key.value): value for key, value in node.value}
@@ -107,7 +107,7 @@ def _templates(node: yaml.Node) -> Iterator[tuple[int, str]]:
 def resolve_references(
     value: Any, *, environment: Mapping[str, str] | None = None
 ) -> tuple[Any, list[tuple[Path, str]]]:
-    """Look up ``${NAME}`` in values that were parsed elsewhere, by the rules of `parse_yaml`.
+    """Replace ``${NAME}`` in values that were parsed elsewhere, by the rules of `parse_yaml`.
 
     returns   the values, and what cannot be resolved: (where, what)
     """

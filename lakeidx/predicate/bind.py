@@ -63,7 +63,7 @@ def _bind_compare(pred: Compare, t: DataType, where: str, strict: bool) -> Predi
 
 
 def _inexact(op: Op, literal: Literal) -> Op | bool:
-    """Choose the operator to use with the value below the literal; or whether the comparison holds for all or for no value."""
+    """Choose the operator to use with the value below the literal; or whether the comparison is true for all or for no value."""
     if op is Op.EQ or op is Op.NE:
         return op is Op.NE
     below = op in (Op.LT, Op.LE)

@@ -1,4 +1,4 @@
-"""Predicates on a table's present columns, said in the columns that an older data file has.
+"""Predicates on a table's present columns, rewritten for the columns of an older data file.
 
 A file written under an older schema lacks columns added since, and holds others under old names and narrower types. Its
 statistics and indexes refer to those.

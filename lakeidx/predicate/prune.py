@@ -1,4 +1,4 @@
-"""Can a file hold a row that a predicate selects? Answered from min, max and null count of its columns, for one file.
+"""Pruning of one file: whether it can contain a row that a predicate selects, by min, max and null count of its columns.
 
 What statistics must promise: every non-null value lies between min and max, both included. They need not occur in the
 file, so truncated strings are fine. A FLOAT or DOUBLE column that holds a NaN must have no min and max, or a NaN as its
@@ -125,7 +125,7 @@ def _like_pattern(text: str) -> re.Pattern[str]:
 
 
 def _known_prefix(leaf: Match) -> tuple[str, bool]:
-    """Return the literal start of every matching string, and whether having it is all that the match asks for."""
+    """Return the literal start of every matching string, and whether the match requires nothing else."""
     if leaf.kind is MatchKind.PREFIX:
         return leaf.text, True
     if leaf.kind is not MatchKind.LIKE:

@@ -40,7 +40,7 @@ def columns(pred: Predicate) -> tuple[str, ...]:
 
 
 def split_and(pred: Predicate) -> tuple[Predicate, ...]:
-    """Split into the conjuncts: all must hold. TRUE has none."""
+    """Split into the conjuncts: all must be true. TRUE has none."""
     if isinstance(pred, And):
         return pred.children
     return () if pred == TRUE else (pred,)
@@ -73,7 +73,7 @@ def rename(pred: Predicate, mapping: Mapping[str, str]) -> Predicate:
 
 
 def equality_values(pred: Predicate, names: Sequence[str], *, limit: int = 1000) -> list[tuple[Any, ...]] | None:
-    """Return all value combinations of some columns that a selected row can have, when = and IN say so for every one of them.
+    """Return all value combinations of some columns that a selected row can have, if = and IN fix every one of them.
 
     pred     bound: literals are internal values
     names    columns, e.g. the bucket keys

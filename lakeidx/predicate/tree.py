@@ -31,7 +31,7 @@ class Op(StrEnum):
 
     @property
     def opposite(self) -> Op:
-        """What holds for a non-null value exactly when this does not."""
+        """The operator that is true for a non-null value exactly when this one is false."""
         return _OPPOSITE[self]
 
     @property
@@ -147,14 +147,14 @@ class Match(Leaf):
 
 @dataclass(frozen=True, slots=True)
 class And(Predicate):
-    """All children hold. Build with `and_`, which flattens and simplifies."""
+    """True when all children are. Build with `and_`, which flattens and simplifies."""
 
     children: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or(Predicate):
-    """At least one child holds. Build with `or_`, which flattens and simplifies."""
+    """True when at least one child is. Build with `or_`, which flattens and simplifies."""
 
     children: tuple[Predicate, ...]
 
@@ -210,5 +210,5 @@ def map_reference(column: str, key: str) -> str:
 
 
 def _source_column(reference: str, map_key: str | None) -> str:
-    """Return the table column behind a leaf's name."""
+    """Return the table column of a leaf's name."""
     return reference if map_key is None else reference[: -len(map_key) - 2]

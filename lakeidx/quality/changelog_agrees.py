@@ -1,4 +1,4 @@
-"""The rule that the changelog says what became of the table: applied to the state before, it gives the state after.
+"""The rule that the changelog is complete and right: applied to the state before, it gives the state after.
 
 ==================  ================================================================  =========================================
 producer            states that its changelog leads from one to the other             not compared
@@ -125,7 +125,7 @@ def check_changelog_agrees(
 
 
 def _range(table: TableHandle, after: int | None, upto: int | None) -> tuple[int, int] | None:
-    """Return the range to look at, None when it has expired."""
+    """Return the range to check, None when it has expired."""
     metadata = table.metadata
     last = metadata.latest_snapshot_id() if upto is None else upto
     if last is None:

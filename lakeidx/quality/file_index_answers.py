@@ -44,7 +44,7 @@ _ASKED = (Op.EQ, Op.LE, Op.GE)
 
 @dataclass(slots=True)
 class _Found:
-    """What the indexes of one file said."""
+    """Answers of one file's indexes."""
 
     indexes: int = 0
     asked: int = 0

@@ -17,7 +17,7 @@ from lakeidx.quality.result import SAMPLE_LIMIT, PartitionName, RuleResult, Seve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketKeys:
-    """Keys alive in a bucket after merge, as a reader gives them.
+    """Keys alive in a bucket after merge, from a reader.
 
     partition   partition bytes
     keys        trimmed primary keys as BinaryRows; any encoding that is equal exactly for equal keys will do

@@ -1,4 +1,4 @@
-"""Reads what the rules look at: index hashes, live keys, file sizes and snapshots of a table, or of the buckets a run touched.
+"""Loads the evidence of the rules: index hashes, live keys, file sizes and snapshots of a table, or of the buckets a run touched.
 
 Nothing here raises because of what it finds: bytes that cannot be read become entries of `TableEvidence.unreadable`, and their
 buckets take no part in the rules over keys, so that one fault does not show as many.
@@ -143,7 +143,7 @@ def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRun
 
 
 def _metadata_files(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, int | None]:
-    """Return the files that say what a snapshot has, with the sizes that are written down."""
+    """Return the metadata files of a snapshot, with their recorded sizes."""
     path = metadata.paths.manifest
     found: dict[str, int | None] = {path(m.file_name): m.file_size for m in metadata.data_manifests(snapshot)}
     found[path(snapshot.base_manifest_list)] = snapshot.base_manifest_list_size

@@ -1,4 +1,4 @@
-"""The rule that lookup files say what the table says: a sample of present and of absent keys, looked up and scanned."""
+"""The rule that lookup files agree with the table: a sample of present and of absent keys, looked up and scanned."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_lookup_agrees(
     buckets: Collection[BucketId] | None = None,
     max_rows: int | None = None,
 ) -> RuleResult:
-    """Check that a lookup of some keys gives the rows a scan of the same snapshot gives, and nothing for keys that are not there.
+    """Check that a lookup of some keys finds the rows of a scan of the same snapshot, and nothing for absent keys.
 
     sample_rows    present keys asked, the same number of every section that is examined, and as many made of their
                    columns mixed again, the last one moved away: few of those exist (a scan says which)
@@ -181,7 +181,7 @@ def _different_rows(got: pa.Table, expected: pa.Table, found: npt.NDArray[np.boo
 
 
 def _absent_keys(keys: pa.Table, rng: np.random.Generator) -> pa.Table:
-    """Return the keys of the right types that are likely not there: numbers far away, texts with something behind."""
+    """Return keys of the right types that are probably absent: numbers far away, texts with a suffix."""
     columns = []
     for i, column in enumerate(keys.columns):
         mixed = column.take(pa.array(rng.permutation(len(column))))

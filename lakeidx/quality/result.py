@@ -1,4 +1,4 @@
-"""What a quality rule says: a small typed answer that a caller can show, store or fail on.
+"""Result of a quality rule: a small typed value that a caller can show, store or fail on.
 
 A rule never raises because of what it finds; it reads no store. Rules that look at a partition or a bucket at a time
 can be run piece by piece and put together with `combine`, so that a verification needs no more memory than its largest
@@ -66,7 +66,7 @@ class RuleResult:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RuleResult:
-        """Make a result of what `to_json` gave."""
+        """Make a result from the output of `to_json`."""
         return cls(**{**data, "severity": Severity(data["severity"]), "sample": tuple(data["sample"])})
 
 

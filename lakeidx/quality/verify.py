@@ -98,7 +98,7 @@ def _fills_buckets(evidence: TableEvidence) -> bool:
 
 
 def rule_names(mode: BucketMode, *, keyed: bool) -> tuple[str, ...]:
-    """Return the names of the rules `verify` gives for a table of that bucket mode, in its order."""
+    """Return the names of the rules of `verify` for a table of that bucket mode, in its order."""
     names: tuple[str, ...] = ("files_readable", "referenced_files_exist", "snapshot_chain", "options_followed")
     if keyed:
         names += ("primary_key_once",)

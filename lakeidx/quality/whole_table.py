@@ -65,7 +65,7 @@ class Verified:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Verified:
-        """Make it of what `to_json` gave."""
+        """Make it from the output of `to_json`."""
         results = tuple(RuleResult.from_json(r) for r in data["results"])
         return cls(**{**data, "results": results, "hash_counts": tuple(data["hash_counts"])})
 
@@ -80,7 +80,7 @@ def decode_checkpoint(data: bytes, path: str) -> Verified:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where the results of finished groups lie until the run ends.
+    """Storage for the results of finished groups until the run ends.
 
     store    a store that reaches the folder
     folder   of this run alone
@@ -90,7 +90,7 @@ class Checkpoint:
     folder: str
 
     def read(self, state: str) -> Verified | None:
-        """Return what an interrupted run said of a group; None when it did not come to it, or the group has changed since.
+        """Return an interrupted run's findings for a group; None when it did not reach it, or the group has changed since.
 
         errors   CorruptFileError for a file that this class did not write
         """
@@ -102,7 +102,7 @@ class Checkpoint:
         return decode_checkpoint(data, path)
 
     def write(self, state: str, found: Verified) -> None:
-        """Keep what was said of a group."""
+        """Store the findings of a group."""
         self.store.put(self._path(state), seal(json.dumps(found.to_json(), default=str).encode()))
 
     def clear(self) -> None:
@@ -233,7 +233,7 @@ def _groups(view: SnapshotView, rows_at_once: int) -> Iterator[tuple[bytes, ...]
 
 
 def _state(view: SnapshotView, group: Collection[bytes], limits: Limits, sample_rows: int) -> str:
-    """Name what a group is judged by: its files and what is asked of them."""
+    """Return the identity of a group's check: its files and the requested rules."""
     wanted = set(group)
     entries = view.entries.of_partitions(of_partitions(wanted))
     names = np.stack([entries.column("high"), entries.column("low")], axis=1)

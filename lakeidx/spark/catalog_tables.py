@@ -31,7 +31,7 @@ _HOW_TO_CREATE = "CREATE TABLE name USING lakeidx LOCATION '/lake/db.db/table'"
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return the columns with the options in the metadata of the first, when the catalog asks for them.
+    """Return the columns with the options in the metadata of the first, when the catalog reads them.
 
     errors   InvalidInputError for an option with a secret: frames and the files they are written to would show it
     """

@@ -93,7 +93,7 @@ class LakeIdxDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session, and let readers that ask for it take filters (Spark 4.1).
+    """Register the format in a session, and let readers push filters down if they request it (Spark 4.1).
 
     errors   InvalidInputError when the workers of a local session run another Python than this one
     """
@@ -115,7 +115,7 @@ def read_table(
     where: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read a table as a data frame that holds only some columns and rows."""
+    """Read some columns and rows of a table as a data frame."""
     register(spark)
     reader = spark.read.format(FORMAT).options(**(options or {}))
     if columns is not None:
@@ -127,7 +127,7 @@ def read_table(
 
 
 def _with_comments(columns: StructType, fields: Sequence[Field]) -> StructType:
-    """Return the columns with what the table says of each, for DESCRIBE and `printSchema`."""
+    """Return the columns with the table's comments, for DESCRIBE and `printSchema`."""
     said = {f.name: f.description for f in fields if f.description}
     return StructType([
         StructField(c.name, c.dataType, c.nullable, {**c.metadata, "comment": said[c.name]} if c.name in said else c.metadata)

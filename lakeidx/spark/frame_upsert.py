@@ -65,7 +65,7 @@ def upsert(
 
 
 def _staging(writer: TableWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function of a task that stages its rows, and says which parts they are."""
+    """Return the function of a task that stages its rows, and returns the parts."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         value: Any

@@ -1,4 +1,4 @@
-"""What Spark's own pages say of lakeidx' jobs: which stage, of which batch or table, a job is of."""
+"""Descriptions of lakeidx's jobs on Spark's pages: the stage, and its batch or table."""
 
 from __future__ import annotations
 

@@ -307,7 +307,7 @@ def _split_function(
 
 @contextmanager
 def _sender(folder: str | None) -> Iterator[Callable[[GroupBlock, TargetGroups], Iterator[pa.Buffer | bytes]]]:
-    """Give what makes of a block what is sent: its bytes, or where they lie in a file of this attempt of the task."""
+    """Return the function that turns a block into what is sent: its bytes, or their place in a file of this attempt of the task."""
     if folder is None:
         yield encode_block
         return

@@ -73,7 +73,7 @@ def get_session(
 
 
 def default_settings(master: str | None, *, submitted: bool) -> dict[str, str]:
-    """Return the settings of a classic session that the user need not give.
+    """Return the default settings of a classic session.
 
     submitted   the master is that of spark-submit, which has its own idea of the driver's address
     """
@@ -82,7 +82,7 @@ def default_settings(master: str | None, *, submitted: bool) -> dict[str, str]:
 
 
 def _no_session(said: str) -> str:
-    """Say in one line why there is no session; of a failed call its details."""
+    """Return one line on why there is no session; of a failed call its details."""
     found = re.search(r'details = "(.*)"', said)
     hint = "; set SPARK_CONNECT_AUTHENTICATE_TOKEN to the server's token" if "UNAUTHENTICATED" in said else ""
     return f"no Spark session: {found[1] if found else said.strip().partition(chr(10))[0]}{hint}"

@@ -1,4 +1,4 @@
-"""How many tasks a Spark session runs at a time: as its configuration says, else as Spark itself answers."""
+"""How many tasks a Spark session runs at a time: by its configuration, else by Spark's own answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def session_slots(session: SparkSession) -> int:
 
 
 def _configured_cores(session: SparkSession, master: str) -> int | None:
-    """Return the cores that the configuration gives the application; None when only Spark knows."""
+    """Return the cores of the application by the configuration; None when only Spark knows."""
     most = _setting(session, "spark.cores.max")
     if most:
         return int(most)
@@ -51,7 +51,7 @@ def _configured_cores(session: SparkSession, master: str) -> int | None:
 
 
 def _asked(session: SparkSession) -> int:
-    """Ask Spark: a range without a number of partitions gets one for each slot it knows of, once an executor is there.
+    """Ask Spark: a range without a number of partitions gets one for each slot, once an executor has started.
 
     The count before makes it start one.
     """

@@ -77,7 +77,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return made[counted](most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take the newest snapshot as the last one to read."""
+        """Fix the newest snapshot as the last one to read."""
         self._last = self._newest()
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held().record(Position.from_json(end))
 
     def stop(self) -> None:
-        """Give up the read lease.
+        """Release the read lease.
 
         Spark 4.3 kills the process instead: the lease is then removed as that of a reader that died.
         """
@@ -211,7 +211,7 @@ def _units(step: StreamStep) -> list[_Planned]:
 
 
 def _part(step: StreamStep, first: Position, last: Position) -> list[_Planned]:
-    """Return the units of a step that lie between two positions."""
+    """Return the units of a step between two positions."""
     planned = _units(step)
     begin, end = 0, len(planned)
     for position in (first, last):

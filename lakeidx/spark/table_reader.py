@@ -122,7 +122,7 @@ class TableReader(DataSourceReader):
 
 
 class PushingTableReader(TableReader):
-    """Takes Spark's filters as well; on request only, see `lakeidx.spark.datasource`."""
+    """Supports Spark's filters as well; on request only, see `lakeidx.spark.datasource`."""
 
     @one_line
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Writing a Spark DataFrame into a table: tasks stage their rows, the driver takes them through the stages as one batch."""
+"""Writing a Spark DataFrame into a table: tasks stage their rows, the driver runs the stages as one batch."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class TableWriter(DataSourceArrowWriter):
 
     @one_line
     def commit(self, messages: list[Any]) -> None:
-        """Run all staged rows through assignment, write and commit, on this machine: Spark gives this process no tasks.
+        """Run all staged rows through assignment, write and commit, on this machine: Spark offers no tasks here.
 
         More rows than it may hold are those of processes that it starts, and lie in local files between these.
         """

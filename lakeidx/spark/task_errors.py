@@ -1,4 +1,4 @@
-"""Errors of the data source in Spark's messages: the one line, the traceback only where ``traceback`` = ``true`` asks for it.
+"""Errors of the data source in Spark's messages: one line, with the traceback only when ``traceback`` = ``true``.
 
 Spark's workers send the text of an error with its traceback, unless their environment has a name set. They end after an error, so
 setting it then hides no other one.

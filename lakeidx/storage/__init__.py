@@ -1,4 +1,4 @@
-"""Where tables lie: a small port over local disks and S3-compatible object stores.
+"""Storage of tables: a small port over local disks and S3-compatible object stores.
 
 Import `open_store`, the port `ObjectStore` and the path functions; this is the only package that imports fsspec or s3fs.
 Stores that fail or count on purpose live in `lakeidx.testing`; paths of a table's files in `lakeidx.format.paths`.

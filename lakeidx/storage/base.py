@@ -1,4 +1,4 @@
-"""The object store port: everything lakeidx asks of a place where tables lie.
+"""The object store port: every operation that lakeidx needs from a place of tables.
 
 Paths are full strings in the caller's spelling (``/lake/db.db/t/snapshot/LATEST``, ``file:///lake/...``,
 ``s3://bucket/lake/...``); paths given back start with the directory that was requested. A directory exists as soon as a file lies
@@ -62,7 +62,7 @@ class OutputFile(Protocol):
         ...
 
     def abort(self) -> None:
-        """Abort the file; nothing is left behind."""
+        """Abort the file and remove what was written."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -73,7 +73,7 @@ class OutputFile(Protocol):
 
 
 class WriteOnly:
-    """What Arrow asks of a file it writes to, and the ``with`` block of an `OutputFile`: close when all went well, else abort."""
+    """The interface of Arrow's output files, and the ``with`` block of an `OutputFile`: close on success, else abort."""
 
     def readable(self) -> bool:
         """Return False."""
@@ -88,7 +88,7 @@ class WriteOnly:
         return False
 
     def close(self) -> None:
-        """Finish the file; the class below says how."""
+        """Finish the file; the subclass defines how."""
         raise NotImplementedError
 
     def abort(self) -> None:
@@ -118,7 +118,7 @@ class ObjectStore(Protocol):
 
     @property
     def place(self) -> str:
-        """Names the server and bucket, or the disk: what a probe of conditional puts holds for. No secrets in it."""
+        """Name of the server and bucket, or the disk, that a probe of conditional puts is valid for. No secrets in it."""
         ...
 
     def fresh_session(self) -> ObjectStore:
@@ -194,7 +194,7 @@ class ObjectStore(Protocol):
         ...
 
     def delete_empty_dir(self, dir: str) -> bool:
-        """Remove a directory if it is empty; True when it is gone. Stores without directories have nothing to do."""
+        """Remove a directory if it is empty; return True when it does not exist any more. Stores without directories do nothing."""
         ...
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:

@@ -1,4 +1,4 @@
-"""What files held, decoded, bounded by its bytes: of files that are written once under a name that is never used again.
+"""Cache of decoded files, bounded by their bytes: of files that are written once under a name that is never reused.
 
 What was read of them stays true, also when they are gone. Least recently used ones go first.
 """

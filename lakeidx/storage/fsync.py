@@ -11,13 +11,13 @@ _THREADS = 8
 
 
 class _Pool:
-    """Threads that stay from call to call: starting some takes longer than a fast disk does."""
+    """Threads that are kept from call to call: starting some takes longer than a fast disk does."""
 
     threads: ThreadPoolExecutor | None = None
 
     @classmethod
     def forget(cls) -> None:
-        """Begin anew in a forked process, which has none of the threads."""
+        """Start with no threads in a forked process, which does not inherit them."""
         cls.threads = None
 
 
@@ -57,7 +57,7 @@ def _sync_file(path: str) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Return when the names in a directory are on the disk, where the file system can tell."""
+    """Wait until the names in a directory are on the disk, if the file system supports that."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):

@@ -210,7 +210,7 @@ class LocalStore:
             self.delete(path)
 
     def delete_empty_dir(self, dir: str) -> bool:
-        """Remove a directory if it is empty; True when it is gone."""
+        """Remove a directory if it is empty; return True when it does not exist any more."""
         try:
             os.rmdir(local_path(dir))
         except _MISSING:
@@ -269,7 +269,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _written(self, target: str, data: bytes, *, sync: bool) -> Iterator[str]:
-        """Write a file under a temporary name beside its target, and wait for the disk; removed when the block fails."""
+        """Write a file under a temporary name beside its target, and wait for the disk; remove it when the block fails."""
         temp, descriptor = _open_temp(target, sync=self._sync)
         try:
             try:
@@ -359,7 +359,7 @@ class LocalOutput(WriteOnly):
 
 
 def _open_temp(target: str, *, sync: bool) -> tuple[str, int]:
-    """Open a new file beside a target, under a name of its own; `sync`: wait for the disk to have new directories."""
+    """Open a new file beside a target, under a name of its own; `sync`: wait until new directories are on the disk."""
     parent, name = os.path.split(target)
     temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)

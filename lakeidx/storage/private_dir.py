@@ -1,4 +1,4 @@
-"""Directories for caches among the temporary files: this user's only, whoever was there first."""
+"""Directories for caches among the temporary files: accepted only if they are this user's."""
 
 from __future__ import annotations
 

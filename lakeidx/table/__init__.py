@@ -1,4 +1,4 @@
-"""The state of one table: its metadata, live files, index files, and the one answer to which buckets can hold a key.
+"""The state of one table: its metadata, live files, index files, and the buckets that can contain a key.
 
 Import `handle.TableHandle`, `metadata.TableMetadata` and `view`; `scan` plans and reads, `commit` publishes a snapshot,
 `expiration` deletes what nothing needs.

@@ -1,4 +1,4 @@
-"""Manifest entries as columns: what planning looks at, without an object per entry.
+"""Manifest entries as columns: planning needs no object per entry.
 
 The records themselves stay as the manifests hold them, block by compressed block, and become `ManifestEntry` objects when
 somebody asks for them. So a million files take some 500 MB less than as objects, and an entry that is not used is never made.
@@ -66,7 +66,7 @@ KeepPartitions = Callable[[Sequence[bytes]], npt.NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Records as they are held.
+    """Records in memory.
 
     writer   JSON text of the schema they were written with
     data     theirs alone, or a part of their file's bytes
@@ -92,7 +92,7 @@ class Block:
 
 
 class Entries(Sequence[ManifestEntry]):
-    """Manifest entries in their order; looks like a tuple of `ManifestEntry`.
+    """Manifest entries in their order; a sequence of `ManifestEntry`.
 
     rows       the columns of the module's table, structured[n]; not to be changed
     known      distinct partition bytes, those of all entries and maybe others
@@ -116,7 +116,7 @@ class Entries(Sequence[ManifestEntry]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes in memory."""
         objects = 2048 * len(self) if len(self) <= _KEPT_OBJECTS else 0
         return sum(len(b.data) for b in self._blocks) + sum(map(len, self.known)) + self.rows.nbytes + objects
 
@@ -176,7 +176,7 @@ class Entries(Sequence[ManifestEntry]):
         return {self.known[code]: total for code, total in zip(codes.tolist(), totals.tolist(), strict=True)}
 
     def compact(self) -> Entries:
-        """Let go of blocks that hold none of the entries, and of the files that the others are parts of."""
+        """Release blocks without any of the entries, and the files that the other blocks are parts of."""
         used, block = np.unique(self.rows["block"], return_inverse=True)
         if len(used) == len(self._blocks):
             return self

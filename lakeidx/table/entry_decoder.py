@@ -66,7 +66,7 @@ _MUST = (
 
 
 def entries_of(entries: Iterable[ManifestEntry]) -> Entries:
-    """Make columns of objects; gives what is columns already as it is."""
+    """Convert objects to columns; columns are returned as they are."""
     if isinstance(entries, Entries):
         return entries
     objects = list(entries)
@@ -196,7 +196,7 @@ class _Group:
 
 
 def _kept(raw: memoryview, slots: npt.NDArray[np.int64], keep: KeepPartitions) -> npt.NDArray[np.bool_]:
-    """Tell which records to keep; `slots`: where the partition of each is, and its length."""
+    """Return which records to keep; `slots`: where the partition of each is, and its length."""
     starts, lengths = slots[0], slots[1]
     if (starts == ABSENT).any():
         return np.ones(len(starts), np.bool_)
@@ -243,7 +243,7 @@ def _tell_external(group: _Group, external: Callable[[list[str]], None]) -> None
 def _held_blocks(
     group: _Group, hold: bool
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32], list[Block]]:
-    """Hold the records: block by block as they are in the file, or uncompressed where that is less."""
+    """Keep the records: block by block as they are in the file, or uncompressed where that is smaller."""
     starts, sizes = group.slots[0], group.slots[1] - group.slots[0]
     of_block = np.searchsorted(group.offsets, starts, side="right") - 1
     block = np.full(len(starts), -1, np.int32)

@@ -1,4 +1,4 @@
-"""Kernels over manifest entries: identities as 128-bit hashes, matching by them, and a look at names.
+"""Kernels over manifest entries: identities as 128-bit hashes, matching by them, and checks of names.
 
 Two files have one hash with a probability below 1e-26 in a table of a million; names hold a random UUID, so nobody can aim at
 one. Matching by hash is the fast twin of matching `lakeidx.format.manifest.ManifestEntry.identifier`.
@@ -58,7 +58,7 @@ def live_entries(kind: npt.NDArray[np.int8], high: UInt64s, low: UInt64s) -> tup
 
 
 def uncancelled_entries(kind: npt.NDArray[np.int8], high: UInt64s, low: UInt64s) -> Int64s:
-    """Drop each ADD that a later DELETE takes back, and that DELETE.
+    """Drop each ADD that a later DELETE removes, and that DELETE.
 
     returns   positions of the entries that are left, ascending
     """
@@ -68,7 +68,7 @@ def uncancelled_entries(kind: npt.NDArray[np.int8], high: UInt64s, low: UInt64s)
 
 
 def found_in(high: UInt64s, low: UInt64s, other_high: UInt64s, other_low: UInt64s) -> npt.NDArray[np.bool_]:
-    """Tell which identities are among others.
+    """Return which identities are among others.
 
     returns   bool[n]
     """

@@ -1,4 +1,4 @@
-"""A table by its directory: create, open, look at, scan. Composes the parts of `lakeidx.table`; no logic of its own."""
+"""A table by its directory: create, open, scan. Composes the parts of `lakeidx.table`; no logic of its own."""
 
 from __future__ import annotations
 

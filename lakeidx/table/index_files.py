@@ -30,7 +30,7 @@ from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX, decode_partition_di
 
 @dataclass(frozen=True, slots=True)
 class StoredVector:
-    """Where the deletion vector of a data file lies.
+    """Place of a data file's deletion vector.
 
     file_name       the index file
     external_path   its whole path, when it is not in the table
@@ -78,7 +78,7 @@ def read_hash_index(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
 def examine_hash_index(
     metadata: TableMetadata, schema: TableSchema, entry: IndexEntry
 ) -> tuple[int | None, NDArray[np.int32] | None]:
-    """Read a HASH index file as it is, for rules that judge whether it is what its entry says.
+    """Read a HASH index file as it is, for rules that compare it with its entry.
 
     returns   its bytes, None when it is not there; its hashes in file order, None also when it is torn
     """
@@ -112,7 +112,7 @@ def known_hashes(
 def follow_hashes(
     metadata: TableMetadata, schema: TableSchema, old: IndexEntry, new: IndexEntry, hashes: NDArray[np.int32]
 ) -> None:
-    """Hold on to what a new HASH index file has when this process holds that of the file it replaces.
+    """Keep the content of a new HASH index file if this process has that of the file it replaces.
 
     hashes   int32[n], ascending
     """
@@ -131,7 +131,7 @@ def write_hash_index(
     *,
     durable: bool = True,
 ) -> IndexEntry:
-    """Write a bucket's HASH index file; gives the ADD entry, which replaces the one that the bucket has.
+    """Write a bucket's HASH index file; return the ADD entry, which replaces the one that the bucket has.
 
     hashes   int32[n], each once; kept in the given order
     durable  as `ObjectStore.put` has it
@@ -158,7 +158,7 @@ def write_deletion_vectors(
     vectors: Mapping[str, Iterable[int]],
     names: NewFileNames,
 ) -> IndexEntry:
-    """Write the deletion vectors of all data files of a bucket; gives the ADD entry, which replaces the one that the bucket has.
+    """Write the deletion vectors of all data files of a bucket; return the ADD entry, which replaces the one that the bucket has.
 
     vectors   data file name -> deleted rows
     """

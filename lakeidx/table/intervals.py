@@ -115,7 +115,7 @@ def sections_of(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) ->
 
 
 def _pack_runs(files: list[RankedFile]) -> list[list[RankedFile]]:
-    """Pack the files ordered by key into as few runs as possible: each goes behind the run that ends first, if that fits."""
+    """Pack the files ordered by key into as few runs as possible: each is appended to the run that ends first, if that fits."""
     heap: list[list[RankedFile]] = [[files[0]]]
     for file in files[1:]:
         top = _poll(heap)

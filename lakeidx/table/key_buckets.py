@@ -1,4 +1,4 @@
-"""Which buckets can hold given keys: the bucket function of fixed buckets, or the HASH index of dynamic ones.
+"""The buckets that can contain given keys: by the bucket function of fixed buckets, or the HASH index of dynamic ones.
 
 Assignment, point lookups, scans, index types and the command line all get the answer here. A HASH index is streamed: every file is
 read once, several at a time, and only its hashes that pass a filter of the keys are kept; what a question costs in memory follows
@@ -54,7 +54,7 @@ _FEW = 16
 
 
 def key_hashes(schema: TableSchema, keys: pa.Table) -> NDArray[np.int32]:
-    """Hash of each row's trimmed primary key, int32[n]: what HASH index files hold."""
+    """Hash of each row's trimmed primary key, int32[n], as stored in HASH index files."""
     names = schema.trimmed_primary_keys
     return hash_columns([keys.column(n) for n in names], list(schema.key_types))
 
@@ -90,7 +90,7 @@ class HashIndex(Protocol):
 
     @property
     def waits(self) -> bool:
-        """True when hits take requests to the store."""
+        """True when hits need requests to the store."""
 
     def hits(self, partition: bytes, columns: Sequence[Hashes], *, threads: int) -> list[FoundHashes]:
         """Return what each bucket of a partition has of some hashes, by bucket ascending; perhaps other hashes of it, too.
@@ -171,7 +171,7 @@ def find_hits(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyBuckets:
-    """The HASH index of one partition, or as much of it as some keys need; ask `of`.
+    """The HASH index of one partition, or the part that some keys need; query it by `of`.
 
     unreadable   buckets with a damaged index file: any key may be in them
     files, rows  index files read, and the hashes in them
@@ -198,7 +198,7 @@ def find_buckets(
     skip_damaged: bool = False,
     threads: int = _INDEX_REQUESTS,
 ) -> KeyBuckets:
-    """Find the buckets of some hashes of one partition; the answer holds for no other hashes.
+    """Find the buckets of some hashes of one partition; the result is valid for these hashes only.
 
     entries   the partition's HASH files, by bucket ascending
     errors    as `find_hits`

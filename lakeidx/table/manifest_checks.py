@@ -1,4 +1,4 @@
-"""Sizes stand twice: a snapshot gives those of its lists, a list that of each manifest. Avro has no checksum."""
+"""Checks of sizes that are stored twice: a snapshot has those of its lists, a list that of each manifest. Avro has no checksum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakeidx.errors import CorruptFileError
 
 
 def check_size(found: int, size: int | None, path: str) -> None:
-    """Compare a file's bytes with the size that what names it gives, if it does: Avro cannot tell that blocks were cut off.
+    """Compare a file's bytes with the recorded size, if there is one: Avro cannot notice missing blocks.
 
     errors   CorruptFileError
     """
@@ -18,7 +18,7 @@ def check_size(found: int, size: int | None, path: str) -> None:
 
 
 def check_partitions(partitions: Iterable[bytes], path: str) -> None:
-    """Look at the distinct partitions of a manifest's entries: later it is not known which manifest one came from.
+    """Check the distinct partitions of a manifest's entries: later it is unknown which manifest one came from.
 
     errors   CorruptFileError
     """

@@ -68,11 +68,11 @@ class ManifestFiles:
         raise NotImplementedError
 
     def manifest_list(self, name: str, size: int | None = None) -> list[ManifestFileMeta]:
-        """Read the entries of one manifest list, which has `size` bytes when the snapshot says how many."""
+        """Read the entries of one manifest list, of `size` bytes if the snapshot records it."""
         return self._cached(self.paths.manifest(name), decode_manifest_list, size=size)
 
     def manifest(self, name: str, size: int | None = None) -> Entries:
-        """Read the entries of one manifest, which has `size` bytes as its list says, in file order."""
+        """Read the entries of one manifest, of `size` bytes by its list, in file order."""
         return self._cached(self.paths.manifest(name), self._decode_manifest, size=size)
 
     def manifests(
@@ -109,11 +109,11 @@ class ManifestFiles:
         return found if keep is None else found.of_partitions(keep)
 
     def keep_manifest(self, name: str, entries: Entries, size: int) -> None:
-        """Hold on to a manifest that this process has written, of `size` bytes."""
+        """Keep a manifest that this process has written, of `size` bytes."""
         self._cache.keep(self.paths.manifest(name), Decoded(entries, size, entries.nbytes))
 
     def keep_manifest_list(self, name: str, metas: list[ManifestFileMeta], size: int) -> None:
-        """Hold on to a manifest list that this process has written, of `size` bytes."""
+        """Keep a manifest list that this process has written, of `size` bytes."""
         self._cache.keep(self.paths.manifest(name), Decoded(metas, size, size))
 
     def _decode_manifest(
@@ -144,7 +144,7 @@ class ManifestFiles:
         return [e for e in self._cached(path, self._decode_index) if e.partition in wanted]
 
     def index_manifest_bytes(self, name: str) -> bytes:
-        """Read an index manifest as it lies; the one that was read or written last is not read again."""
+        """Read the bytes of an index manifest; the one that was read or written last is cached."""
         last = self._last_index
         if last is None or last[0] != name:
             data = self.store.get(self.paths.manifest(name))
@@ -153,7 +153,7 @@ class ManifestFiles:
         return last[1]
 
     def keep_index_manifest(self, name: str, data: bytes) -> None:
-        """Hold on to the bytes of an index manifest in the place of another one's."""
+        """Keep the bytes of an index manifest in place of another one's."""
         self._last_index = (name, data) if len(data) <= _KEPT_INDEX_BYTES else None
 
     def _decode_index(self, data: bytes, path: str, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:

@@ -67,7 +67,7 @@ class TableMetadata(ManifestFiles):
         return opened
 
     def reopened(self) -> TableMetadata:
-        """Return the table that lies here now, whatever table this handle was opened on."""
+        """Return the table that is here now, which may not be the one that this handle was opened on."""
         return TableMetadata.open(self.store, self.paths.root, branch=self.paths.branch)
 
     # -- snapshots ---------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class TableMetadata(ManifestFiles):
         return changelogs[0] if changelogs else self.earliest_snapshot_id()
 
     def earlier_snapshot(self, snapshot_id: int) -> Snapshot:
-        """Read a snapshot before the one `latest_snapshot` gave last; one that was read before is not read again.
+        """Read a snapshot before the last result of `latest_snapshot`; one that was read before is cached.
 
         For loops over a history; it may have expired since.
         errors   NotFoundError
@@ -183,7 +183,7 @@ class TableMetadata(ManifestFiles):
         return self.has_snapshot(newest) and not self.has_snapshot(missing)
 
     def latest_snapshot(self) -> Snapshot | None:
-        """Read the newest snapshot now; step forward when expiry takes one away between the look and the read.
+        """Read the newest snapshot now; move forward when expiry deletes one between the listing and the read.
 
         The hint is valid only if the next id does not exist; otherwise the directory is listed.
         cost     three small requests; one more when there is a newer one than at the last call
@@ -206,7 +206,7 @@ class TableMetadata(ManifestFiles):
         )
 
     def append(self, snapshot: Snapshot, before: Snapshot) -> None:
-        """Take a snapshot that was put on the newest one, `before`, and stands behind it in the history."""
+        """Adopt a snapshot that was put on the newest one, `before`, and follows it in the history."""
         if self._head is not None and self._head.identity == before.identity:
             self._head = self._chain[snapshot.id] = snapshot
 
@@ -296,7 +296,7 @@ class TableMetadata(ManifestFiles):
 
     @property
     def table_id(self) -> str:
-        """What tells the table from another one that is created in its place: SHA-256 of its first schema file.
+        """Identity that distinguishes the table from another one created in its place: SHA-256 of its first schema file.
 
         That file holds the time the table was created, and never changes.
         """
@@ -352,7 +352,7 @@ class TableMetadata(ManifestFiles):
         return there is not None and there.identity == before.identity
 
     def _forget_chain(self) -> None:
-        """Handle another history, or one that expired behind us: it may be that of another table, too."""
+        """Forget the cached history when it was replaced or has expired: it may be that of another table."""
         self._head = None
         self._chain.clear()
         self._schemas.clear()

@@ -1,4 +1,4 @@
-"""What is said of a directory that is no table: which tables beside it have a name like it."""
+"""The error for a directory that is no table, with tables beside it that have a similar name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakeidx.storage.base import ObjectStore
 
 
 def no_table(store: ObjectStore, paths: TablePaths) -> NotFoundError:
-    """Return the error of a directory without schemas, naming the directories beside it whose names are most like it."""
+    """Return the error for a directory without schemas, with the most similar names of directories beside it."""
     folder, _, name = paths.root.rstrip("/").rpartition("/")
     try:
         beside = [f.name for f in store.list(folder) if f.is_dir and not f.name.startswith("_")] if folder else []

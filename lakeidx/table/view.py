@@ -112,7 +112,7 @@ def decode_partition_dict(partition: bytes, schema: TableSchema) -> dict[str, An
 
 
 def data_file_path(metadata: TableMetadata, entry: ManifestEntry) -> str:
-    """Return where the data file of a manifest entry lies."""
+    """Return the path of a manifest entry's data file."""
     file = entry.file
     # The partition columns are those of every schema of the table.
     partition = decode_partition_dict(entry.partition, metadata.schema(file.schema_id))

@@ -1,4 +1,4 @@
-"""Blocks of rows as bytes, for runners whose tasks are processes: compressed Arrow streams that say whose rows they hold."""
+"""Blocks of rows as bytes, for runners whose tasks are processes: compressed Arrow streams with the target of their rows."""
 
 from __future__ import annotations
 

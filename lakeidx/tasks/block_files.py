@@ -1,4 +1,4 @@
-"""Blocks of rows between the tasks of one machine, in local files that are gone when their shuffle ends.
+"""Blocks of rows between the tasks of one machine, in local files that are deleted when their shuffle ends.
 
 A map task writes its blocks one after another into a file of its own, which no other attempt of that task writes; who reads is told
 where each block lies. The process that shuffles makes the folder of these files and holds its lock as long as it runs: a folder
@@ -32,7 +32,7 @@ _REMOVALS = 3
 
 @contextmanager
 def block_folder(place: str | None = None) -> Iterator[str]:
-    """Make a folder for the blocks of one shuffle, which goes at the end with all that is in it; remove what killed processes left.
+    """Make a folder for the blocks of one shuffle, deleted with its files at the end; remove what killed processes left.
 
     place    where to make it; None = the system's folder for temporary files
     errors   UnavailableError when it cannot be made
@@ -126,7 +126,7 @@ def _locked_folder(place: str) -> tuple[str, int | None]:
 
 
 def _lock(folder: str) -> int:
-    """Take the lock of a folder, which ends with the process at the latest.
+    """Lock a folder; the lock ends with the process at the latest.
 
     errors   OSError when someone else has it, or there is no such folder
     """
@@ -140,7 +140,7 @@ def _lock(folder: str) -> int:
 
 
 def _sweep(place: str) -> None:
-    """Remove the folders whose processes are gone; other users' stay."""
+    """Remove the folders of dead processes; other users' stay."""
     with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if entry.name.startswith(_PREFIX):

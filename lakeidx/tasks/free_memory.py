@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def release_free_memory() -> None:
-    """Give memory that is free in this process back to the machine.
+    """Return free memory of this process to the machine.
 
     Arrow's pool and the C library keep what they are given back: after a task that held much, the next one, with other sizes, takes
     its memory beside that.

@@ -51,7 +51,7 @@ class _Try(Generic[T, R]):
 
 @dataclass(slots=True)
 class GroupedWork(Generic[T, R]):
-    """Items of one stage, worked on in groups; whatever goes wrong in one is its own affair, and the others' work is kept.
+    """Items of one stage, worked on in groups; an error in one does not affect the others, whose work is kept.
 
     task      of one item; with `name_of`, the path that a message names, it must pickle
     size_of   bytes that it reads

@@ -22,12 +22,12 @@ class LazyRunner:
 
     @property
     def started(self) -> bool:
-        """True when the runner behind was made."""
+        """True when the inner runner was made."""
         return self._made is not None
 
     @property
     def parallelism(self) -> int:
-        """As the runner behind says; makes it."""
+        """Parallelism of the inner runner, which is made if needed."""
         return self._runner().parallelism
 
     def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:

@@ -19,7 +19,7 @@ def available_cores() -> int:
 
 
 def available_bytes() -> int:
-    """Return the memory this process may use at most, whoever uses it now; in a container, its limit.
+    """Return the memory this process may use at most, including memory in use; in a container, its limit.
 
     A Python worker of Spark has the limit of `spark.executor.pyspark.memory` on its addresses.
     """
@@ -85,6 +85,6 @@ def _quota(folder: Path) -> list[int]:
 
 
 def _memory(folder: Path) -> list[int]:
-    """Read the bytes granted; version 1 says a number beyond all memory for no limit."""
+    """Read the bytes granted; version 1 has a number beyond all memory for no limit."""
     name = "memory.max" if (folder / "memory.max").exists() else "memory.limit_in_bytes"
     return [int((folder / name).read_text())]

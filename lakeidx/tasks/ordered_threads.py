@@ -52,7 +52,7 @@ def run_ordered(
 
 
 class _SideBySide(Generic[T, R]):
-    """Items being worked on, and what one thread takes of them in order."""
+    """Items being worked on, whose results one thread reads in order."""
 
     def __init__(
         self, items: Sequence[T], work: Callable[[T], Iterator[R]], size_of: Callable[[R], int], budget_bytes: int
@@ -93,7 +93,7 @@ class _SideBySide(Generic[T, R]):
         return True
 
     def results(self, number: int) -> Iterator[R]:
-        """Take an item's results as they come, and raise what its work raised."""
+        """Yield an item's results as they come, and raise the error of its work."""
         unit = self._units[number]
         with self._changed:
             self._head = number

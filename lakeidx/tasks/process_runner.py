@@ -1,4 +1,4 @@
-"""Run stage functions in processes of this machine; rows between tasks lie in local files, as compressed Arrow blocks.
+"""Run stage functions in processes of this machine; rows between tasks are in local files, as compressed Arrow blocks.
 
 What a task holds is its own process's, so the process that calls holds nothing that grows with rows: of a shuffle it gets where
 each block lies. A map task writes the blocks of its item one after another into a file of its own; a reduce task reads those of one
@@ -125,7 +125,7 @@ class _Spill(Generic[T]):
     folder: str
 
     def __call__(self, numbered: tuple[int, T]) -> tuple[str, _Places]:
-        """Return the name of the file, and where each block lies in it."""
+        """Return the name of the file, and the place of each block in it."""
         number, item = numbered
         places = []
         with BlockWriter(self.folder) as writer:
@@ -138,7 +138,7 @@ class _Spill(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Share(Generic[U]):
-    """What a reduce task gets: the targets of one group, and where its blocks lie, in the order in which they are wanted.
+    """Input of a reduce task: the targets of one group, and the places of its blocks, in the wanted order.
 
     names   of the files of items
     """

@@ -27,7 +27,7 @@ _SHARE_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RoutedRows:
-    """Rows of one item and where each goes.
+    """Rows of one item and the target of each.
 
     order     position of these rows in the batch; a target gets its blocks in ascending order
     rows      n rows
@@ -118,7 +118,7 @@ def group_targets(weights: Sequence[int], tasks: int, *, most: int = _GROUP_WEIG
 
 
 def count_shares(rows: int, parallelism: int) -> int:
-    """Return how many tasks share the keys of a batch, each of which holds its rows: one for each that runs at a time at least."""
+    """Return how many tasks share the keys of a batch, by the rows of each: one for each that runs at a time at least."""
     return max(parallelism, rows // _SHARE_ROWS)
 
 

@@ -1,4 +1,4 @@
-"""Placing through the HASH index of dynamic-bucket tables: a known hash keeps its bucket, a new one goes by the rules.
+"""Placing through the HASH index of dynamic-bucket tables: a known hash keeps its bucket, a new one is assigned by the rules.
 
 The index is not held: per partition its files are read once, side by side, and only hashes that the batch may have are kept;
 how many hashes a bucket holds is in the index manifest. Tasks are sent what is theirs of the files
@@ -89,7 +89,7 @@ class HashPlacing:
         return cls(index, work.rules(task), work.pick(task), work.fresh)
 
     def place_each(self, batch: Sequence[tuple[bytes, Callable[[], Sequence[Hashes]]]]) -> Iterator[list[Assignment]]:
-        """Place partition after partition, in order; the index files of the next ones are read meanwhile.
+        """Place one partition after another, in order, and prefetch the index files of the next ones.
 
         batch     partitions, and what gives the columns of each: int32[n], hashes of trimmed primary keys in batch order
         errors    CorruptFileError for a damaged index file, NotFoundError; InvalidInputError when bucket ids have run out

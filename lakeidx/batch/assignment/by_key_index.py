@@ -76,7 +76,7 @@ def place_by_key_index(
 
 
 def _is_told(key_index: KeyIndex, task: int | None) -> bool:
-    """Return True when the index is told at the commit what it said; of a batch in tasks only when these may tell it.
+    """Return True when the index is updated at the commit with its own answers; for a batch in tasks only if tasks may update it.
 
     The driver would read the keys of the whole batch for it. One that is not told finds out when the next batch comes.
     """

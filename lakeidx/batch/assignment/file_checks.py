@@ -1,4 +1,4 @@
-"""Which data files have which keys of a batch, asked in tasks before the keys are placed: `bloom` and `global-bloom`.
+"""Find in tasks which data files have which keys of a batch, before the keys are placed: `bloom` and `global-bloom`.
 
 A map task finds for the keys of a part the files whose key range is theirs, and sends each key to every one of them. The task of a
 file asks its filter, reads the keys that the filter passes, and writes those that are there, ``found-<file>.arrow``; large files
@@ -99,7 +99,7 @@ class _Checks:
     seen: list[_Seen] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave behind what this process has loaded."""
+        """Pickle without what this process has loaded."""
         return _Checks, (self.work, self.partitions, self.files)
 
     def _table(self) -> _Seen:
@@ -157,7 +157,7 @@ class _Checks:
 def check_files(
     context: BatchContext, ingest: IngestReport, work: PlaceWork, partitions: tuple[bytes, ...] | None
 ) -> Sequence[FoundKeys]:
-    """Find in tasks which files of some partitions (None: of all) have which keys of a batch; return where that stands."""
+    """Find in tasks which files of some partitions (None: of all) have which keys of a batch; return the paths of the answers."""
     files = index_context(work.metadata, work.schema, work.snapshot).view.files(partitions)
     tasks = _Checks(work, partitions, len(files))
     context.runner.shuffle(
@@ -186,7 +186,7 @@ def _write_found(store: ObjectStore, path: str, rows: pa.Table, metrics: IndexMe
 
 
 def read_found(store: ObjectStore, found: FoundKeys) -> tuple[pa.Table, IndexMetrics]:
-    """Read the keys that a file was found to have, and what finding them took.
+    """Read the keys that were found in a file, and the metrics of finding them.
 
     errors   CorruptFileError
     """

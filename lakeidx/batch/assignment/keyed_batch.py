@@ -1,4 +1,4 @@
-"""The keys of a whole batch for a key index, and what the key index said, kept for the time around the commit.
+"""The keys of a whole batch for a key index, and the index's answers, kept until the commit has ended.
 
 Indexes that keep something outside the table (HBase, the key state) are notified at the commit of what became of the batch's keys,
 perhaps by another process than the one that assigned them. For them assignment leaves ``located-<i>.arrow`` per part: columns
@@ -107,7 +107,7 @@ def read_batch(
 
 
 def located_path(directory: str, part: int) -> str:
-    """Return the path of what a key index said of a part."""
+    """Return the path of the locations that a key index found for a part."""
     return f"{directory}/located-{part:05d}.arrow"
 
 

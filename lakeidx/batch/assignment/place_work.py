@@ -17,7 +17,7 @@ from lakeidx.table.metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class PlaceWork:
-    """One batch on one snapshot; pickles, and holds nothing that grows with rows, parts or buckets.
+    """One batch on one snapshot; pickles, and its size does not grow with rows, parts or buckets.
 
     snapshot    the state that keys are looked for in; None for a table without snapshots
     fresh       the batch replaces what is there: nothing is known, buckets are filled again from 0

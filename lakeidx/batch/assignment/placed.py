@@ -1,4 +1,4 @@
-"""What placing the rows of a batch gives, whichever way they were placed."""
+"""The result of placing the rows of a batch, the same for every way of placing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moves:
-    """Rows that go elsewhere than their own partition says, or nowhere.
+    """Rows that are written to another partition than their own columns name, or dropped.
 
     batch   the batch they are of
     plan    with all buckets filled in

@@ -1,4 +1,4 @@
-"""Place the rows of a batch: in this process while they fit into what it may hold of them, else in tasks."""
+"""Place the rows of a batch: in this process if they fit its budget, else in tasks."""
 
 from __future__ import annotations
 

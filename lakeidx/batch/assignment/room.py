@@ -1,4 +1,4 @@
-"""What of a batch a process may hold, and whether its memory can hold it, told before anything is written.
+"""How much of a batch a process may load, and whether that fits its memory, checked before anything is written.
 
 Figures are lower bounds: what the assignment of a row with an 8-byte key takes. A batch that does not fit by them cannot be
 assigned; one that does may still be too large where keys are long texts.
@@ -82,7 +82,7 @@ def driver_is_full(schema: TableSchema, rows: int, held_keys: int, held: int | N
 
 
 def check_buckets_fit(schema: TableSchema, buckets: int, room: int | None = None) -> None:
-    """Refuse a batch that touches more buckets than one commit can hold.
+    """Refuse a batch that touches more buckets than fit into the memory of a commit.
 
     room     bytes that this process may use; default as its limits say
     errors   InvalidInputError: says what it takes and what to change

@@ -43,7 +43,7 @@ def part_items(ingest: IngestReport) -> list[PartItem]:
 
 
 def partition_hash(partition: bytes) -> int:
-    """Return the hash of a partition, as manifests have it, that says which placing task its keys begin at."""
+    """Return the hash of a partition, as manifests have it, which selects the placing task of its first keys."""
     return hash_words(split_arity(partition)[1])
 
 
@@ -112,7 +112,7 @@ class ReceivedKeys:
         self.columns.append(rows.select([n for n in rows.column_names if not n.startswith("lakeidx.")]))
 
     def keyed(self, schema: TableSchema) -> KeyedBatch:
-        """Return them as a batch of keys, which takes them over."""
+        """Return them as a batch of keys, which owns them from now on."""
         names = list(schema.identity_columns)
         numbers = {p: i for i, p in enumerate(self.names)}
         none32, none = np.zeros(0, np.int32), np.zeros(0, np.bool_)

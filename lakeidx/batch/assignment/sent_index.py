@@ -128,7 +128,7 @@ class SentIndex:
         return cls(HashFilter(columns) if worth_filtering(sum(map(len, columns)), held) else None)
 
     def take(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        """Take the blocks of index files; gives those that follow."""
+        """Consume the leading blocks of index files; return the other blocks."""
         for block in blocks:
             if _HASHES not in block.rows.column_names:
                 return chain([block], blocks)
@@ -136,7 +136,7 @@ class SentIndex:
         return iter(())
 
     def _add(self, rows: pa.Table) -> None:
-        """Take all files of a block at once: a task gets as many rows as there are files, each with few hashes."""
+        """Add all files of a block together: a task gets as many rows as there are files, each with few hashes."""
         data, ends = _joined(rows.column(_HASHES).combine_chunks())
         hashes, kept = (decode_hash_index(data), ends) if self.passes is None else self.passes.passing_each(data, ends)
         starts = np.concatenate(([0], kept[:-1])).tolist()
@@ -151,7 +151,7 @@ class SentIndex:
 
 
 def _joined(sent: pa.Array) -> tuple[bytes, NDArray[np.int64]]:
-    """Return the hashes of some files one behind the other, and where those of each end: int64[files]."""
+    """Return the concatenated hashes of some files, and the end of each file in them: int64[files]."""
     _, offsets, data = sent.buffers()
     at = np.frombuffer(offsets, np.int64)[sent.offset : sent.offset + len(sent) + 1]
     first, last = int(at[0]), int(at[-1])

@@ -1,4 +1,4 @@
-"""Targets of a batch: the (partition, bucket) pairs that get rows, numbered, and the files that say where each row goes."""
+"""Targets of a batch: the numbered (partition, bucket) pairs that get rows, and the files with the target of each row."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def write_share(
 
 
 def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> BatchFigures:
-    """Give the targets of all shares their numbers in the batch, in the order in which parts come to them.
+    """Assign numbers within the batch to the targets of all shares, in the order in which parts first use them.
 
     parts   of the batch
     """
@@ -281,7 +281,7 @@ def _target(place: Place, rows: int, first_sequence: int, entry: IndexEntry | No
 def _write_places(
     store: ObjectStore, directory: str, placed: Placed, numbers: Sequence[NDArray[np.int32]], task: int | None
 ) -> None:
-    """Write where each row of each part goes, and the moves that there are.
+    """Write the target of each row of each part, and the moves.
 
     numbers   per part int32: targets of the rows that are kept, then of the deletes the part adds
     """

@@ -1,4 +1,4 @@
-"""What a key index is told of a batch around its commit: where each key was, and where it went.
+"""Updates of a key index around the commit of a batch: where each key was, and where it is now.
 
 Both are read again from what the stages before have left, since another process may have written it: of all parts at once, or part
 by part in tasks, for index types whose tasks store them or that may be told of shares of the keys.
@@ -48,7 +48,7 @@ class ToldPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToldKeys:
-    """Reads parts; pickles, and holds nothing that grows with rows.
+    """Reads parts; pickles, and its size does not grow with rows.
 
     partitions   distinct partitions of the batch's targets
     partition    int32[targets] which of them each target is in
@@ -153,7 +153,7 @@ def store_in_tasks(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Telling:
-    """Tells an index type of shares of a batch's keys; pickles.
+    """Updates an index type with shares of a batch's keys; pickles.
 
     call     name of its method
     remake   makes what the index works with
@@ -174,7 +174,7 @@ class _Telling:
             yield RoutedRows(item.number, _told_rows(info), owners)
 
     def tell(self, _task: int, blocks: Iterator[Block]) -> None:
-        """Reduce: tell the index what has come."""
+        """Reduce: update the index with the received keys."""
         tables = [b.rows for b in blocks]
         if not tables:
             return

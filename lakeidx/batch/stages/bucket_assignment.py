@@ -33,7 +33,7 @@ _TRIES = 10
 
 
 def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssignmentReport:
-    """Assign all rows of a batch; a finished stage gives its report again.
+    """Assign all rows of a batch; return the report, of an earlier run if the stage has finished.
 
     attempt   1, or a higher number to assign again after a commit conflict
     errors    InvalidInputError when the batch was assigned in another mode (upsert, overwrite); CorruptFileError when a bucket's
@@ -82,7 +82,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
 
 
 class _Plan(NamedTuple):
-    """Where the rows of a batch go, decided on a snapshot; its state in their partitions; where their targets lie."""
+    """The plan of an assignment on one snapshot: state of the touched partitions, and the place of the targets' files."""
 
     figures: BatchFigures
     latest: Snapshot | None

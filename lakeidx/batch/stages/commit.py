@@ -248,7 +248,7 @@ def _check_files(context: BatchContext, attempt: int, changes: TableChanges) -> 
 
 
 def _newest_schema(context: BatchContext, request: CommitRequest) -> TableSchema:
-    """Read the newest schema; a batch whose rows it does not take is refused, unless an earlier try of it has committed them.
+    """Read the newest schema; refuse a batch whose rows do not fit it, unless an earlier try has committed them.
 
     What was staged will never be committed, so the run does not count any more: the batch is run anew when it comes again.
     """

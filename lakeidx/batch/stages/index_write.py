@@ -146,7 +146,7 @@ class WrittenBucket:
 def run_index_write(
     context: BatchContext, attempt: int, *, budget_bytes: int = _DEFAULT_BUDGET_BYTES
 ) -> IndexWriteReport:
-    """Write the data and index files of a batch; a finished stage gives its report again."""
+    """Write the data and index files of a batch; return the report, of an earlier run if the stage has finished."""
     done = context.files.read(IndexWriteReport, attempt=attempt)
     if done is not None:
         return done
@@ -195,9 +195,7 @@ def _figures(assign: BucketAssignmentReport) -> str:
 
 
 def _dictionary_columns(schema: TableSchema) -> frozenset[str]:
-    """Return the columns that may travel as dictionaries: where the merge engine only picks rows, and never looks at
-    these values.
-    """
+    """Return the columns that may be sent as dictionaries: if the merge engine only picks rows and does not read these values."""
     options = schema.table_options
     if options.merge_engine != "deduplicate" or options.sequence_field:
         return frozenset()

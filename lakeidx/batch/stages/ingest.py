@@ -56,7 +56,7 @@ def run_ingest(
     judge: RefuseRows | None = None,
     publish: Publish | None = None,
 ) -> IngestReport:
-    """Ingest the landing files of a batch, in order; a batch that was ingested gives its report again.
+    """Ingest the landing files of a batch, in order; return the report, of an earlier run if the stage has finished.
 
     table_id   identity of the table
     strict     refuse the batch when a row is rejected (nothing is published)
@@ -174,7 +174,7 @@ def stage_table(
     merge_schema: str = "refuse",
     publish: Publish | None = None,
 ) -> IngestReport:
-    """Stage rows that are in memory, in order; bad rows are an error here, for no one would look at them later.
+    """Stage rows that are in memory, in order; bad rows are an error, because nobody would read a file of rejected rows.
 
     schema     the newest; of a batch that was staged before the one it was staged under, else only numbers of rows are compared
     table_id   identity of the table

@@ -34,7 +34,7 @@ class _Range:
 def share_files(
     store: ObjectStore, sources: Mapping[int, SourceFile], options: LandingOptions, runner: Runner, *, label: str
 ) -> Mapping[int, list[TextShare]]:
-    """Find the shares of the landing files that have several, by the files' numbers; tasks look through them.
+    """Find the shares of the landing files that are read by several tasks, by the files' numbers; tasks scan for them.
 
     errors   InvalidInputError for a CSV file without a header
     """

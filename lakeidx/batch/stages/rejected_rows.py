@@ -62,7 +62,7 @@ class RejectWriter:
         self._open.__exit__(kind, error, at)
 
     def add(self, rows: pa.Table) -> None:
-        """Take more of them, in the order of the file."""
+        """Add rejected rows, in the order of the file."""
         if not rows.num_rows:
             return
         self._first += rows.slice(0, _SHOWN - len(self._first)).to_pylist()
@@ -75,7 +75,7 @@ class RejectWriter:
             self._flush()
 
     def finish(self) -> RejectedRows:
-        """Write what waits; return what there is to tell."""
+        """Write the buffered rows; return counts, reasons and first rows."""
         self._flush()
         path = self._path if self._rows else None
         return RejectedRows(self._rows, path, dict(self._reasons.most_common(_REASONS)), tuple(self._first))

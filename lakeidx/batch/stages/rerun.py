@@ -102,7 +102,7 @@ def describe_sources(store: ObjectStore, landing: Sequence[str]) -> tuple[Source
 
 
 def shortened(done: IngestReport, most: int) -> IngestReport:
-    """Return the report of a batch that ended long ago, with what tells its rows from others and nothing that grows with them.
+    """Return the short report of a batch that ended long ago: the identity of its rows, and nothing that grows with them.
 
     most   bytes that sources may have; digests take the place of more, which then only count together
     """

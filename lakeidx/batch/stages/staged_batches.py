@@ -1,4 +1,4 @@
-"""Lists the batches that are staged beside a table, with what each has left there."""
+"""The list of the batches that are staged beside a table, with the files of each."""
 
 from __future__ import annotations
 

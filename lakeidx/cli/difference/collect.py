@@ -76,7 +76,7 @@ def collect(found: ChangeScan, limit: int) -> Difference:
 
 
 def _keys(rows: pa.Table) -> Iterator[KeyDifference]:
-    """Pair -U with the +U behind it."""
+    """Pair each -U with the +U after it."""
     kinds = rows.column(ROW_KIND).to_pylist()
     values = [[_text(v) for v in column] for column in text_columns(rows.drop_columns([ROW_KIND]))]
     at = 0

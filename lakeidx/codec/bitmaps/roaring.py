@@ -43,7 +43,7 @@ def serialize(bitmap: BitMap) -> bytes:
 
 
 def deserialize(data: bytes | memoryview, *, path: str | None = None, base: int = 0, rows: int | None = None) -> BitMap:
-    """Make a bitmap that takes all of `data`.
+    """Decode a bitmap that uses all of `data`.
 
     path, base   named in errors: the file, and where `data` starts in it
     rows         when given, positions must be below it
@@ -57,7 +57,7 @@ def deserialize(data: bytes | memoryview, *, path: str | None = None, base: int 
 
 
 def read_bitmap(cursor: Cursor, *, rows: int | None = None) -> BitMap:
-    """Read the bitmap that starts at the cursor, which moves behind it.
+    """Read the bitmap that starts at the cursor, and move the cursor after it.
 
     rows     when given, positions must be below it
     errors   CorruptFileError when the bytes are no well-formed bitmap

@@ -100,7 +100,7 @@ def encode_container(
 
 
 def file_head(schema: str, codec: str, sync: bytes, blocks: Iterable[bytes | memoryview]) -> bytes:
-    """Return what stands before the blocks of a file; its length does not depend on them."""
+    """Return the bytes before the blocks of a file; their number does not depend on the blocks."""
     name = codec_name(codec)
     checksum = _checksum((schema.encode(), name.encode(), sync, *blocks))
     texts = (_SCHEMA, schema, _CODEC, name, _CHECKSUM, checksum)
@@ -169,7 +169,7 @@ class PackedBlock:
 
 
 def packed_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[PackedBlock]]:
-    """Return the JSON text of the writer's schema, and the blocks as they stand, for walks over them.
+    """Return the JSON text of the writer's schema, and the blocks as stored, for walks over them.
 
     errors   as `decode_container`, but nothing is decompressed
     """
@@ -211,7 +211,7 @@ def plain_record(writer: bytes) -> dict[str, Any]:
 
 
 def _packed(cursor: Cursor, sync: bytes) -> Iterator[tuple[int, memoryview, int]]:
-    """Give records, compressed bytes, and the position of these, of each block."""
+    """Yield of each block the number of records, the compressed bytes, and their position."""
     while cursor.remaining:
         at = cursor.pos
         count, size = cursor.zigzag(), cursor.zigzag()

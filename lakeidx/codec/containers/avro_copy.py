@@ -35,7 +35,7 @@ class RecordCopier:
         return True
 
     def add_block(self, block: PackedBlock) -> None:
-        """Add a block as it is in another file of the same codec; records that wait for theirs come behind it."""
+        """Add a block as it is in another file of the same codec; records that wait for their own block follow it."""
         self._put_block(block.count, block.packed)
 
     def finish(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Finds fields in Avro records without making objects of them: a schema compiled to steps, and a kernel that takes the steps.
+"""Find fields in Avro records without making objects of them: a schema compiled to steps, and a kernel that executes the steps.
 
 A walk gives, for each record of a block, where it begins and ends and the values of the fields asked for. Schemas are those of
 `lakeidx.codec.containers.avro` in their plain form. Steps, two numbers each:
@@ -198,7 +198,7 @@ def _long(data, at):  # type: ignore[no-untyped-def]
 
 @small_kernel
 def _skip_maybes(data, at, count):  # type: ignore[no-untyped-def]
-    """Skip blocks of nulls and longs, the first of which has `count`; gives the next position, -1 when they are damaged."""
+    """Skip blocks of nulls and longs, the first of which has `count`; return the next position, -1 when they are damaged."""
     while count > 0:
         # Each takes a byte at least.
         if count > len(data) - at:

@@ -15,7 +15,7 @@ Bytes = bytes | bytearray | memoryview
 
 
 def crc32(*parts: Bytes) -> int:
-    """Return the checksum of the parts as if they lay one after another: 0 .. 2**32 - 1."""
+    """Return the checksum of the concatenated parts: 0 .. 2**32 - 1."""
     value = 0
     for part in parts:
         value = zlib_ng.crc32(part, value)

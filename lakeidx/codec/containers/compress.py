@@ -171,7 +171,7 @@ def as_arrays(blocks: Sequence[bytes]) -> tuple[list[npt.NDArray[np.uint8]], npt
 
 
 def _bounded(frame: memoryview, size: int, path: str | None, base: int) -> memoryview:
-    """Return a frame, unless it says that it holds more: the library would take as much memory, whatever the limit."""
+    """Return a frame, unless its header declares more bytes: the library would allocate as much memory, whatever the limit."""
     said = zstandard.frame_content_size(frame[:_MOST_FRAME_HEADER])
     if said > size:
         raise CorruptFileError(f"block says it holds {said} bytes, expected {size}", path=path, offset=base)

@@ -35,7 +35,7 @@ _DAMAGED = -1
 
 @kernel
 def _length_field(op: Any, state: Any) -> Any:
-    """Give (length, base) of an instruction: base is the smallest length of a form whose length field was 0, else 0."""
+    """Return (length, base) of an instruction: base is the smallest length of a form whose length field was 0, else 0."""
     if op < 16:
         if state == 0:
             return 3 + op, 18 if op == 0 else 0
@@ -51,7 +51,7 @@ def _length_field(op: Any, state: Any) -> Any:
 
 @kernel
 def _length_run(source: Any, at: Any, base: Any, most: Any) -> Any:
-    """Give (length, position behind it) of a length that continues in a run of bytes."""
+    """Return (length, next position) of a length that continues in a run of bytes."""
     length: Any = base
     while at < len(source) and source[at] == 0 and length <= most:
         length += 255
@@ -63,7 +63,7 @@ def _length_run(source: Any, at: Any, base: Any, most: Any) -> Any:
 
 @kernel
 def _distance(source: Any, at: Any, op: Any, state: Any) -> Any:
-    """Give (distance, literals that follow the copy, position behind them) of a copy's last bytes."""
+    """Return (distance, literals after the copy, next position) of a copy's last bytes."""
     n = len(source)
     if 16 <= op < 64:
         if at + 2 > n:
@@ -80,7 +80,7 @@ def _distance(source: Any, at: Any, op: Any, state: Any) -> Any:
 
 @kernel
 def _decode(source: Any, target: Any) -> Any:
-    """Fill `target`; give -1 when the stream fits it exactly, else the position of the instruction that does not."""
+    """Fill `target`; return -1 when the stream fits it exactly, else the position of the instruction that does not."""
     n, size = len(source), len(target)
     at: Any = 0
     out: Any = 0

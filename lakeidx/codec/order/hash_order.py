@@ -1,4 +1,4 @@
-"""Rows in the order of their 64-bit hashes: passes over the bits that tell nearly all of them apart, comparisons for the rest."""
+"""Rows in the order of their 64-bit hashes: radix passes over the bits that distinguish nearly all, comparisons for the rest."""
 
 from __future__ import annotations
 

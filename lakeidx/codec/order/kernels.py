@@ -171,7 +171,7 @@ def _is_before(
     j: Any,
     exact: Any,
 ) -> Any:
-    """Return whether key i lies before probe j (2), equals it (1) or lies after it (0)."""
+    """Return whether key i is less than probe j (2), equal (1) or greater (0)."""
     for k in range(words.shape[1]):
         if words[i, k] != probe_words[j, k]:
             return 2 if words[i, k] < probe_words[j, k] else 0
@@ -192,7 +192,7 @@ def search_keys(
     or_equal: Any,
     out: Any,
 ) -> None:
-    """Fill out int64[m] with how many sorted keys lie before probe j, equal ones too with `or_equal`.
+    """Fill out int64[m] with the number of sorted keys less than probe j, with `or_equal` also equal ones.
 
     words uint64[n, w] decide; where they are equal and not `exact`, the byte strings ``data[offsets[i]:offsets[i + 1]]``.
     Each search starts from the answer before it and doubles its steps: cheap when the probes are sorted too.

@@ -68,7 +68,7 @@ def normalized_keys(columns: Sequence[Column], types: Sequence[DataType]) -> Nor
 
 
 def _pack_words(fields: Sequence[OrderField], n: int) -> npt.NDArray[np.uint64]:
-    """Pack the fields side by side from the top bit of word 0 down; one may lie across two words."""
+    """Pack the fields next to each other from the top bit of word 0 down; a field may span two words."""
     width = (sum(f.bits for f in fields if isinstance(f, WordField)) + 63) // 64
     words = np.empty((n, width), np.uint64)
     at = 0

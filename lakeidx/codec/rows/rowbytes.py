@@ -54,7 +54,7 @@ class RowBytes:
 
     @property
     def flat(self) -> npt.NDArray[np.uint8]:
-        """The bytes of all strings, without what lies before or after them."""
+        """The bytes of all strings, without the bytes before or after them."""
         return self.data[self.offsets[0] : self.offsets[-1]]
 
     @property
@@ -93,7 +93,7 @@ class RowBytes:
 
     @classmethod
     def concat(cls, parts: Sequence[RowBytes]) -> RowBytes:
-        """Lay columns end to end; a single one is not copied."""
+        """Concatenate columns; a single one is not copied."""
         if len(parts) == 1:
             return parts[0]
         offsets = np.zeros(sum(len(p) for p in parts) + 1, np.int64)

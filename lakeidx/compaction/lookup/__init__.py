@@ -1,4 +1,4 @@
-"""What a compaction of level 0 asks of the levels that it does not rewrite: where its keys are there.
+"""Lookups of a level-0 compaction in the levels that it does not rewrite.
 
 Import `find_keys_above`.
 Merging what was found, and marking it deleted, belongs to `lakeidx.compaction.rewrite`.

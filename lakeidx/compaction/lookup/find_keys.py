@@ -92,7 +92,7 @@ def find_keys_above(
 
 
 class _AskedKeys:
-    """All keys of the level-0 files, encoded once for the lookup files that are asked."""
+    """All keys of the level-0 files, encoded once for lookups in lookup files."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _AskedKeys:
         self._batches: list[tuple[str, int, RowBytes]] | None = None
 
     def meet(self, file: DataFileMeta) -> bool:
-        """Ask the lookup file of a file of a higher level; False where its key columns have to be read."""
+        """Look keys up in the lookup file of a higher-level file; False when its key columns have to be read."""
         if not self._stored.is_cheaper(file, self._count, some_deleted=self._reader.has_deleted(file)):
             return False
         deleted = self._reader.deleted(file)

@@ -1,4 +1,4 @@
-"""Keys of level-0 files in files of higher levels that have lookup files: asked for, where that costs less than reading.
+"""Keys of level-0 files in higher-level files that have lookup files: looked up there if that costs less than reading.
 
 A lookup file is asked for some keys; without it all key columns of its data file are read. Large batches read, small ones ask.
 
@@ -47,7 +47,7 @@ class Need(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a lookup file says of some keys.
+    """The answer of a lookup file for some keys.
 
     there       int64[k], rising: which keys are there
     positions   int64[k] in the data file; None where values have none
@@ -120,7 +120,7 @@ class StoredKeys:
 
 
 def with_lookup_files(metadata: TableMetadata, work: Sequence[BucketCompaction]) -> list[BucketCompaction]:
-    """Tell compactions which lookup files their buckets have, where they look keys up."""
+    """Pass the lookup files of their buckets to compactions that look keys up."""
     places = LookupPlaces(metadata.paths)
 
     def told(w: BucketCompaction) -> BucketCompaction:

@@ -1,4 +1,4 @@
-"""The asset `changes`: what each commit changed, as a file, for whoever comes after the table.
+"""The asset `changes`: what each commit changed, as a file, for downstream assets.
 
 Its consumer is registered in the table, so expiry leaves what it has not read. A run takes all commits since: each is a file of its
 own, named after the snapshot, and a materialization of its own. A run that dies writes the same file again.

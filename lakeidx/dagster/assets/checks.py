@@ -102,7 +102,7 @@ def check_results(
 
 
 def _passed_text(result: RuleResult) -> str:
-    """Return what holds, or why a rule could not be judged."""
+    """Return the text of a rule that passed, or why it could not be judged."""
     return result.description if result.metrics.get("not_judged") else _DESCRIPTIONS[result.name]
 
 

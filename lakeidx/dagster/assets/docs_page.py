@@ -17,7 +17,7 @@ from lakeidx.quality.result import BucketId, RuleResult
 
 @dataclass(frozen=True, slots=True)
 class DocsPage:
-    """Where a page goes: its name in the folder."""
+    """The place of a page: its name in the folder."""
 
     store: StoreResource
     name: str

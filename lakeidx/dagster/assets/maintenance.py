@@ -47,14 +47,14 @@ from lakeidx.tasks.runner import Progress
 
 
 class CompactionConfig(dg.Config):
-    """What a run may ask of a compaction."""
+    """Run config of a compaction."""
 
     full: bool = Field(default=False, description="merge every bucket into its top level")
     dry_run: bool = Field(default=False, description="show what would be compacted, change nothing")
 
 
 class ExpiryConfig(dg.Config):
-    """What a run may ask of an expiry."""
+    """Run config of an expiry."""
 
     dry_run: bool = Field(default=False, description="show what would be deleted, change nothing")
     clean_staging: bool = Field(
@@ -178,7 +178,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
 
 
 def _expiry_metadata(report: ExpireReport) -> dict[str, Any]:
-    """Return the metrics of an expiry, and the first files that went."""
+    """Return the metrics of an expiry, and the first deleted files."""
     out: dict[str, Any] = {
         "lakeidx/dry_run": report.dry_run,
         "lakeidx/snapshots_expired": len(report.snapshots),

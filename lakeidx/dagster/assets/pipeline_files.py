@@ -1,4 +1,4 @@
-"""Pipeline files that could not be loaded, where people look: an asset of its own with a check that fails and says why.
+"""An asset for pipeline files that could not be loaded, with a check that fails and shows the reasons.
 
 A file that is left out makes no asset, so nothing of the table would show. The check's result is put there by a sensor that is
 on from the start, once for each change; running the check by hand does the same.

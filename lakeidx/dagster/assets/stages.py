@@ -59,7 +59,7 @@ _Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 
 
 class IngestConfig(dg.Config):
-    """What a run may ask of an ingest."""
+    """Run config of an ingest."""
 
     overwrite: Literal["no", "partitions", "table"] = Field(
         default="no",

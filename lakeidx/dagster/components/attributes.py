@@ -1,4 +1,4 @@
-"""What components take as attributes, and how mistakes in them are shown: with file, line and column."""
+"""Attributes of components, and errors in them with file, line and column."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def text_of(value: str, context: dg.ComponentLoadContext) -> str:
 
 
 def _lines(tree: Any, at: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """Yield where each value stands."""
+    """Yield the position of each value."""
     if tree is None:
         return
     yield at, tree.position.start.line

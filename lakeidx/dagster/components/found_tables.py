@@ -63,7 +63,7 @@ class _FoundTables(dg.StateBackedComponent):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What tells the component from another one."""
+        """Name of the component, unique in the project."""
 
     @property
     @abstractmethod
@@ -119,7 +119,7 @@ class _FoundTables(dg.StateBackedComponent):
 
 @dg.scaffold_with(WarehouseTablesScaffolder)
 class WarehouseTables(_FoundTables):
-    """The tables of a warehouse as external assets, whoever writes them, with upkeep and checks on request."""
+    """The tables of a warehouse as external assets, with upkeep and checks on request."""
 
     attributes: WarehouseTablesAttributes
 
@@ -135,7 +135,7 @@ class WarehouseTables(_FoundTables):
 
     @property
     def upkeep(self) -> bool:
-        """Keep tables only when asked to."""
+        """Keep tables only when the attribute is set."""
         return self.attributes.upkeep
 
     def wanted(self, warehouse: Warehouse) -> Sequence[str]:
@@ -176,7 +176,7 @@ def _matches(name: str, globs: Sequence[str]) -> bool:
 
 
 def _table_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
-    """Build a table as an external asset; observing it looks at its newest snapshot."""
+    """Build a table as an external asset; an observation reads its newest snapshot."""
     spec = dg.AssetSpec(
         asset_key(pipeline, TABLE),
         kinds={"paimon", "table"},

@@ -92,7 +92,7 @@ def infer_table(folder: str, *, keys: Sequence[str] = (), partition_by: Sequence
 def _advised(
     paths: Sequence[str], rows: int, keys: Sequence[str], partition_by: Sequence[str], attributes: dict[str, Any]
 ) -> tuple[dict[str, str], str]:
-    """Return the options that `lakeidx advise` recommends, and a line that says so; none when it cannot."""
+    """Return the options that `lakeidx advise` recommends, and a note about it; none when it cannot."""
     if len(paths) < 2:
         return {}, "index: the default (hash); lakeidx advise recommends one when there are two files or more"
     if rows < _ADVICE_ROWS:
@@ -150,7 +150,7 @@ def _some(files: Sequence[FileInfo]) -> list[FileInfo]:
 
 
 def _suffix(name: str) -> str:
-    """Return the ending that says the format: ``.csv.gz``."""
+    """Return the ending that names the format: ``.csv.gz``."""
     stem, _, last = name.rpartition(".")
     inner = stem.rpartition(".")[2]
     return f".{inner}.{last}" if last in ("gz", "zst") and inner else f".{last}"

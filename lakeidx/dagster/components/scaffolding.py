@@ -117,7 +117,7 @@ class TableMaintenanceScaffolder(_ScaffolderWithOptions[TableMaintenanceParams])
 
 @contextmanager
 def _in_one_line(request: dg.ScaffoldRequest[Any]) -> Iterator[None]:
-    """Let the command print what is wrong, and leave nothing behind."""
+    """Turn an error into one line of the command, and remove the folder that it has made."""
     try:
         yield
     except LakeIdxError as error:

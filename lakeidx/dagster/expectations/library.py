@@ -29,5 +29,5 @@ def _data_source() -> Any:
 
 
 def row_batch(frame: pd.DataFrame) -> Any:
-    """Return rows as the library takes them."""
+    """Return rows in the form of the library."""
     return _data_source().get_batch(batch_parameters={"dataframe": frame})

@@ -25,7 +25,7 @@ _ROW = ["check", "figure"]
 
 
 def _suite() -> Any:
-    """Expect a value in every row, not below `least`, not above `most`; a row without a limit is not asked for it."""
+    """Expect a value in every row, not below `least`, not above `most`; rows without a limit are not checked for it."""
 
     def not_above(lower: str, upper: str) -> Any:
         return gxe.ExpectColumnPairValuesAToBeGreaterThanB(

@@ -19,7 +19,7 @@ from lakeidx.pipeline_file.sections import ExpectationConfig
 
 @dataclass(frozen=True, slots=True)
 class RowJudge:
-    """Finds rows to reject, as ingest takes it. Great Expectations is imported where the first rows are judged."""
+    """Finds rows that ingest rejects. Great Expectations is imported when the first rows are judged."""
 
     expected: tuple[ExpectationConfig, ...]
 

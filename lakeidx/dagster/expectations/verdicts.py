@@ -15,7 +15,7 @@ from lakeidx.quality.result import RuleResult
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the figures say of one check.
+    """The verdict of one check.
 
     passed         all of its figures are within their limits
     expectations   plain values per figure: what was expected, what was seen, whether it holds

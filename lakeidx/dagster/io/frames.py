@@ -1,4 +1,4 @@
-"""Rows in the form an asset asks for, by its annotation: Arrow, pandas, Polars, DuckDB, Spark, or the table itself.
+"""Rows in the form of an asset's annotation: Arrow, pandas, Polars, DuckDB, Spark, or the table itself.
 
 Types are recognised by their names, so that no library is imported that the asset does not use.
 """

@@ -1,4 +1,4 @@
-"""Which columns the columns of an asset are made of, as far as its metadata says so: what its code does with them is not known."""
+"""Column lineage of an asset, as far as its metadata declares it: it cannot be derived from the asset's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An IO manager: what assets return is written to tables, and what they take is read from them.
+"""An IO manager: outputs of assets are written to tables, inputs are read from them.
 
 A step that is tried again writes its rows once where twice would matter (append, merge engine aggregation): the batch is named
 after the run and the output. Other writes are the same however often they are made.
@@ -37,7 +37,8 @@ _RETRIES = "dagster/retry_number"
 
 
 class LakeIdxIOManager(dg.ConfigurableIOManager):
-    """Keeps each asset in the table ``database.table`` of its key; metadata says how (see `OutputSettings`, `InputSettings`).
+    """Stores each asset in the table ``database.table`` of its key; metadata has the settings (see `OutputSettings`,
+    `InputSettings`).
 
     A table that is not there is made with the columns of the first rows. Assets return, and take, what their annotations say:
     Arrow, pandas, Polars, DuckDB or Spark.
@@ -68,7 +69,7 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
                 context.step_context.set_data_version(context.asset_key, version)
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """Read what an asset takes: columns and rows as its metadata says, of the partitions it asks for."""
+        """Read an asset's input: columns and rows by its metadata, of the requested partitions."""
         with failures_explained():
             settings = InputSettings.of(context.definition_metadata, _place(context))
             upstream = context.upstream_output
@@ -122,7 +123,7 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
         return warehouse.create(name, spec, exist_ok=True)
 
     def _lineage(self, context: dg.OutputContext, settings: OutputSettings, table: Table) -> dict[str, Any]:
-        """Return what the asset's metadata says its columns are made of; nothing where it says nothing."""
+        """Return the column lineage that the asset's metadata declares, if any."""
         if settings.column_lineage is None or not context.has_asset_key:
             return {}
         warehouse = self._warehouse()
@@ -205,8 +206,8 @@ def _replaced(
 def _of_partitions(
     context: dg.InputContext, own: str | dict[str, str] | None, theirs: str | dict[str, str] | None, schema: TableSchema
 ) -> list[Predicate]:
-    """Return the condition for the rows that an input asks for: of some partitions of the upstream asset, or, when it is asked for
-    as a whole, of the partitions the step works on, if the input names their column.
+    """Return the condition for the rows of an input: of the requested partitions of the upstream asset, or, when all of it is
+    requested, of the partitions of the step, if the input names their column.
     """
     asked = context.asset_partition_keys if context.has_asset_partitions else []
     if asked:
@@ -226,7 +227,7 @@ def _of_partitions(
 
 
 def _state(context: dg.InputContext, table: Table, version: str | int) -> dict[str, Any]:
-    """Return the state to read, as `Table.scan` takes it.
+    """Return the state to read, as arguments of `Table.scan`.
 
     errors   NotFoundError when the asset was never materialized; InvalidInputError for what is no version
     """
@@ -251,7 +252,7 @@ _NONE = dg.AssetMaterialization("none")
 
 
 def _batch_id(context: dg.OutputContext, mode: WriteMode, schema: TableSchema) -> str:
-    """Name a batch: after run and output where it must be written once, else anew.
+    """Name a batch: after run and output where it must be written once, else a new id.
 
     A run that Dagster started again after a crash counts as the run it was started for.
     """

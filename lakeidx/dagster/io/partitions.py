@@ -20,7 +20,7 @@ from lakeidx.types import TIMESTAMP_ROOTS, Root
 def partition_condition(
     found: Any, keys: Sequence[str], expression: str | Mapping[str, str], schema: TableSchema
 ) -> Predicate:
-    """Return the condition that holds for the rows of some partitions.
+    """Return the condition that selects the rows of some partitions.
 
     found        their PartitionsDefinition
     expression   the column, or the columns by dimension

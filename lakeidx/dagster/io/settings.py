@@ -1,4 +1,4 @@
-"""What the metadata of an asset, an output or an input says about how its table is written and read."""
+"""Settings in the metadata of an asset, an output or an input: how its table is written and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes as asset metadata: changelog rows, how far the table is behind its source, and readers behind the table."""
+"""Changes as asset metadata: changelog rows, lag behind the source, and lag of the readers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def changelog_metadata(
 
 
 def consumer_metadata(metadata: TableMetadata, newest: Snapshot | None) -> dict[str, Any]:
-    """Return where the table's consumers stand; nothing for a table without one.
+    """Return the positions of the table's consumers; nothing for a table without one.
 
     newest   the newest snapshot. A consumer is behind by the snapshots it has not read, and by the time from the oldest of
              these to the newest snapshot

@@ -32,7 +32,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """What an alert says of a failed run.
+    """Content of an alert about a failed run.
 
     kind      kind of error, a key of `lakeidx.dagster.failures.REACTIONS`
     urgent    someone must look, even if a retry helps

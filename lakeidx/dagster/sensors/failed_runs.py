@@ -18,7 +18,7 @@ _WILL_RETRY = "dagster/will_retry"
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is said of a failed run."""
+    """Diagnosis of a failed run."""
 
     kind: str
     steps: tuple[str, ...]
@@ -59,7 +59,7 @@ def _kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None
 
 
 def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis) -> Alert | None:
-    """Return the alert for a failed run; None when Dagster retries it and no one need look."""
+    """Return the alert for a failed run; None when Dagster retries it and nobody has to act."""
     run = context.dagster_run
     if run.tags.get(_WILL_RETRY) == "true" and not diagnosis.reaction.alert:
         return None

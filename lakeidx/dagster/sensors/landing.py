@@ -29,7 +29,7 @@ def build_landing_sensor(
     clock: Callable[[], float] = time.time,
     interval_seconds: int = INTERVAL_SECONDS,
 ) -> dg.SensorDefinition:
-    """Build a sensor that looks for landing files, adds partitions for new ones and starts a run per batch."""
+    """Build a sensor that lists landing files, adds partitions for new ones and starts a run per batch."""
     partitions = partitions_of(pipeline)
     # A queue names new files, so it is polled where there is one.
     writer = writer_of_files(pipeline) if pipeline.landing.events is None else None

@@ -27,7 +27,7 @@ from lakeidx.storage.s3.events import created_objects
 
 @dataclass(slots=True)
 class Found:
-    """What a look has found.
+    """Result of one look for landing files.
 
     files      landing files by name: all there are, or with `whole` False those that wait and those that messages name
     unplaced   files that match the pattern and belong to no partition
@@ -77,7 +77,7 @@ def look(
 
 
 def remember_look(found: Found, after: LandingCursor, now_ms: int, *, all_taken: bool) -> None:
-    """Record what the next look at the queue needs to know.
+    """Record what the next tick needs to know of the queue.
 
     all_taken   False when there were more files than a tick starts runs for: a folder is listed again then, not remembered
     """
@@ -143,5 +143,5 @@ def landing_names(pipeline: PipelineConfig, body: str) -> set[str]:
 
 
 def _in_seconds(file: FileInfo) -> FileInfo:
-    """Return a file as both listings and single answers tell of it: some stores list with milliseconds and answer without."""
+    """Round a file's time to seconds: some stores list with milliseconds and return single objects without."""
     return replace(file, mtime_ms=file.mtime_ms // 1000 * 1000)

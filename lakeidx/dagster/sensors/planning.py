@@ -97,7 +97,7 @@ class LandingCursor:
 
 
 def _mark_of(file: FileInfo) -> bytes:
-    """Return the eight bytes that stand for a file's name and content."""
+    """Return eight bytes that identify a file's name and content."""
     return hashlib.sha256(f"{file.name}\n{file.size}\n{file.mtime_ms}".encode()).digest()[:_MARK_BYTES]
 
 

@@ -27,7 +27,7 @@ class MergeEngine(Protocol):
         """
 
     def required_columns(self, columns: list[str]) -> list[str]:
-        """Return the columns that merging needs besides the system columns, to give right values for `columns`.
+        """Return the columns that merging needs besides the system columns for correct values of `columns`.
 
         returns   `columns` first, then what is missing, in schema order
         """

@@ -1,4 +1,4 @@
-"""The order in which Java's HashMap and HashSet give their entries back.
+"""The iteration order of Java's HashMap and HashSet.
 
 Some aggregate functions build their result from a ``java.util.HashMap``; its order shows in arrays and maps. It is the
 order of bins (spread hash modulo capacity), inside a bin the order of insertion.

@@ -54,7 +54,7 @@ def cast_column(column: pa.ChunkedArray, old: DataType, new: DataType, *, name: 
 
 
 def is_same_value(old: DataType, new: DataType) -> bool:
-    """Return True when the two types hold the same bytes: only nullability differs, or a text or byte string may be longer."""
+    """Return True when the two types store the same bytes: only nullability differs, or a text or byte string may be longer."""
     if old.with_nullable(True) == new.with_nullable(True):
         return True
     if old.root in STRING_ROOTS and new.root is Root.VARCHAR:

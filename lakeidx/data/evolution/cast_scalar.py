@@ -1,4 +1,4 @@
-"""One value cast as Paimon's Java casts it: the rules behind `lakeidx.data.evolution.cast`, over internal values.
+"""Casts of one value as Paimon's Java casts it: the rules behind `lakeidx.data.evolution.cast`, over internal values.
 
 source   org.apache.paimon.casting.*CastRule, org.apache.paimon.utils.BinaryStringUtils, DateTimeUtils, DecimalUtils;
          release 1.4.2
@@ -40,7 +40,7 @@ _STRING = DataType(Root.VARCHAR, length=MAX_LENGTH)
 
 
 def scalar_cast(old: DataType, new: DataType) -> Cast:
-    """Return the function that casts one non-null internal value; it gives None for a decimal that does not fit.
+    """Return the function that casts one non-null internal value; it returns None for a decimal that does not fit.
 
     errors   UnsupportedError when Paimon has no such cast; the function raises ValueError for text that does not parse
     """

@@ -1,4 +1,4 @@
-"""Changes of keys, worked out while sorted runs are merged: what a changelog file says of a compaction.
+"""Changes of keys, computed while sorted runs are merged: the content of a compaction's changelog file.
 
 =====================  =====================  ==========================================================
 record before          merged record          rows
@@ -44,7 +44,7 @@ _NO_LEVEL = np.int8(127)
 
 
 class Changelog:
-    """Takes the changes of a merge and hands them on in key order.
+    """Collects the changes of a merge and passes them on in key order.
 
     top_level   the level whose records are what was there before (``full-compaction``); None: the lowest level above 0
     write       gets KV tables, none empty; a key's -U directly before its +U
@@ -68,7 +68,7 @@ class Changelog:
     def add(
         self, tables: Sequence[pa.Table], levels: Int8s, order: Int64s, starts: Int64s, merged: Int64s, kinds: Int8s
     ) -> None:
-        """Take the keys of one step of a merge.
+        """Add the keys of one step of a merge.
 
         tables   rows, laid end to end; those that were read come first
         levels   int8[n]: of the rows that were read

@@ -71,13 +71,13 @@ def starts_of_keys(buffers: KeyBuffers, order: Int64s) -> Int64s:
 
 
 def key_buffers(keys: NormalizedKeys) -> KeyBuffers:
-    """Return the arguments by which kernels take keys."""
+    """Return the arguments with which kernels read keys."""
     data, offsets = (keys.rows.data, keys.rows.offsets) if keys.rows is not None else empty_rows()
     return frozen(keys.words), frozen(data), frozen(offsets), keys.exact
 
 
 def concat_keys(parts: Sequence[NormalizedKeys]) -> NormalizedKeys:
-    """Lay keys of one type end to end."""
+    """Concatenate keys of one type."""
     if len(parts) == 1:
         return parts[0]
     words = np.concatenate([p.words for p in parts])

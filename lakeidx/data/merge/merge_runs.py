@@ -162,7 +162,7 @@ class _Head:
         return self._keys.slice(len(self._keys) - 1, len(self._keys))
 
     def take_rest(self) -> _Part:
-        """Take all rows left of the current batch."""
+        """Take the rest of the current batch."""
         return self._take(len(self._keys or ()))
 
     def take_until(self, cut: NormalizedKeys) -> _Part | None:
@@ -315,7 +315,7 @@ class _Merger:
         kinds: Int8s,
         levels: Int8s | None,
     ) -> pa.Table:
-        """Gather the rows that keys are merged to (-1: none), and tell the changelog."""
+        """Gather the rows that keys are merged to (-1: none), and pass the changes to the changelog."""
         if self._changelog is not None and len(starts):
             assert levels is not None, "a changelog goes by the levels of the rows"
             self._changelog.add(tables, levels, order, starts, chosen, kinds)

@@ -40,7 +40,7 @@ def merge_order(kv: pa.Table, schema: TableSchema) -> Int64s:
 
 
 def _lie_in_order(kv: pa.Table, schema: TableSchema) -> bool:
-    """Return True when the rows of one key are in merge order as they lie, as a writer numbers them: equal keys stay so."""
+    """Return True when the rows of one key are in merge order already, as a writer numbers them: a stable sort keeps that order."""
     if sequence_fields(schema)[0]:
         return False
     numbers = _ints(kv.column(SEQUENCE_NUMBER))

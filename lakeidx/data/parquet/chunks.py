@@ -1,4 +1,4 @@
-"""What a Parquet footer says of every column chunk: size, null count and bounds, read without Arrow's metadata objects.
+"""Size, null count and bounds of every column chunk of a Parquet footer, read without Arrow's metadata objects.
 
 Those objects abort the process on some corrupt footers (a C++ exception that nothing catches); this reader checks every
 length against the bytes there are.
@@ -81,11 +81,11 @@ class FooterChunks:
         return max(0, int(self._table[group, column, _BYTES]))
 
     def plain_bytes(self, group: int, column: int) -> int:
-        """Return the bytes of a chunk before compression; -1 when the footer does not say."""
+        """Return the uncompressed bytes of a chunk; -1 when the footer does not have them."""
         return int(self._table[group, column, _PLAIN_BYTES])
 
     def codec(self, group: int, column: int) -> int:
-        """Return the number of a chunk's compression codec; -1 when the footer does not say."""
+        """Return the number of a chunk's compression codec; -1 when the footer does not have it."""
         return int(self._table[group, column, _CODEC])
 
     def encodings(self, group: int, column: int) -> list[int]:
@@ -101,7 +101,7 @@ class FooterChunks:
         return bool((used & _DICTIONARY).all()) and not bool((used & ~(_DICTIONARY | _LEVELS)).any())
 
     def extent(self, group: int, column: int) -> tuple[int, int] | None:
-        """Return (first byte, bytes) of a chunk, dictionary page included; None when the footer does not say."""
+        """Return (first byte, bytes) of a chunk, dictionary page included; None when the footer does not have them."""
         data, dictionary, size = self._table[group, column, [_DATA_AT, _DICTIONARY_AT, _BYTES]].tolist()
         if min(data, size) < 0:
             return None
@@ -109,7 +109,7 @@ class FooterChunks:
         return (dictionary if 0 < dictionary < data else data), size
 
     def place(self, group: int, column: int, element: bytes, name: str) -> ChunkPlace | None:
-        """Return the byte ranges of a chunk and its offset index; None when the footer does not say."""
+        """Return the byte ranges of a chunk and its offset index; None when the footer does not have them."""
         row, extent = self._table[group, column].tolist(), self.extent(group, column)
         if extent is None or min(row[i] for i in (_TYPE, _CODEC, _INDEX_AT, _INDEX_SIZE)) < 0:
             return None

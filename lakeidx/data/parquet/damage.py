@@ -1,4 +1,4 @@
-"""What Arrow raises on a file that is damaged, as an error of lakeidx, and where a Parquet file is: Arrow does not say that.
+"""Arrow's exceptions for damaged files as errors of lakeidx, with the place of the damage in a Parquet file, which Arrow omits.
 
 A walk over the page headers of the columns that were read, made only after decoding has failed.
 
@@ -49,7 +49,7 @@ def _said(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ColumnChunk:
-    """Where a column chunk lies. Arrow's own footer is not asked: it ends the process over one that is damaged.
+    """Place of a column chunk. Arrow's own footer is not used: it aborts the process on some damaged ones.
 
     column        dotted path of the leaf column
     leaf          its number in the file
@@ -77,7 +77,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class _PageHeader:
-    """Size of the header and, as far as it says so, of the page; CRC-32 as an unsigned number."""
+    """Size of the header and, if it has them, of the page; CRC-32 as an unsigned number."""
 
     size: int
     page_size: int
@@ -137,7 +137,7 @@ def _page_header(chunk: bytes, at: int) -> _PageHeader | None:
 
 @kernel
 def _walk_page_header(data: Any, out: Any) -> Any:
-    """Put the fields 1 to 4, and into place 0 a bit for each that is there; gives the bytes of the header, or -1."""
+    """Put the fields 1 to 4, and into place 0 a bit for each that is present; return the bytes of the header, or -1."""
     at, last = np.int64(0), np.int64(0)
     out[0] = 0
     while True:

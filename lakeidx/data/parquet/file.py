@@ -156,7 +156,7 @@ class ParquetFile:
         return out.unify_dictionaries() if any(pa.types.is_dictionary(f.type) for f in fields) else out
 
     def _physical(self, t: pa.DataType) -> pa.DataType:
-        """Return the type a column goes through Arrow's writer with: INT64 for a timestamp that must not become INT96."""
+        """Return the type in which Arrow's writer gets a column: INT64 for a timestamp that must not become INT96."""
         return _without_timestamps(t) if self._int96 else t
 
 
@@ -198,7 +198,7 @@ def _input_errors(where: str) -> Iterator[None]:
 
 
 class _Sink(io.RawIOBase):
-    """A store's output stream; can keep back what the writer emits last, to change it before it goes out."""
+    """A store's output stream that can hold back the last bytes of the writer, to change them before they are written."""
 
     def __init__(self, stream: OutputFile) -> None:
         self._stream = stream
@@ -227,7 +227,7 @@ class _Sink(io.RawIOBase):
         self._tail = []
 
     def release(self, marks: Mapping[int, TimestampMark]) -> None:
-        """Send out what was held back, with timestamp annotations."""
+        """Write the held-back bytes, with timestamp annotations."""
         tail = b"".join(self._tail or ())
         self._tail = None
         self.size -= len(tail)

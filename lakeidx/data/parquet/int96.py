@@ -1,4 +1,4 @@
-"""INT96 timestamps beyond what Arrow can hold: refused before they are read."""
+"""INT96 timestamps outside Arrow's range: refused before they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers of data pages and dictionary pages: what they say of the bytes that follow.
+"""Headers of data pages and dictionary pages, which describe the bytes that follow.
 
 PageHeader, Thrift compact: 1 type, 2 size before compression, 3 size in the file, 4 CRC-32 of the page as it lies there (optional),
 5 DataPageHeader (1 values, 2 encoding, 3 encoding of definition levels), 7 DictionaryPageHeader (1 values, 2 encoding),
@@ -34,7 +34,7 @@ UNREADABLE, OTHER_TYPE, OTHER_ROWS = 0, 1, 2
 
 @kernel
 def page_headers(data: Any, starts: Any, rows: Any, out: Any) -> Any:
-    """Fill out int64[p, HEADER] with the headers of pages that lie one after another in uint8[n].
+    """Fill out int64[p, HEADER] with the headers of consecutive pages in uint8[n].
 
     starts    int64[p + 1], where each begins
     rows      int64[p], how many rows a data page must have; -1 of a dictionary page

@@ -108,7 +108,7 @@ def _ordinals(data: Any, at: Any, end: Any, wanted: Any, out: Any) -> Any:
 
 @helper
 def _pick_numbers(data: Any, at: Any, width: Any, wanted: Any, out: Any) -> Any:
-    """Give PLAIN numbers at some places: int64[k], 4-byte ones with their sign. `wanted` may hold -1 for nulls, here and below."""
+    """Return PLAIN numbers at some places: int64[k], 4-byte ones sign-extended. `wanted` may have -1 for nulls, here and below."""
     room = (len(data) - at) // width
     for k in range(len(wanted)):
         if wanted[k] >= room:
@@ -147,7 +147,7 @@ def _pick_strings(data: Any, at: Any, wanted: Any, starts: Any, sizes: Any) -> A
 
 @helper
 def _pick_indices(data: Any, at: Any, wanted: Any, out: Any) -> Any:
-    """Give dictionary indices at some places: int64[k], 0 for a null."""
+    """Return dictionary indices at some places: int64[k], 0 for a null."""
     end = len(data)
     if at >= end:
         width = np.int64(0)
@@ -200,7 +200,7 @@ def _sum_packed(data: Any, at: Any, width: Any, n: Any) -> Any:
 
 @helper
 def _pick_delta(data: Any, at: Any, wanted: Any, out: Any) -> Any:
-    """Give DELTA_BINARY_PACKED numbers at some places: int64[k], as 64-bit sums; 0 for a null."""
+    """Return DELTA_BINARY_PACKED numbers at some places: int64[k], as 64-bit sums; 0 for a null."""
     block, at = read_varint(data, at)
     minis, at = read_varint(data, at) if at >= 0 else (block, at)
     total, at = read_varint(data, at) if at >= 0 else (block, at)
@@ -249,7 +249,7 @@ def _pick_delta(data: Any, at: Any, wanted: Any, out: Any) -> Any:
 
 @kernel
 def find_strings(address: Any, size: Any, addresses: Any, sizes: Any) -> Any:
-    """Find all PLAIN byte strings of a dictionary: where each lies in memory, and its size; a number below 0 for damage."""
+    """Find all PLAIN byte strings of a dictionary: address and size of each; a number below 0 for damage."""
     bad = _pick_strings(bytes_at(address, size), np.int64(0), np.arange(len(sizes)), addresses, sizes)
     addresses += address
     return bad

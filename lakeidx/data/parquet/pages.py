@@ -57,7 +57,7 @@ _LEAST_PLACE = 7
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlace:
-    """Where a column chunk lies.
+    """Place of a column chunk.
 
     element       the column's SchemaElement, as it is in the footer
     name          the column
@@ -239,7 +239,7 @@ def _column_chunk(chunk: ChunkPlace, rows: int, at: int, size: int, dictionary: 
 
 
 def pages_hold_their_rows(stream: pa.NativeFile, chunk: ChunkPlace, table: PageTable) -> bool:
-    """Read the headers of a chunk's pages; False when one does not lie where its offset index says, or has other rows."""
+    """Read the headers of a chunk's pages; return False when one is not where its offset index says, or has other rows."""
     begin, end = int(table.offsets[0]), chunk.start + chunk.size
     data = frozen(np.frombuffer(stream.read_at(end - begin, begin), np.uint8))
     starts = table.offsets - begin

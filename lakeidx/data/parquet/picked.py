@@ -45,7 +45,7 @@ def can_pick(place: ChunkPlace, value_type: pa.DataType) -> bool:
 def pick(
     stream: pa.NativeFile, columns: Sequence[Sequence[Chunk]], rows: Int64s, keeper: PageKeeper | None = None
 ) -> tuple[list[pa.Array | None], int]:
-    """Give the values of columns at some rows, and how many bytes were read for it.
+    """Return the values of columns at some rows, and the number of bytes read for it.
 
     columns   of each its chunks in some row groups, one after another; all of the same row groups
     rows      int64[k], k > 0, rising: positions in the file, all of them in these row groups
@@ -57,7 +57,7 @@ def pick(
 
 
 class _Picker:
-    """One pass over the pages of some columns that hold wanted rows."""
+    """One pass over the pages of some columns that contain wanted rows."""
 
     def __init__(
         self, stream: pa.NativeFile, columns: Sequence[Sequence[Chunk]], rows: Int64s, keeper: PageKeeper | None
@@ -97,7 +97,7 @@ class _Picker:
         return arrays, self._reader.read
 
     def _parts(self, owners: Int64s, sizes: Int64s) -> Iterator[slice]:
-        """Cut pages into parts of about so many bytes before compression, as the footer says of their chunks."""
+        """Cut pages into parts of about this many bytes before compression, by the footer's sizes of their chunks."""
         growth = np.array([c.place.plain_size / max(1, c.place.size) for c in self._chunks])
         part = np.cumsum(sizes * np.maximum(1, growth)[owners]) // _TOGETHER_BYTES
         return itertools.starmap(

@@ -137,7 +137,7 @@ class ParquetProperties:
         return dictionary, encodings
 
     def _measure(self, sample: pa.Table, leaf: Leaf, rows: pa.Array | None) -> bool:
-        """Return True when the values of a column repeat enough for a dictionary; `rows`: those to look at, None for all."""
+        """Return True when the values of a column repeat enough for a dictionary; `rows`: those to examine, None for all."""
         whole = self.delta and _is_whole_number(leaf.type)
         if pa.types.is_boolean(leaf.type) or (whole and leaf.column.startswith(KEY_PREFIX)):
             return False

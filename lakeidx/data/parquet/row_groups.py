@@ -1,4 +1,4 @@
-"""Row groups of one Parquet data file, read as they lie there: names, types and positions of the file."""
+"""Row groups of one Parquet data file, read as stored: names, types and positions of the file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FEW_TO_PICK = 100
 
 
 class RowTest(NamedTuple):
-    """A filter on rows that is asked before the columns it does not need are read.
+    """A filter on rows that is evaluated before the columns it does not need are read.
 
     names      columns of the file it needs
     selected   (position of the first row, rows of these columns) -> bool[rows] without nulls
@@ -244,7 +244,7 @@ class ParquetSource:
         return Chunk(g, self._first_rows[g], *found, self._leaves[at].levels == 1, value_type)
 
     def _page_table(self, g: int, name: str) -> tuple[ChunkPlace, PageTable] | None:
-        """Find the pages of a flat column's chunk; None where the page index does not tell."""
+        """Find the pages of a flat column's chunk; None without a page index."""
         element, at = self._schema_elements().get(name), self._flat.get(name)
         place = None if element is None or at is None else self._chunks.place(g, at, element, name)
         if place is None:
@@ -276,7 +276,8 @@ class ParquetSource:
         return found.select(list(names))
 
     def check_pages(self, g: int, name: str) -> None:
-        """Check that the pages of a flat column lie, and hold as many rows, as its offset index says; no index is fine.
+        """Check that the pages of a flat column are where its offset index says, with as many rows; without an index nothing is
+        checked.
 
         errors   CorruptFileError
         """

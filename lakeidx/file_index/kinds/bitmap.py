@@ -56,14 +56,14 @@ class BitmapIndexer:
         _settings(options)
 
     def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
-        """Make a writer of the version that `version` asks for."""
+        """Make a writer of the version in option `version`."""
         self.check(t, options)
         return _BitmapIndexWriter(t, *_settings(options))
 
     def create_reader(
         self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
-        """Make a reader that decodes the blocks and bitmaps that a test asks for."""
+        """Make a reader that decodes only the blocks and bitmaps that a test needs."""
         return BitmapIndexReader(t, payload, rows=rows, path=path)
 
 
@@ -92,7 +92,7 @@ class _BitmapIndexWriter:
         self._keys.add(column)
 
     def finish(self) -> bytes | None:
-        """Return the payload; None when a key does not fit a block or the bitmaps take 2 GiB."""
+        """Return the payload; None when a key does not fit a block or the bitmaps need 2 GiB."""
         return encode_bitmap(self._keys.distinct(), self._type, version=self._version, block_size=self._block_size)
 
 

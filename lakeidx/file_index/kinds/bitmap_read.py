@@ -1,6 +1,4 @@
-"""Reading the payloads of `lakeidx.file_index.kinds.bitmap`: the directory, then only the blocks and bitmaps asked
-for.
-"""
+"""Reading the payloads of `lakeidx.file_index.kinds.bitmap`: the directory, then only the needed blocks and bitmaps."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from lakeidx.types import DataType
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Offset of a bitmap (below 0: the row itself), and its bytes when the payload says them."""
+    """Offset of a bitmap (below 0: the row itself), and its bytes if the payload has them."""
 
     offset: int
     length: int | None

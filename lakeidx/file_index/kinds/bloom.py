@@ -52,7 +52,7 @@ class BloomFilterIndexer:
         _size(options)
 
     def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
-        """Make a filter of the size that `items` and `fpp` ask for."""
+        """Make a filter of the size by options `items` and `fpp`."""
         self.check(t, options)
         return _BloomFilterWriter(t, *_size(options))
 

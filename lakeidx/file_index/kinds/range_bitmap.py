@@ -68,7 +68,7 @@ class RangeBitmapIndexer:
     def create_reader(
         self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
-        """Make a reader that decodes the chunks and slices that a test asks for."""
+        """Make a reader that decodes only the chunks and slices that a test needs."""
         return RangeBitmapReader(t, payload, rows=rows, path=path)
 
 
@@ -95,12 +95,12 @@ class _RangeBitmapWriter:
         self._keys.add(column)
 
     def finish(self) -> bytes | None:
-        """Return the payload; None when it would take 2 GiB."""
+        """Return the payload; None when it would need 2 GiB."""
         return _encode_range_bitmap(self._keys.distinct(), self._type, chunk_size=self._chunk_size)
 
 
 def _encode_range_bitmap(distinct: DistinctKeys, t: DataType, *, chunk_size: int = 16384) -> bytes | None:
-    """Encode a range-bitmap index; None when it would take 2 GiB and more."""
+    """Encode a range-bitmap index; None when it would need 2 GiB or more."""
     keys = encode_keys(distinct.keys, t)
     count = len(keys)
     dictionary = _encode_dictionary(keys, t, chunk_size)

@@ -1,6 +1,4 @@
-"""Reading the payloads of `lakeidx.file_index.kinds.range_bitmap`: heads, then only the chunks and slices asked
-for.
-"""
+"""Reading the payloads of `lakeidx.file_index.kinds.range_bitmap`: heads, then only the needed chunks and slices."""
 
 from __future__ import annotations
 
@@ -95,7 +93,7 @@ class RangeBitmapReader:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Head of a chunk: its first key, the rank of that, how many keys follow, and where its body lies."""
+    """Head of a chunk: its first key, the rank of that, the number of keys that follow, and the place of its body."""
 
     first: Any
     rank: int

@@ -1,4 +1,4 @@
-"""What an index type of the file index family must offer, and what evaluating one gives.
+"""Interface of a file index type, and the results of evaluating one.
 
 A new type is one module with an object that fits `FileIndexer`, and one registration
 (`lakeidx.file_index.registry`).

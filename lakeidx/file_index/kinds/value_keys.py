@@ -120,7 +120,7 @@ def _float_key(value: float, t: DataType) -> int:
 
 
 def float_bits(keys: npt.NDArray[np.int64], t: DataType) -> npt.NDArray[np.int64]:
-    """Return the IEEE bits behind the numbers of floats, sign-extended; numbers of other types as they are."""
+    """Return the IEEE bits of floats, sign-extended; numbers of other types unchanged."""
     if t.root not in _FLOATS:
         return keys
     return np.where(keys < 0, keys ^ np.int64(_FLOATS[t.root][2]), keys)
@@ -247,7 +247,7 @@ def _prefix_lengths(data, offsets, targets, out):  # type: ignore[no-untyped-def
 
 
 def read_key(cursor: Cursor, t: DataType) -> Key:
-    """Read the key at the cursor, as `key_of` gives it; CorruptFileError when it is none."""
+    """Read the key at the cursor, in the form of `key_of`; CorruptFileError when it is none."""
     width = key_width(t)
     if width is None:
         at, length = cursor.pos, cursor.i32be()

@@ -1,4 +1,4 @@
-"""Paimon's hash lookup file (PalDB-like, releases 0.8 to 1.3), and the context file that lakeidx puts beside it.
+"""Paimon's hash lookup file (PalDB-like, releases 0.8 to 1.3), and the context file that lakeidx writes beside it.
 
 The data file does not describe itself: no magic number, no header, no checksum. Paimon keeps what is needed to read it in memory;
 lakeidx writes it to ``<data file>.context``.

@@ -58,7 +58,7 @@ _I32 = struct.Struct("<i")
 
 @dataclass(frozen=True, slots=True)
 class BlockHandle:
-    """Where a block lies.
+    """Place of a block.
 
     offset   of its stored body
     size     of its stored body, without the 5 bytes of trailer
@@ -119,7 +119,7 @@ def decode_footer(data: bytes, file_size: int, *, path: str | None = None) -> Fo
 
 
 def stored_block(body: bytes | memoryview, compressor: BlockCompressor) -> tuple[bytes | memoryview, bytes]:
-    """Frame a block body as it goes into the file: stored body and trailer.
+    """Frame a block body as stored in the file: stored body and trailer.
 
     The compressed form is taken only when it, with its size prefix, is smaller than 7/8 of the body (as Paimon does).
     """

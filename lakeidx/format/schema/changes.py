@@ -25,7 +25,7 @@ Siblings = tuple[Field, ...]
 
 
 def evolve(schema: TableSchema, changes: Sequence[SchemaChange], *, time_millis: int | None = None) -> TableSchema:
-    """Apply changes in order and give the result the next schema id.
+    """Apply changes in order; the result gets the next schema id.
 
     changes   functions made by `add_column` and the others below
     errors    InvalidInputError for a change that is not allowed, or a result that is not a valid schema
@@ -182,7 +182,7 @@ def change_default(name: str, default_value: str | None) -> SchemaChange:
 
 
 def move_column(name: str, *, first: bool = False, after: str | None = None) -> SchemaChange:
-    """Move a column to the front, or behind another one of the same row."""
+    """Move a column to the front, or after another one of the same row."""
 
     def change(schema: TableSchema) -> TableSchema:
         *parents, leaf = _path(schema, name)

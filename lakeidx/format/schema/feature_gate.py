@@ -58,7 +58,7 @@ class GateReport:
 
 
 def gate_report(schema: TableSchema) -> GateReport:
-    """Collect what a table's schema asks for that lakeidx does not do."""
+    """Collect what a table's schema requires that lakeidx does not implement."""
     raw = schema.options
     return GateReport(
         tuple(refused_by(raw)), tuple(left_out_by(raw)), unknown_options(raw), options_of_other_programs(raw)

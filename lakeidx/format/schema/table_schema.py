@@ -96,7 +96,7 @@ class TableSchema:
         return found
 
     def types_of(self, names: tuple[str, ...] | list[str]) -> tuple[DataType, ...]:
-        """Return the types of some columns, in the order asked."""
+        """Return the types of some columns, in the order of the names."""
         return tuple(self.field(n).type for n in names)
 
     @property
@@ -113,8 +113,8 @@ class TableSchema:
 
     @property
     def identity_columns(self) -> tuple[str, ...]:
-        """What tells two keys apart where an index looks at them: the trimmed primary key inside a partition, and in a
-        cross-partition table, whose index looks at all partitions, the whole primary key.
+        """Columns that identify a key for an index: the trimmed primary key inside a partition, and in a cross-partition table,
+        whose index covers all partitions, the whole primary key.
         """
         return self.primary_keys if self.bucket_mode is BucketMode.KEY_DYNAMIC else self.trimmed_primary_keys
 
@@ -145,7 +145,7 @@ class TableSchema:
 
     @property
     def is_cross_partition(self) -> bool:
-        """True when one key may move between partitions: the primary key does not hold every partition column."""
+        """True when one key may move between partitions: the primary key does not contain every partition column."""
         return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
 
     @property

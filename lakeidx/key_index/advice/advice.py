@@ -1,4 +1,4 @@
-"""What `advise` answers: the type to take, what every type would cost, and sizes, for people and as JSON."""
+"""The result of `advise`: the recommended type, what every type would cost, and sizes, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Advice(Result):
     predictions: tuple[Prediction, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the recommendation, sizes, measures and candidates as plain values, as JSON takes them."""
+        """Return the recommendation, sizes, measures and candidates as plain values for JSON."""
         m = self.measures
         return {
             "index.type": self.index_type,

@@ -145,7 +145,7 @@ def predict(
 
 
 def _table(m: Measures, c: Costs) -> float:
-    """Return the seconds to put the batch into its key table and take the answers out."""
+    """Return the seconds to put the batch into its key table and read the answers."""
     text = c.build_byte * m.key_bytes if m.text_keys else 0.0
     return c.call + m.batch_rows * (c.build_key + c.far * _depth(m) + text)
 
@@ -191,7 +191,7 @@ def simple_work(m: Measures, fpp: float, c: Costs, *, everywhere: bool = False) 
 
 
 def bloom_work(m: Measures, fpp: float, c: Costs, *, everywhere: bool = False) -> Work:
-    """Ask the filters of files whose key range fits, and read the keys of those that answer."""
+    """Test the filters of files whose key range fits, and read the keys of those that pass."""
     share = m.spread
     own_files = m.files * m.touched_rows / max(1, m.rows)
     files_per_key = share * (m.files if everywhere else m.files / max(1, m.partitions))
@@ -249,7 +249,7 @@ def _share_hit(blocks: float, keys: float) -> float:
 
 
 def in_memory_work(m: Measures, fpp: float, c: Costs) -> Work:
-    """Do the work of the state, all of it held in memory."""
+    """Do the work of the state, all in memory."""
     work = state_work(m, fpp, c)
     work.memory += m.rows * (_STATE_ENTRY + m.key_bytes)
     return work

@@ -9,14 +9,14 @@ _STATELESS = "store nothing outside the table"
 
 
 def in_own_partition(needs: Needs) -> str:
-    """Judge a type that looks in the row's own partition."""
+    """Judge a type that searches the row's own partition."""
     if needs.cross_partition:
         return _CROSS_PARTITION
     return "keys change partition; this type searches one partition" if needs.moves else ""
 
 
 def in_all_partitions(needs: Needs) -> str:
-    """Judge the form of a type that looks in all partitions."""
+    """Judge a type that searches all partitions."""
     if needs.cross_partition:
         return _CROSS_PARTITION
     return "" if needs.moves else "no key changes partition: the type without 'global-' reads less"

@@ -1,4 +1,4 @@
-"""bloom and global-bloom: the filters in data file footers say which files may have a key; the key columns say whether they do.
+"""bloom and global-bloom: filters in data file footers select the files that may have a key; their key columns decide.
 
 The steps, Hudi's: affected partitions; their files; candidate files per key by key ranges (`file_ranges`,
 `key_range`); the pairs shared out (`checking`); each file's filter asked; what it lets through verified by reading
@@ -94,7 +94,7 @@ class BloomKeyIndex(KeyIndexDefaults):
         return self._among(batch, np.flatnonzero(first == np.arange(len(batch))), files, context)
 
     def check_file(self, batch: KeyBatch, file: LiveFile, context: IndexContext) -> Matches:
-        """Ask the filter in the file's footer, and read the keys that it lets through.
+        """Test the filter in the file's footer, and read the keys that pass it.
 
         errors   CorruptFileError, UnsupportedError for a filter that cannot be read, if ``index.bad-filter`` says so
         """
@@ -159,7 +159,7 @@ def _share_out(batch: KeyBatch, candidates: Candidates, context: IndexContext) -
 
 
 def _splits(plan: CheckPlan) -> bool:
-    """Return True when some file is checked by several tasks, so that record keys are needed to tell its keys apart."""
+    """Return True when some file is checked by several tasks, so that record keys are needed to identify its keys."""
     return any(len(set(tasks)) > 1 for tasks in plan.tasks_of_file)
 
 

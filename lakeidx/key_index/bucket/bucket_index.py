@@ -1,4 +1,4 @@
-"""bucket: the key itself says the bucket of a new row, by Hudi's rules.
+"""bucket: the bucket of a new row is computed from its key, by Hudi's rules.
 
 SIMPLE               BucketIdentifier over ``hoodie.bucket.index.num.buckets``, which must never change for a table
 with data
@@ -29,7 +29,7 @@ from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
 
 @dataclass(frozen=True)
 class BucketKeyIndex(KeyIndexDefaults):
-    """Computed buckets for new keys; known ones are found by the HASH index, so that buckets the rule does not give do no harm."""
+    """Computed buckets for new keys; known ones are found by the HASH index, so that keys in other buckets do no harm."""
 
     name: str = "bucket"
     is_global: bool = False

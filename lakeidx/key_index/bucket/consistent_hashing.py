@@ -139,7 +139,7 @@ def split_node(
 def merge_nodes(
     metadata: HashingMetadata, positions: Sequence[int], *, new_prefix: NewPrefix = _random_prefix
 ) -> tuple[Node, ...]:
-    """Merge a run of neighbours: all but the last node are removed, the last takes over their stretch.
+    """Merge a run of neighbours: all but the last node are removed, the last gets their ranges.
 
     positions   neighbouring positions, in ring order (the run may pass the end of the ring)
     errors      InvalidInputError unless they are two or more neighbours
@@ -167,7 +167,7 @@ def resize(metadata: HashingMetadata, instant: str, children: Sequence[Node]) ->
 
 
 def encode_metadata(metadata: HashingMetadata) -> bytes:
-    """Encode the metadata file, in the form Hudi's JSON printer gives it."""
+    """Encode the metadata file, in the form of Hudi's JSON printer."""
     nodes = ", ".join(
         "{\n"
         f'    "value" : {n.value},\n'

@@ -52,7 +52,7 @@ _FOLDER = "consistent-hashing"
 
 
 def bucket_of_node(node: Node) -> int:
-    """Return the bucket a node stands for."""
+    """Return the bucket of a node."""
     if node.file_id_prefix is None:
         raise InternalError(f"node {node.value} of a ring has no bucket")
     return bucket_of_file_id(node.file_id_prefix)
@@ -157,7 +157,7 @@ class HashRings:
             self._context.store.put(join(self._folder(partition), new.file_name), encode_metadata(new))
 
     def confirm(self, resizes: Sequence[Resize], commit: CommitInfo) -> None:
-        """Mark the rings of a commit that is there, so that no one has to ask the table for it."""
+        """Mark the rings of a commit that is in the table as committed, so that nobody has to look the commit up."""
         for partition in {item.partition for item in resizes}:
             for instant in self._of_commit(partition, commit):
                 self._mark(partition, instant)
@@ -244,7 +244,7 @@ def plan_resizes(
 
 
 def _merge_runs(sizes: Sequence[int], busy: set[int], limit: float, budget: int) -> list[list[int]]:
-    """Find runs of neighbouring small buckets, each grown backward, then forward, round the ring; a run of k takes k - 1 of the
+    """Find runs of neighbouring small buckets, each grown backward, then forward, round the ring; a run of k uses k - 1 of the
     budget.
     """
     n, used, out = len(sizes), set(busy), []

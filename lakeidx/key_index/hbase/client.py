@@ -56,7 +56,7 @@ class StoredLocation:
 
 
 class LocationTable(Protocol):
-    """An HBase table that holds locations."""
+    """An HBase table of locations."""
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, StoredLocation]:
         """Read the newest version of the rows that exist."""
@@ -76,7 +76,7 @@ class LocationTable(Protocol):
 
 
 class RateLimiter:
-    """At most so many permits in each second, counted from the first one taken; whoever finds none waits."""
+    """At most this many permits in each second, counted from the first one used; a caller without a permit waits."""
 
     def __init__(
         self,

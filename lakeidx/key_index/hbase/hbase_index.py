@@ -245,7 +245,7 @@ class HBaseKeyIndex(KeyIndexDefaults):
 
 
 def file_id(bucket: int) -> str:
-    """Format the file id that stands for a bucket."""
+    """Format the file id of a bucket."""
     return new_file_id_prefix(bucket, fixed=True) + "-0"
 
 

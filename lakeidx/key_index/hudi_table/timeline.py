@@ -87,7 +87,7 @@ class BaseFile:
 
 @dataclass(frozen=True, slots=True)
 class HudiTable:
-    """A table's properties, and where its timeline lies."""
+    """A table's properties, and the place of its timeline."""
 
     path: str
     properties: Mapping[str, str]

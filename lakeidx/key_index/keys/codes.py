@@ -76,5 +76,5 @@ def int_view(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> npt.NDA
 
 
 def has_int_view(data_type: DataType) -> bool:
-    """Return True for types that `int_view` takes."""
+    """Return True for types that `int_view` accepts."""
     return data_type.root in _INT_VIEWS

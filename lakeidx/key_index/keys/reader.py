@@ -1,4 +1,4 @@
-"""Data files opened for their keys: what key indexes ask of a reader, and what they get."""
+"""Data files opened for their keys: the interface between key indexes and readers."""
 
 from __future__ import annotations
 

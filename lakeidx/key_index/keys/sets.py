@@ -1,4 +1,4 @@
-"""A hash table over the keys of a batch: built once, then asked by every file that is read, from any number of threads.
+"""A hash table over the keys of a batch: built once, then probed for every file that is read, from any number of threads.
 
 Keys are compared in full, so the answers are exact. A partition number can be part of the key (indexes that are not
 global).

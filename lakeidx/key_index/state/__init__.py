@@ -1,4 +1,4 @@
-"""The state index: every key's location in an embedded store, loaded from the table and kept beside it.
+"""The state index: the location of every key, in sorted shards on the table's store, built from the table.
 
 Import the index through `lakeidx.key_index.registry`.
 Lookup files for readers live in `lakeidx.lookup`.

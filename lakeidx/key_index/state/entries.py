@@ -78,7 +78,7 @@ def state_keys(codes: KeyCodes) -> RowBytes:
 
 
 def with_prefix(keys: RowBytes, prefix: Int32s) -> RowBytes:
-    """Return each key behind its prefix as 4 bytes little endian."""
+    """Return each key after its prefix as 4 bytes little endian."""
     offsets = np.zeros(len(keys) + 1, np.int64)
     np.cumsum(keys.lengths + 4, out=offsets[1:])
     data = np.empty(int(offsets[-1]), np.uint8)

@@ -127,7 +127,7 @@ class StateHome:
         )
 
     def before(self, state: KeyState | None, commit: CommitInfo, context: IndexContext) -> KeyState | None:
-        """Return the state of the snapshot that a commit came right behind; None when it cannot be updated by the commit alone.
+        """Return the state of the snapshot directly before a commit; None when it cannot be updated by the commit alone.
 
         state   the one that was used last
         """

@@ -193,7 +193,7 @@ class KeyState:
             self._grow(expire_before)
 
     def adopt(self, parts: Iterable[StoredShards], *, expire_before: int = 0, whole: bool = False) -> None:
-        """Take over shards that tasks have written (`lakeidx.key_index.state.shared_update`).
+        """Adopt shards that tasks have written (`lakeidx.key_index.state.shared_update`).
 
         whole   all shards were rewritten, and what they say came to each place is what is there
         """
@@ -279,7 +279,7 @@ class KeyState:
                 yield from done
 
     def _put(self, results: Iterable[Rewritten]) -> None:
-        """Write new segments, and take them over."""
+        """Write new segments, and adopt them."""
         self._take_over(store_shards(self.files, results))
 
     def _take_over(self, written: Iterable[StoredShard]) -> None:
@@ -294,12 +294,12 @@ class KeyState:
                 self._exact[stored.shard] = stored.counts
 
     def _rewrite(self, work: Callable[[int], list[Rewritten]], shards: Sequence[int]) -> None:
-        """Replace shards by what merging all their segments gives; after it every shard has one, and keys are counted."""
+        """Replace each shard by the merge of all its segments; afterwards it has one, and keys are counted."""
         self._put(self._each(work, shards))
         self._count()
 
     def _count(self) -> None:
-        """Count keys anew; every shard has one segment."""
+        """Count keys again; every shard has one segment."""
         self._counts = {}
         for counts in self._exact.values():
             _add(self._counts, counts)

@@ -48,7 +48,7 @@ _COPIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Which keys an assigner is responsible for: those whose hash says so, as in Paimon's assigners.
+    """The keys an assigner is responsible for, by their hash, as in Paimon's assigners.
 
     id, of   assigner `id` of `of`
     """
@@ -138,7 +138,7 @@ class StateLoader:
         state.finish_load()
 
     def units(self, files: Iterable[LiveFile], context: IndexContext) -> list[LoadUnit]:
-        """Say which files are read together for an empty state: a bucket's, where deletes are among them."""
+        """Return which files are read together for an empty state: a bucket's, if deletes are among them."""
         units = []
         for group in _by_bucket(files).values():
             if self.is_global and context.deletes_hide and _has_deletes(group):
@@ -150,7 +150,7 @@ class StateLoader:
     def plan_catch_up(
         self, state: KeyState, before: Sequence[LiveFile], files: Sequence[LiveFile], context: IndexContext
     ) -> CatchUp:
-        """Say what brings a state from the files of the snapshot it is at to those of the context's view.
+        """Plan how to bring a state from the files of its snapshot to those of the context's view.
 
         before  all files of the state's snapshot
         files   the view's files in the partitions that the state is of
@@ -263,7 +263,7 @@ class EntryBuffer:
         self._bytes = 0
 
     def add(self, entries: Entries) -> None:
-        """Take entries, and write what has come when it is enough."""
+        """Add entries, and write the buffer when it is large enough."""
         if len(entries):
             self._parts.append(entries)
             self._bytes += _COPIES * (entries.keys.nbytes + _ENTRY_BYTES * len(entries))

@@ -25,7 +25,7 @@ _HASH, _KEY, _PARTITION, _BUCKET = (f"lakeidx.{name}" for name in ("hash", "key"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LoadTasks:
-    """What the tasks do; pickles, and holds nothing that grows with files or rows.
+    """The tasks that build a state; pickles, and its size does not grow with files or rows.
 
     partitions   number of each partition
     bits         log2 of the number of shards; `rows`: about so many keys are to come
@@ -87,7 +87,7 @@ def _entries(loader: StateLoader, block: Block) -> Entries:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CatchUpTasks:
-    """What the tasks do that catch a state up; pickles, and holds nothing that grows with files or rows.
+    """The tasks that catch a state up; pickles, and its size does not grow with files or rows.
 
     partitions   by number
     bits         log2 of the number of shards; `count`: of tasks
@@ -140,7 +140,7 @@ class _CatchUpTasks:
 
 
 def _rewritten(share: ShardStretch, state: KeyState) -> list[StoredShard]:
-    """Return what became of the shards of a task: which old segments stay, and each new one behind them."""
+    """Return the result for the shards of a task: the old segments that stay, and the new one after them."""
     out = []
     for shard, old in enumerate(share.runs, share.first):
         new = state.shards[shard]

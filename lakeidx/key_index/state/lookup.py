@@ -1,4 +1,4 @@
-"""Look keys up in segments: first in their blocks, then, where those cannot tell, among the keys themselves.
+"""Look keys up in segments: first in their blocks, then, where those are ambiguous, among the keys themselves.
 
 A block says of a hash in which place an entry of that look is. Such an entry is of the key, or of another key that looks the same.
 The place is taken as it is when no answer could be better:
@@ -47,7 +47,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Read:
-    """Blocks of one segment that hold a stretch of hashes.
+    """Blocks of one segment for a range of hashes.
 
     raw, block_at   see `probe_blocks`
     written         uint32[entries] when some may have expired, else empty
@@ -168,7 +168,7 @@ class Lookup:
             decided[rows[here]] = True
 
     def _hits(self, read: _Read, unsure: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the row, rank and place of each entry that looks like one of the rows."""
+        """Return the row, rank and place of each entry that matches the fingerprint of one of the rows."""
         rows = unsure[(unsure >= read.start) & (unsure < read.stop)]
         none = np.zeros(0, np.int64)
         if not len(rows):
@@ -203,7 +203,7 @@ def _run(
 
 
 def _stretches(numbers: Ints, gap: int) -> list[tuple[int, int]]:
-    """Join ascending numbers, each once, to stretches (first, behind the last), over gaps of so many numbers."""
+    """Join ascending distinct numbers to ranges (first, end), over gaps of up to this many numbers."""
     if not len(numbers):
         return []
     low, high = int(numbers[0]), int(numbers[-1])

@@ -99,7 +99,7 @@ class StateFolder:
         return join(self._folder, f"state-{snapshot_id:020d}-{xxhash.xxh64_hexdigest(token.encode())}.json")
 
     def discard(self, path: str, reason: Exception) -> None:
-        """Delete a manifest that cannot be used, so that another may take its name."""
+        """Delete a manifest that cannot be used, so that another may use its name."""
         _log.warning("the key state %s is left aside: %s", path, reason)
         self._store.delete_many([path])
 

@@ -1,4 +1,4 @@
-"""A store in this process, for states that are to go with it: what `lakeidx.key_index.state.run_files.StateStore` asks for."""
+"""A store in this process, for states that end with it; implements `lakeidx.key_index.state.run_files.StateStore`."""
 
 from __future__ import annotations
 

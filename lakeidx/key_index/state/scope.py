@@ -1,4 +1,4 @@
-"""Which keys of a table a state holds, and where it lies."""
+"""The keys of a table in a state, and the state's directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATE_DIR = "state"
 
 @dataclass(frozen=True, slots=True)
 class StateScope:
-    """Which keys of a table a state holds.
+    """The keys of a table in a state.
 
     is_global  a key lives in one partition at a time
     share      the part of the keys that is this state's

@@ -86,7 +86,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentHead:
-    """What the head says.
+    """Content of the head.
 
     shape        int64[5] shard_bits, slot_bits, print_bits, code_bits, count_width
     places       int64[places] partition << 32 | bucket
@@ -248,7 +248,7 @@ def _fits(head: SegmentHead) -> bool:
 
 
 def _place_codes(entries: Entries) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """Give each distinct place a number.
+    """Assign numbers to the distinct places.
 
     returns   uint32[n] place of each entry, int64[p, 2] partition number and bucket of each place
     """

@@ -1,4 +1,4 @@
-"""What is done to the segments of one shard, by whoever owns it: a thread of this process, or a task elsewhere. All of it pickles.
+"""Operations on the segments of one shard, by its owner: a thread of this process, or a task elsewhere. All of it pickles.
 
 A shard has few segments, each at least twice as large as all newer ones together, so that a key is written some log2(keys / batch)
 times, and read from as many places.
@@ -37,7 +37,7 @@ class Rewritten:
 
 
 class StoredShard(NamedTuple):
-    """What a shard became: its first `kept` segments stay, `ref` is behind them (None: nothing); `counts` as in `Rewritten`."""
+    """A shard after an update: its first `kept` segments stay, `ref` follows them (None: nothing); `counts` as in `Rewritten`."""
 
     shard: int
     kept: int
@@ -78,7 +78,7 @@ class ShardWriter:
     expire_before: int = 0
 
     def append(self, shard: int, runs: Sequence[SegmentRef], new: Entries, *, merge: bool = True) -> Rewritten:
-        """Add entries to a shard, merged with as many of its newest segments as their sizes ask for.
+        """Add entries to a shard, merged with as many of its newest segments as their sizes require.
 
         new      ascending by hash, each key once
         merge    False: they become a segment of their own

@@ -57,7 +57,7 @@ def keys_of(batch: KeyBatch, own: Int32s, *, is_global: bool) -> tuple[Hashes, R
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateUpdate:
-    """What a batch does to a state; pickles, and holds nothing that grows with rows or shards.
+    """Update of a state by a batch; pickles, and its size does not grow with rows or shards.
 
     partitions      number of each partition; those of the batch are among them
     bits            log2 of the number of shards

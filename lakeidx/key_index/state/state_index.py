@@ -1,5 +1,5 @@
-"""state and inmemory: the location of every key in sorted shards on the table's own store, so that a batch reads the few bytes that
-say where its keys are, and no machine has to keep anything.
+"""state and inmemory: the location of every key in sorted shards on the table's own store, so that a batch reads only the bytes
+of its keys, and no machine has to keep anything.
 
 A state is at one snapshot. Before it answers it is brought to the snapshot the batch is tagged on, by the first of
 these that can be done: it is there (warm); it is behind, and only appends and compactions came since (the new files'
@@ -180,7 +180,7 @@ class StateKeyIndex(KeyIndexDefaults):
         return update, stretches_of(state.shards, update.tasks)
 
     def finish_update(self, stored: Sequence[StoredShards], context: IndexContext) -> None:
-        """Take over what the tasks of `begin_update` wrote."""
+        """Adopt what the tasks of `begin_update` wrote."""
         state, self._updated = self._updated, None
         if state is None:
             raise InternalError("an update of the key state ends that has not begun")
@@ -271,7 +271,7 @@ class StateKeyIndex(KeyIndexDefaults):
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     def _update(self, state: KeyState, partitions: Iterable[bytes], context: IndexContext, tasks: int) -> StateUpdate:
-        """Say what a batch does to a state; its partitions get numbers."""
+        """Describe a batch's update of a state; number its partitions."""
         for partition in partitions:
             state.partition_number(partition)
         return StateUpdate(

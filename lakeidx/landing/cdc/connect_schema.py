@@ -1,4 +1,4 @@
-"""The schema part of Kafka Connect messages: how a block of lines splits by it, and what it says of the columns."""
+"""The schema part of Kafka Connect messages: splitting a block of lines by it, and the declared types of the columns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ConnectColumn:
 
     @property
     def is_decimal(self) -> bool:
-        """True for an integer in bytes that stands for a decimal of `scale`."""
+        """True for an integer in bytes that encodes a decimal of `scale`."""
         return self.name == _DECIMAL
 
     def paimon_type(self) -> DataType:
@@ -122,7 +122,7 @@ def _next(block: bytes, start: int, pattern: bytes) -> int:
 
 
 def _schema_part(line: bytes) -> tuple[bytes | None, Mapping[str, ConnectColumn] | None]:
-    """Return a line's text up to the payload, and what its schema part says; the text is None when it stands elsewhere."""
+    """Return a line's text up to the payload, and its schema part; the text is None when the schema part is elsewhere."""
     begin = _BEGIN.match(line)
     try:
         if begin is None:

@@ -1,4 +1,4 @@
-"""Values as change capture tools write them, turned into what landing columns hold: dates, times, decimals, bytes."""
+"""Values as change capture tools encode them, converted to landing columns: dates, times, decimals, bytes."""
 
 from __future__ import annotations
 

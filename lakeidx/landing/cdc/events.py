@@ -106,14 +106,14 @@ def _examples(block: bytes) -> list[dict[str, Any]]:
 
 
 def at_path(value: Any, path: Path) -> Any:
-    """Return what stands at a path of an object, None when it does not reach so far."""
+    """Return the value at a path of an object, None when the path ends earlier."""
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def rows_in(value: Any) -> list[dict[str, Any]]:
-    """Return the rows of an image: an object is one, a list holds several."""
+    """Return the rows of an image: an object is one row, a list several."""
     found = value if isinstance(value, list) else [value]
     return [row for row in found if isinstance(row, dict)]
 
@@ -154,7 +154,7 @@ def _tree(
     envelope: Envelope,
     target: ChangeTarget,
 ) -> dict[str, Any]:
-    """Lay out what is read of a message: names to types, or to what is inside them."""
+    """Lay out the fields to read of a message: names to types, or to the fields inside."""
     image = pa.struct(list(types))
     tree: dict[str, Any] = {}
     _put(tree, envelope.op, pa.string())

@@ -1,4 +1,4 @@
-"""Events of a block of messages, read line by line: what is wrong with a line is said, everything else is as by Arrow.
+"""Events of a block of messages, read line by line: the error of a bad line is named, everything else is as by Arrow.
 
 Values come as text, nested ones as JSON text. This is the scalar twin of `lakeidx.landing.cdc.events`.
 """

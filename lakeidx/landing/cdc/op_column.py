@@ -1,4 +1,4 @@
-"""Landing files of any format whose rows say in a column what happened to them: ``Op`` of AWS DMS, or one of another name."""
+"""Landing files of any format whose rows have their operation in a column: ``Op`` of AWS DMS, or one of another name."""
 
 from __future__ import annotations
 

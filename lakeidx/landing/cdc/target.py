@@ -1,4 +1,4 @@
-"""The table as readers of changes see it: its columns, its keys, and the columns that the source's order goes into."""
+"""The table for readers of changes: its columns, its keys, and the columns for the source's order."""
 
 from __future__ import annotations
 

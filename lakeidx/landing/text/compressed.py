@@ -22,7 +22,7 @@ def _codec_of(path: str) -> str | None:
 
 
 def without_codec(path: str) -> str:
-    """Take the ending of a codec away: ``day.csv.gz`` is a ``.csv`` file."""
+    """Strip the ending of a codec: ``day.csv.gz`` is a ``.csv`` file."""
     return next((path[: -len(suffix)] for suffix in CODECS if path.lower().endswith(suffix)), path)
 
 

@@ -138,7 +138,7 @@ def _scan(
     ends: NDArray[np.int64],
     lines: NDArray[np.int64],
 ) -> tuple[int, int, int, bool]:
-    """Count the records found, bytes used up by whole lines, line after them, and tell whether what is left is inside quotes."""
+    """Count the records, the bytes of whole lines and the next line, and return whether the rest is inside quotes."""
     quote, newline, carriage = 34, 10, 13
     count, used, begin = 0, 0, line
     quoted, field_start, blank = False, True, True

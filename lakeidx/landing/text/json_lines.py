@@ -109,7 +109,7 @@ def _first_object(block: bytes) -> dict[str, Any]:
 def _fast(
     block: bytes, first: dict[str, Any], fields: Sequence[Field], line: int, options: LandingOptions
 ) -> Piece | None:
-    """Read the block by Arrow's reader; None when that cannot be trusted to give every line as one row with the values written."""
+    """Read the block by Arrow's reader; None when it might not return every line as one row with the values as written."""
     types = [json_type(f.type, first.get(f.name)) for f in fields]
     if any(t is None for t in types):
         return None
@@ -188,7 +188,7 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
 
 
 def _unpacked(row: dict[str, Any], name: str) -> Any:
-    """Return the value of a nested column; JSON inside a string takes the string's place."""
+    """Return the value of a nested column; JSON inside a string replaces the string."""
     value = row.get(name)
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):  # what is no JSON is rejected where it is cast

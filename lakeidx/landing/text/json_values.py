@@ -1,4 +1,4 @@
-"""JSON values of landing files: numbers keep their digits, and a value goes back to text as it was written."""
+"""JSON values of landing files: numbers keep their digits, and a value is converted back to the text that was written."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def wider_of_values(old: DataType | None, new: DataType) -> DataType:
 
 
 def take_new_fields(value: Any, t: DataType, path: str, found: dict[str, DataType]) -> None:
-    """Note the fields that a value from `parse_json` has and its nested type has not, and take those that are null out of it.
+    """Record the fields of a value from `parse_json` that its nested type does not have, and remove those that are null.
 
     path    of the value: the column, and what it is in
     found   types by path, made wider by what this value has; ``element`` and ``value`` stand for what an ARRAY or MAP holds

@@ -83,7 +83,7 @@ def plan_ranges(size: int, *, share_bytes: int = SHARE_BYTES) -> list[tuple[int,
 
 
 def cross_range(source: Any, start: int, end: int, delimiter: str | None) -> Crossing:
-    """Look through a range of a text file.
+    """Scan a range of a text file.
 
     source      binary file that can seek
     delimiter   csv; None: JSON lines, where every line feed ends a record
@@ -138,7 +138,7 @@ def plan_shares(
 
 
 def _settled(source: Any, at: int) -> int:
-    """Return the first place from a byte on that is not behind a quote or a carriage return, which mean what the next byte says."""
+    """Return the first place from a byte on that does not follow a quote or carriage return, which depend on the next byte."""
     source.seek(at - 1)
     while data := bytes(source.read(_PEEK_BYTES)):
         other = len(data) - len(data.lstrip(b'"\r'))

@@ -165,7 +165,7 @@ class HashFile(BlockFile):
         return found
 
     def _headers_fit(self, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> bool:
-        """Return whether the header of every page says how long the page is."""
+        """Return whether the header of every page has the page's length."""
         if int(sizes.min()) < PAGE_HEADER_SIZE:
             return False
         headers = self.data[starts[:, None] + np.arange(PAGE_HEADER_SIZE)].view(">i4").reshape(-1)

@@ -74,7 +74,7 @@ def span(descriptor: Any, place: Any, size: Any, scratch: Any) -> Any:
 
 @kernel
 def _home_slot(descriptor: Any, key: Any, length: Any) -> Any:
-    """Find the slot where the search for a key begins; -1 when no key has its length or the filter says no."""
+    """Find the slot where the search for a key starts; -1 when no key has its length or the filter excludes it."""
     if length >= _slot(descriptor, LENGTHS):
         return np.int64(-1)
     slots = _of_length(descriptor, SLOTS, length)

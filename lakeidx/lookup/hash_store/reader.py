@@ -44,7 +44,7 @@ class HashLookupStoreReader(OpenReader[HashFile]):
         return self._file().context.codec is not BlockCodec.NONE
 
     def missing_blocks(self, keys: RowBytes) -> npt.NDArray[np.int64]:
-        """Return the numbers of the pages that hold the first slot of each key and are not in memory."""
+        """Return the numbers of the pages with the first slot of each key that are not in memory."""
         file = self._file()
         keys = plain(keys)
         file.order.check(keys)
@@ -79,8 +79,8 @@ class HashLookupStoreReader(OpenReader[HashFile]):
         return values[0] if found[0] else None
 
     def lookup_many(self, keys: RowBytes) -> Found:
-        """Look up the values of n keys. With the whole image in memory, or a batch that needs all of it, in one pass; else
-        page by page, so that each page is loaded as seldom as the cache's bound allows.
+        """Look up the values of n keys. With the whole image in memory, or a batch that needs all of it, in one pass; else page
+        by page, so that each page is loaded as rarely as the cache's bound allows.
         """
         file = self._file()
         keys = plain(keys)
@@ -222,7 +222,7 @@ def _next_group(
     state: npt.NDArray[np.int64],
     todo: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the keys whose next pages may be held together (one key at least), the other keys, and those pages."""
+    """Return the keys whose next pages may be in memory together (one key at least), the other keys, and those pages."""
     first, last = np.empty(len(todo), np.int64), np.empty(len(todo), np.int64)
     kernels.needs_of(file.descriptor().ctypes.data, offsets, slots, state, todo, first, last)
     order = np.argsort(first, kind="stable")

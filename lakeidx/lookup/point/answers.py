@@ -1,4 +1,4 @@
-"""Keys as a caller gives them, checked; and answers in the order of the keys."""
+"""Checks of a caller's keys, and answers in the order of the keys."""
 
 from __future__ import annotations
 

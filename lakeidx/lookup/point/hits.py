@@ -15,13 +15,13 @@ from lakeidx.lookup.versions import Versions
 
 
 def gives_rows(stored: StoredLookup, deleted: npt.NDArray[np.int64] | None) -> bool:
-    """Return False when a file's values hold no rows, or it is not known which of them a deletion vector has deleted."""
+    """Return False when a file's values have no rows, or it is unknown which of them a deletion vector has deleted."""
     return stored.processor.has_rows and (deleted is None or stored.processor is Processor.POSITION_AND_VALUE)
 
 
 @dataclass
 class Hits:
-    """Rows that lookup files gave, not decoded yet: of one schema and one kind of value."""
+    """Rows from lookup files, not decoded yet: of one schema and one kind of value."""
 
     asked: list[npt.NDArray[np.int64]] = field(default_factory=list)
     rows: list[RowBytes] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Hits:
 
 @dataclass
 class Answers:
-    """What one bucket gave.
+    """Results of one bucket.
 
     hits                       by schema and kind of value
     found                      rows of data files

@@ -29,7 +29,7 @@ LEAST_SHARE = 8
 
 
 class LookupReaders:
-    """Readers of a table's lookup files; the one that was used longest ago goes when there are too many.
+    """Open readers of a table's lookup files; the least recently used is closed when there are too many.
 
     files    local copies; None: a directory of this user, bounded by ``lookup.cache-max-disk-size``
     blocks   decompressed blocks, and pages of data files; None: bounded by ``lookup.cache-max-memory-size``

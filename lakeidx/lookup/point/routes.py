@@ -133,7 +133,7 @@ def find_routes(
 
 
 def _rows_that_may_be_in(partition: bytes, keys: pa.Table, shared: Sequence[str], schema: TableSchema) -> Int64s:
-    """Return the keys whose partition columns, where the primary key holds some, are those of the partition."""
+    """Return the keys whose partition columns, where the primary key has some, are those of the partition."""
     rows = np.arange(keys.num_rows)
     if not shared or not keys.num_rows:
         return rows
@@ -199,7 +199,7 @@ def _groups(buckets: npt.NDArray[np.int32], rows: Int64s) -> Iterator[tuple[int,
 
 
 def in_order(route: Route, schema: TableSchema) -> list[ManifestEntry]:
-    """Return the files of a bucket in the order they are asked."""
+    """Return the files of a bucket in the order of the lookups."""
     return sorted(route.files, key=_by_level if merges_by_level(schema) else _newest_first)
 
 

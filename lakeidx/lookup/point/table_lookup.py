@@ -79,7 +79,7 @@ class _State:
 
 
 class TableLookup:
-    """Looks keys up in the newest snapshot; what it has loaded stays for the next call. Several threads may call `lookup`.
+    """Looks keys up in the newest snapshot; loaded state is kept for the next call. Several threads may call `lookup`.
 
     files       local copies of lookup files; None: a directory of this user, bounded by ``lookup.cache-max-disk-size``
     blocks      decompressed blocks; None: bounded by ``lookup.cache-max-memory-size``
@@ -171,7 +171,7 @@ class TableLookup:
     # -- state -------------------------------------------------------------------------------------------------
 
     def _fresh_state(self) -> _State:
-        """Load the newest snapshot's state; what was loaded of the one before is kept where it still holds.
+        """Load the newest snapshot's state; reuse what was loaded for the one before where it is still valid.
 
         cost   a listing of the schemas beside what `TableMetadata.latest_snapshot` costs
         """
@@ -225,7 +225,7 @@ class TableLookup:
     # -- one bucket --------------------------------------------------------------------------------------------
 
     def _ask_all(self, state: _State, routes: Sequence[Route], keys: pa.Table, encoded: RowBytes) -> list[Answers]:
-        """Look up keys in every bucket; side by side where pages of data files have to be decoded."""
+        """Look up keys in every bucket; in parallel where pages of data files have to be decoded."""
 
         def ask(route: Route) -> Answers:
             answers = Answers()

@@ -115,7 +115,7 @@ def check_bodies(
 
 @kernel
 def body_sizes(data: Any, ends: Any, starts: Any, numbers: Any, out: Any, payloads: Any) -> None:
-    """Write the body size of each block numbers[...] into out, as an unchecked prefix says; 0 when it is not compressed.
+    """Write the body size of each block numbers[...] into out, by its unchecked prefix; 0 when it is not compressed.
 
     payloads   int64[n], takes where the compressed bytes begin; -1 where the prefix is damaged
     """
@@ -129,7 +129,7 @@ def body_sizes(data: Any, ends: Any, starts: Any, numbers: Any, out: Any, payloa
 
 @kernel
 def entry_counts(data: Any, starts: Any, ends: Any, out: Any) -> None:
-    """Write how many entries each block has, as its unchecked tail says; 0 where it cannot be."""
+    """Write the number of entries of each block, by its unchecked tail; 0 for an impossible number."""
     for i in range(len(starts)):
         size = ends[i] - starts[i] - 5
         out[i] = 0

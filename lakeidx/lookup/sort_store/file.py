@@ -101,7 +101,7 @@ class SortFile(BlockFile):
 
     @functools.cached_property
     def first_entries(self) -> npt.NDArray[np.int64] | None:
-        """How many entries are before each block, and in all, int64[n + 1], as the unchecked tails say; None with compression."""
+        """Entries before each block, and in all, int64[n + 1], by the unchecked tails; None with compression."""
         if (self.data[self.ends] != BlockCodec.NONE).any():
             return None
         counts = np.empty(len(self.ends), np.int64)
@@ -109,7 +109,7 @@ class SortFile(BlockFile):
         return np.concatenate([[0], np.cumsum(counts)])
 
     def pinned_descriptor(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Make a descriptor over other block addresses; kernels take ``.ctypes.data`` of it."""
+        """Make a descriptor over other block addresses; kernels get its ``.ctypes.data``."""
         copy = self._descriptor.copy()
         copy[kernels.BODIES] = addresses.ctypes.data
         return copy
@@ -222,7 +222,7 @@ class SortFile(BlockFile):
         addresses: npt.NDArray[np.int64],
         sizes: npt.NDArray[np.int64],
     ) -> dict[int, Block]:
-        """Decompress blocks that are compressed; their addresses and sizes take the place of those in the file."""
+        """Decompress blocks that are compressed; their addresses and sizes replace those in the file."""
         plain, payloads = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.int64)
         checks.body_sizes(self._base, self.ends, self.starts, numbers, plain, payloads)
         at = np.flatnonzero((codecs == BlockCodec.ZSTD) & (payloads >= 0))
@@ -267,7 +267,7 @@ class SortFile(BlockFile):
         return self.data[self.starts[number] : self.ends[number]]
 
     def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return what blocks take in memory, by their unchecked prefixes."""
+        """Return the bytes of blocks in memory, by their unchecked prefixes."""
         out = np.empty(len(numbers), np.int64)
         checks.body_sizes(self._base, self.ends, self.starts, numbers, out, np.empty(len(numbers), np.int64))
         return out

@@ -61,7 +61,7 @@ def ranks_of(keys: Any, offsets: Any, n: Any, codes: Any, fields: Any, skip: Any
 
 @kernel
 def _find_block(descriptor: Any, key: Any, size: Any) -> Any:
-    """Find the only block that can hold the key; ABSENT when the key is greater than all."""
+    """Find the only block that can contain the key; ABSENT when the key is greater than all."""
     keys, offsets = _slot(descriptor, LAST_KEYS), _slot(descriptor, LAST_KEY_OFFSETS)
     codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
     blocks, skip = _slot(descriptor, BLOCKS), _slot(descriptor, LAST_SKIP)
@@ -180,8 +180,8 @@ def lookup_one(descriptor: Any, key: Any) -> Any:
 
 @kernel
 def locate_many(descriptor: Any, keys: Any, offsets: Any, n: Any, blocks: Any, counts: Any, key_bytes: Any) -> None:
-    """Locate the block of each key into blocks int32[n] (ABSENT when filter or index say no), and how many keys, of how
-    many bytes, each block has (int64 each).
+    """Locate the block of each key into blocks int32[n] (ABSENT when filter or index exclude it), with the number and bytes of
+    the keys of each block (int64 each).
     """
     hashes, passing = np.empty(_GROUP, np.uint32), np.empty(_GROUP, np.int64)
     filter_address = _slot(descriptor, FILTER)

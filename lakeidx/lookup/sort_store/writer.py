@@ -69,7 +69,7 @@ class SortLookupStoreWriter(EntryWriter):
         self._file = ScratchFile(path)
 
     def finish(self) -> LookupFile:
-        """Write filter, index block and footer and give the file its name.
+        """Write filter, index block and footer, and move the file to its name.
 
         returns  `checksum` covers everything after the data blocks
         """

@@ -102,7 +102,7 @@ def _repeated(ordered: Hashes) -> Hashes:
 
 
 def _rows_of(wanted: Hashes, hashes: Hashes) -> NDArray[np.int64]:
-    """Return the rows that have one of a few hashes, ascending: the low 16 bits of a hash tell that most have not."""
+    """Return the rows that have one of a few hashes, ascending: the low 16 bits of a hash exclude most rows."""
     likely = np.zeros(1 << 16, np.bool_)
     likely[wanted.astype(np.uint16)] = True
     rows = np.flatnonzero(likely[hashes.astype(np.uint16)])

@@ -16,7 +16,7 @@ from lakeidx.tasks.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class DecodedFile:
-    """What came of one data file; `fault` says why it could not be read."""
+    """Result of decoding one data file; `fault` is why it could not be read."""
 
     path: str
     rows: int

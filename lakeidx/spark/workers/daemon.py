@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _rehearse() -> None:
-    """Sort, merge and write a few rows into a folder of its own, which goes again.
+    """Sort, merge and write a few rows into a temporary folder, to load everything.
 
     errors   OSError where no temporary files can be written
     """

@@ -1,4 +1,4 @@
-"""The Python that Spark's workers run: another version than this one, or one without lakeidx, is said in one line."""
+"""The Python of Spark's workers: another version than this one, or one without lakeidx, is an error of one line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_worker_python(session: SparkSession) -> None:
 
 
 def runs_lakeidx(program: str) -> bool:
-    """Return whether a Python program is the one of this process and finds lakeidx without being told where it is."""
+    """Return whether a Python program is the one of this process and finds lakeidx by itself."""
     found = shutil.which(program)
     if found is None or os.path.abspath(found) != os.path.abspath(sys.executable):
         return False
@@ -54,7 +54,7 @@ def runs_lakeidx(program: str) -> bool:
 
 @contextmanager
 def python_errors() -> Iterator[None]:
-    """Turn what Spark says of workers with another Python version, or without lakeidx, into the one line."""
+    """Turn Spark's errors about workers with another Python version, or without lakeidx, into one line."""
     try:
         yield
     except Exception as error:

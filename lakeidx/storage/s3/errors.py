@@ -41,7 +41,7 @@ def client_errors() -> tuple[type[Exception], ...]:
 
 
 def status_of(e: BaseException) -> tuple[int | None, str]:
-    """Return the HTTP status and S3 error code behind an exception, as far as it has them."""
+    """Return the HTTP status and S3 error code of an exception, as far as it has them."""
     seen: BaseException | None = e
     while seen is not None:
         response = getattr(seen, "response", None)  # botocore's ClientError

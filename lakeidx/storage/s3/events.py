@@ -1,4 +1,4 @@
-"""Event notifications of S3: which objects a message says were created. Pure.
+"""Event notifications of S3: the created objects that a message names. Pure.
 
 A message is what S3 sends to a queue, or what EventBridge sends of S3, as it is or wrapped by SNS. S3 itself encodes keys as in a
 URL's query, with + for a space; EventBridge has them as they are.
@@ -28,7 +28,7 @@ class CreatedObject(NamedTuple):
 
 
 def created_objects(body: str) -> list[CreatedObject]:
-    """List the objects a message says were created; none for a message about others, or that only tests the queue.
+    """List the created objects that a message names; none for a message about other events, or a test of the queue.
 
     errors   InvalidInputError for a message that is no event notification of S3
     """
@@ -57,7 +57,7 @@ def _mapping(text: str) -> dict[str, Any]:
 
 
 def _of_event_bridge(message: dict[str, Any]) -> list[CreatedObject]:
-    """List the one object of an event that EventBridge sends; none for one that says something else than that it was created."""
+    """List the one object of an event that EventBridge sends; none for another event than its creation."""
     if message[_DETAIL_TYPE] != _CREATED_TYPE:
         return []
     try:
@@ -71,7 +71,7 @@ def _of_event_bridge(message: dict[str, Any]) -> list[CreatedObject]:
 
 
 def _object_of(number: int, record: Any) -> CreatedObject | None:
-    """Return the object of a record; None when it says something else than that one was created."""
+    """Return the object of a record; None for another event than its creation."""
     try:
         event, s3 = record["eventName"], record["s3"]
         bucket, key = s3["bucket"]["name"], s3["object"]["key"]

@@ -1,4 +1,4 @@
-"""Storage options and environment names of S3 stores -> what s3fs takes.
+"""Storage options and environment names of S3 stores, converted to arguments of s3fs.
 
 =====================  ===============================================================================================
 option                 also spelled (any case, ``-``, ``.`` and ``_`` alike)

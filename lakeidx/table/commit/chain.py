@@ -1,4 +1,4 @@
-"""Tells whether a snapshot that was put is part of the table's history, or stands on an id that had come and gone.
+"""Whether a snapshot that was put is part of the table's history, or was put on an expired id.
 
 While a writer is between its look at the newest snapshot, N - 1, and its put of N, others may write N, N + 1 and more, and let
 N - 1 and N expire: the put then succeeds on a name that is free but dead, and no writer continues from it. A snapshot does not say
@@ -51,7 +51,7 @@ def is_same(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 
 def is_stray(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return True when a snapshot that was there does not belong to the history, or is gone by now.
+    """Return True when an existing snapshot does not belong to the history, or has been deleted meanwhile.
 
     errors   CommitUnknownError
     """
@@ -67,7 +67,7 @@ def is_stray(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 def went_on_without(
     metadata: TableMetadata, snapshot: Snapshot, data: Sequence[ManifestEntry], index: Sequence[IndexEntry]
 ) -> bool | None:
-    """Return True when others went on from another snapshot of that id, which had expired when this one was put.
+    """Return True when later snapshots follow another snapshot of that id, which had expired when this one was put.
 
     Asked when the snapshot before it is gone.
     returns       None when the files of the batch tell (`earlier_commit.was_in_history`): the snapshot is gone as well, and the one
@@ -99,7 +99,7 @@ def went_on_without(
 
 
 def discard_unreadable(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Delete a snapshot that others went on from, by what `went_on_without` says, if files that it refers to are gone.
+    """Delete a snapshot that is not in the history, by `went_on_without`, if files that it refers to are missing.
 
     That is so when another process that runs the same batch had committed it, and an expiry removed what both took over from the
     snapshot before, or what the next one replaced.
@@ -125,7 +125,7 @@ def discard_unreadable(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 
 def _gone_files(metadata: TableMetadata, snapshot: Snapshot, following: Snapshot) -> list[str]:
-    """List what is gone of the files that a snapshot refers to; what the one after it refers to as well is there while that is."""
+    """List the missing files of a snapshot; files that the next one refers to as well exist while that exists."""
     paths = metadata.paths
     kept = {m.file_name for m in metadata.data_manifests(following)}
     own = [paths.manifest(m.file_name) for m in metadata.data_manifests(snapshot) if m.file_name not in kept]
@@ -185,7 +185,7 @@ def _follows(
 
 
 def _holds(metadata: TableMetadata, following: Snapshot, data: Sequence[ManifestEntry]) -> bool:
-    """Return True when the state that a snapshot was committed on holds the files that were added, and none of those deleted."""
+    """Return True when the state that a snapshot was committed on has the files that were added, and none of those deleted."""
     name, size = following.base_manifest_list, following.base_manifest_list_size
     keep = of_partitions({e.partition for e in data})
     live = live_files(

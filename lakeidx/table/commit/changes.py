@@ -37,12 +37,12 @@ class TableChanges:
 
     @property
     def has_append(self) -> bool:
-        """True when an APPEND snapshot would hold something."""
+        """True when an APPEND snapshot would not be empty."""
         return bool(self.append or self.append_index or self.append_changelog)
 
     @property
     def has_compact(self) -> bool:
-        """True when a COMPACT snapshot would hold something."""
+        """True when a COMPACT snapshot would not be empty."""
         return bool(self.compact or self.compact_index or self.compact_changelog)
 
     def new_files(self) -> list[ManifestEntry]:
@@ -116,7 +116,7 @@ def decode_changes(data: bytes, path: str | None = None) -> TableChanges:
 
 
 def _described(name: str, length: int, checksum: int | None = None) -> tuple[str, int, int | None]:
-    """Return what the head says of a part; older releases wrote no checksum."""
+    """Return the description of a part in the head; older releases wrote no checksum."""
     return str(name), int(length), None if checksum is None else int(checksum)
 
 

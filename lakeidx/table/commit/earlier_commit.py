@@ -107,7 +107,7 @@ def committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bo
 def was_in_history(
     metadata: TableMetadata, changes: TableChanges, snapshot: Snapshot, files_since_ms: int | None = None
 ) -> bool:
-    """Return True when a snapshot that is gone, or stands before a gap, has expired; False when no state went on from it.
+    """Return True when a missing snapshot, or one before a gap, has expired; False when no later snapshot followed it.
 
     errors   CommitUnknownError when it cannot be determined
     """

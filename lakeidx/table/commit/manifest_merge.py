@@ -21,7 +21,7 @@ Write = Callable[[Entries], list[ManifestFileMeta]]
 
 
 class Read(Protocol):
-    """Reads the entries of manifests, in order; `hold` as `lakeidx.table.entries.decode_entries` takes it."""
+    """Reads the entries of manifests, in order; `hold` as in `lakeidx.table.entries.decode_entries`."""
 
     def __call__(self, metas: Sequence[ManifestFileMeta], *, hold: bool = True) -> Entries:
         """Read them."""
@@ -58,7 +58,7 @@ def _plan_minor_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: in
 
 
 def cancel_pairs(entries: Entries) -> Entries:
-    """Drop ADD entries that a later DELETE takes back, and that DELETE; an unmatched DELETE stays."""
+    """Drop ADD entries that a later DELETE removes, and that DELETE; an unmatched DELETE stays."""
     return entries.select(
         uncancelled_entries(entries.column("kind"), entries.column("high"), entries.column("low"))
     ).compact()

@@ -65,7 +65,7 @@ class ManifestWriter:
         return out
 
     def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
-        """Write a manifest list (an empty one is a file, too); gives its name and bytes."""
+        """Write a manifest list (an empty one is a file, too); return its name and bytes."""
         name = self.names.manifest_list()
         data = encode_manifest_list(list(metas), codec=self._codec, level=self._level)
         self._put(self.paths.manifest(name), data)
@@ -79,7 +79,7 @@ class ManifestWriter:
         combine: Callable[[Sequence[IndexEntry]], Sequence[IndexEntry]],
         read: Callable[[str | None], Sequence[IndexEntry]],
     ) -> str:
-        """Write a complete index manifest; gives its name.
+        """Write a complete index manifest; return its name.
 
         before    the one it follows
         places    (partition, bucket) of the entries that differ; records of others are copied as they stand

@@ -128,7 +128,7 @@ def _put_hint(metadata: TableMetadata, snapshot: Snapshot) -> None:
 
 
 def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:
-    """Raise CommitConflictError when a rollback that saw our snapshot has removed its files: they must be written anew."""
+    """Raise CommitConflictError when a rollback that saw our snapshot has removed its files: they must be written again."""
     gone = missing_files(metadata, changes)
     if gone:
         raise CommitConflictError(f"a rollback removed {len(gone)} files of the commit", path=gone[0])

@@ -1,4 +1,4 @@
-"""Before anything is deleted: what goes is said where readers look, and consumers are looked at once more.
+"""Announcement of a deletion: the hint says what is deleted, where readers look, and consumers are read once more.
 
 A reader puts its consumer file first and looks at the hint then (`lakeidx.table.stream.consumer.StreamConsumer.begin`), an expiry
 the other way round, so that one of the two sees the other.
@@ -17,7 +17,7 @@ from lakeidx.table.metadata import TableMetadata
 def announce(
     metadata: TableMetadata, hint: str, chosen: ExpireRange, choose: Callable[[Sequence[int]], ExpireRange | None]
 ) -> ExpireRange:
-    """Name what goes in a hint; from now on no one begins to read it (nor tags it). Whoever was faster is seen here.
+    """Write what is about to be deleted into a hint, so that nobody starts to read or tag it; return what may be deleted.
 
     hint      path of the hint that says which id is the oldest
     choose    chooses again, given the next snapshot of every consumer there is now

@@ -1,4 +1,4 @@
-"""Expiry of long-lived changelogs: snapshots that went, kept as ``changelog/changelog-<id>`` for those who read changes.
+"""Expiry of long-lived changelogs: expired snapshots, kept as ``changelog/changelog-<id>`` for readers of changes.
 
 They go by rules of the same kind as snapshots, with ``changelog.num-retained.min/.max`` and ``changelog.time-retained``; where
 one of these is not set, the snapshots' counts. The newest one always stays: what it names protects shared files.
@@ -44,7 +44,7 @@ _NAME = re.compile(r"^changelog-(\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class ChangelogExpiry:
-    """What went: ids, files in the order of deletion, and notes on what could not be read."""
+    """Deleted ids, files in the order of deletion, and notes on what could not be read."""
 
     ids: tuple[int, ...] = ()
     files: tuple[DeletedFile, ...] = ()

@@ -1,4 +1,4 @@
-"""Snapshot expiry of a table: consumers and tags past their time, then snapshots, with exact lists of what went.
+"""Snapshot expiry of a table: first consumers and tags whose time is over, then snapshots, with exact lists of the deleted files.
 
 source   org.apache.paimon.table.ExpireSnapshotsImpl, org.apache.paimon.tag.TagTimeExpire,
          org.apache.paimon.consumer.ConsumerManager, release 1.4.2; what differs is said in `lakeidx.table.expiration.plan`
@@ -143,7 +143,7 @@ def expire_table(
 def _expire_tags(
     metadata: TableMetadata, schema: TableSchema, tags: Mapping[str, Tag], *, dry_run: bool
 ) -> tuple[list[str], list[DeletedFile], list[str]]:
-    """Delete the tags whose time is over; give their names, and the files and notes of their deletion."""
+    """Delete the tags whose time is over; return their names, and the files and notes of their deletion."""
     old = [n for n, t in tags.items() if t.is_expired(now_local_ns())]
     if not schema.table_options.tag_time_expire_enabled:
         old = []

@@ -17,7 +17,7 @@ DataFileKey = tuple[bytes, int, str]
 
 
 class Role(StrEnum):
-    """What a file is, and with that where it lies."""
+    """Kind of a file, which decides its directory."""
 
     DATA = "data"
     EXTRA = "extra"

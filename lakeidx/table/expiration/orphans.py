@@ -116,7 +116,7 @@ def used_names(metadata: TableMetadata) -> set[str]:
 
 
 def names_that_are_read(metadata: TableMetadata, *, but_by: str | None = None) -> set[str]:
-    """Return the names that `used_names` gives, as far as they can be read: an expiry may be at work, or have died.
+    """Return the names of `used_names`, as far as they can be read: an expiry may be running, or have died.
 
     A name that is there is sure to be of a file that was committed.
     but_by   leave out the snapshots of this commit user: they may not be part of the history

@@ -1,4 +1,4 @@
-"""Reads what the plans of expiry, tag deletion and rollback ask for. What cannot be read any more is None.
+"""Reads the inputs of the plans of expiry, tag deletion and rollback. What cannot be read any more is None.
 
 An earlier run may have been cut off after it had deleted manifests, so a missing or damaged part is not an error here: the
 plans leave out what depends on it and say so.

@@ -78,7 +78,7 @@ def roll_back(
 
 
 def _check_stays(metadata: TableMetadata, target: Snapshot, *, tagged: bool) -> None:
-    """Refuse a snapshot that an expiry which began before it was kept takes away, or had begun to when it died.
+    """Refuse a snapshot that an expiry which started before the read lease deletes, or had started to delete when it died.
 
     An expiry says in its hint what goes, and looks at consumers then (`lakeidx.table.expiration.announce`). The snapshot of a tag
     comes back when the expiry has taken it away, not before, and not while something else lies under its name.
@@ -127,7 +127,7 @@ def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *
 
 
 def _drop_strays(metadata: TableMetadata) -> None:
-    """Delete what stands before a gap: above a tag, it would be the newest when what came after is gone.
+    """Delete snapshots before a gap: one above the tag would be the newest after the rollback.
 
     errors   CommitConflictError while the gap may be that of a branch which is being put in the place of snapshots
     """
@@ -143,7 +143,7 @@ def _drop_strays(metadata: TableMetadata) -> None:
 
 
 def _drop_late_tags(metadata: TableMetadata, target: Snapshot) -> list[str]:
-    """Delete tags that were put on dropped snapshots during the rollback; give their names.
+    """Delete tags that were put on dropped snapshots during the rollback; return their names.
 
     One that is put later finds its snapshot gone (`lakeidx.table.expiration.tags.put_tag`).
     """

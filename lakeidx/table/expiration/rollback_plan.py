@@ -59,7 +59,7 @@ def tag_neighbours(tag_id: int, tag_ids: Iterable[int], earliest: int | None) ->
 def plan_delete_tag(
     name: str, *, others_on_snapshot: bool, snapshot_exists: bool, inputs: TagInputs | None
 ) -> ExpirePlan:
-    """Plan the deletions that take a tag away.
+    """Plan the deletions of a tag.
 
     others_on_snapshot   another tag names the same snapshot
     snapshot_exists      the snapshot has not expired
@@ -162,7 +162,7 @@ def plan_rollback(inputs: RollbackInputs) -> ExpirePlan:
 
 
 def _without_changelog(snapshot: Snapshot) -> Snapshot:
-    """Rebuild the snapshot of a tag as it comes back: its changelog went when it expired."""
+    """Rebuild the snapshot of a tag without its changelog, which was deleted when the snapshot expired."""
     return replace(
         snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
     )

@@ -1,4 +1,4 @@
-"""Finds the buckets that can hold given keys: by the bucket function, or by the hash index of dynamic-bucket tables."""
+"""Find the buckets that can contain given keys: by the bucket function, or by the hash index of dynamic-bucket tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KeepFile = Callable[[ManifestEntry], bool]
 
 
 def make_bucket_finder(metadata: TableMetadata, schema: TableSchema) -> BucketFinder | None:
-    """Make a finder for the table's bucket mode; None where no predicate can tell buckets apart."""
+    """Make a finder for the table's bucket mode; None where no predicate can exclude buckets."""
     if schema.bucket_mode is BucketMode.HASH_FIXED and schema.bucket_keys:
         return lambda predicate, index, places: _fixed(predicate, schema)
     if schema.bucket_mode is BucketMode.HASH_DYNAMIC:

@@ -120,7 +120,7 @@ class ChangeScan:
         return pa.RecordBatchReader.from_batches(self.arrow_schema, batches)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the stream as Arrow's C interface, for every library that takes one."""
+        """Export the stream by Arrow's C interface."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
 

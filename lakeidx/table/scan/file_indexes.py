@@ -1,4 +1,4 @@
-"""Asks the file indexes of data files, embedded or beside them, whether and where they may hold selected rows.
+"""Query the file indexes of data files, embedded or beside them: whether and where they may contain selected rows.
 
 A damaged or unknown index never fails a read and never hides a row: it is reported, and its file is read whole.
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the indexes of a file say.
+    """Result of a file's indexes.
 
     skip        no row is selected: do not open the file
     selection   positions that may be selected; None = nothing is known about positions
@@ -113,7 +113,7 @@ class FileIndexTest:
         return FileIndexContainer(read, self._store.size(path), path)
 
     def _count(self, said: list[tuple[IndexAt, bool]], skip: bool, metrics: ScanMetrics) -> frozenset[tuple[str, str]]:
-        """Count each index once per file; gives those that let the file through."""
+        """Count each index once per file; return those that let the file through."""
         by_index: dict[tuple[str, str], tuple[bool, int]] = {}
         for entry, ruled_out in said:
             key = (entry.type, entry.column)

@@ -81,7 +81,7 @@ def plan_incremental(
 
 
 def _commit(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, mode: IncrementalMode) -> Snapshot:
-    """Read a snapshot of a range, or what it has left as a long-lived changelog: without a producer that holds its delta.
+    """Read a snapshot of a range, or what is left of it as a long-lived changelog (without a producer, its delta).
 
     errors   NotFoundError, naming what is left
     """

@@ -77,7 +77,7 @@ class Layout(StrEnum):
         return pa.schema([kind, *numbers, *fields])
 
     def lay_out(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """Lay out rows that have their kinds in a last column `ROW_KIND` (except the plain ones), behind any sequence numbers."""
+        """Lay out rows that have their kinds in a last column `ROW_KIND` (except the plain ones), after any sequence numbers."""
         if self is Layout.BINLOG:
             yield from _binlog(tables)
         elif self is Layout.AUDIT_LOG:
@@ -102,7 +102,7 @@ def split_system_name(uri: str) -> tuple[str, Layout | None]:
 
 
 def _binlog(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Pack -U and the +U behind it, wherever a table ends."""
+    """Pack each -U with the +U after it, also across tables."""
     held: pa.Table | None = None
     for rows in tables:
         if held is not None:

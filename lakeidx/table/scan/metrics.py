@@ -33,7 +33,7 @@ class LayerTrace:
 
 @dataclass(slots=True)
 class IndexTally:
-    """What the file indexes of one type and column said of files that were about to be read.
+    """Counts of the file indexes of one type and column, for files that were about to be read.
 
     asked             files whose index was queried
     spared            of these, files that it ruled out

@@ -1,4 +1,4 @@
-"""Pure pruning rules: which manifests, files and buckets can hold a row that a predicate selects.
+"""Pure pruning rules: which manifests, files and buckets can contain a row that a predicate selects.
 
 source   org.apache.paimon.operation.KeyValueFileStoreScan, org.apache.paimon.manifest.BucketEntry, release 1.4.2
 """

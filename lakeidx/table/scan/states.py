@@ -80,7 +80,7 @@ def state_at(metadata: TableMetadata, time_ms: int) -> State:
 def time_travel(
     metadata: TableMetadata, *, snapshot_id: int | None = None, tag: str | None = None, timestamp_ms: int | None = None
 ) -> Snapshot | None:
-    """Find the snapshot a read asks for: one of id, tag or timestamp, or the newest; None for a table without snapshots."""
+    """Find the snapshot of a read: one of id, tag or timestamp, or the newest; None for a table without snapshots."""
     asked = [n for n, v in (("snapshot", snapshot_id), ("tag", tag), ("timestamp", timestamp_ms)) if v is not None]
     if len(asked) > 1:
         raise InvalidInputError(f"a scan reads one state: give only one of {', '.join(asked)}")
@@ -94,7 +94,7 @@ def time_travel(
 
 
 def check_range(metadata: TableMetadata, after: int, upto: int) -> None:
-    """Raise NotFoundError when what lies under the name of a commit in (after, upto] was put there after it had expired.
+    """Raise NotFoundError when a snapshot in (after, upto] was put on its id after the real one had expired.
 
     cost   one listing
     """
@@ -110,8 +110,7 @@ def newest_state(metadata: TableMetadata) -> State:
 
 
 def find_range(metadata: TableMetadata, text: str) -> tuple[State, State]:
-    """Find the ends of a range as people write it: ``A..B``; ``A..`` goes up to the newest state, ``..B`` begins with the empty
-    table.
+    """Find the ends of a range in its text form: ``A..B``; ``A..`` ends at the newest state, ``..B`` begins with the empty table.
 
     errors   InvalidInputError for another form
     """

@@ -128,7 +128,7 @@ class TableScan:
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def explain(self) -> ScanExplanation:
-        """Read the scan once and say what every layer was given, spared and cost."""
+        """Read the scan once and report the input, pruning and cost of every layer."""
         run = TableScan(
             self.metadata,
             self.plan,

@@ -52,7 +52,7 @@ class StreamConsumer:
         self._thread: threading.Thread | None = None
 
     def position(self) -> Position | None:
-        """Read where the consumer stands; None for one that is new.
+        """Read the consumer's position; None for a new one.
 
         errors   CorruptFileError
         """
@@ -66,7 +66,7 @@ class StreamConsumer:
         return Position(max(next_snapshot - 1, 0)) if found is None else Position.from_json(found)
 
     def record(self, position: Position) -> None:
-        """Write where the stream stands.
+        """Write the stream's position.
 
         A lease that the store denies to write costs a warning: tables may be read by who may not write.
         """

@@ -173,7 +173,7 @@ def run_stream(
     every: float | None = None,
     stop: Event | None = None,
 ) -> Generator[StreamStep]:
-    """Yield the steps of a stream; asking for the next one says that the one before is done, and records it.
+    """Yield the steps of a stream; requesting the next one marks the one before as done, and records it.
 
     every   seconds between two looks for new snapshots; None = end at the newest one
     stop    ends the stream before its next step

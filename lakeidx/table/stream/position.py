@@ -1,4 +1,4 @@
-"""Where a stream stands."""
+"""Position of a stream."""
 
 from __future__ import annotations
 

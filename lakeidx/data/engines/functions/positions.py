@@ -1,4 +1,4 @@
-"""Aggregate functions whose result is one of the values taken in: the result is the row to take it from.
+"""Aggregate functions whose result is one of the input values: they return the row to take it from.
 
 last_value, last_non_null_value, first_value, first_non_null_value, primary-key, max, min, bool_and, bool_or.
 
