@@ -5,6 +5,7 @@ The model holds the columns by name and the rows as dictionaries; it knows nothi
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,9 +36,13 @@ Writer = Callable[["SchemaHistory", list[dict[str, Any]]], None]
 
 @dataclass
 class SchemaHistory:
-    """One table, its model and its source of chance."""
+    """One table, its model and its source of chance.
+
+    opened   a handle of another program, open all the time
+    """
 
     table: lakeidx.Table
+    opened: lakeidx.Table
     chance: random.Random
     columns: dict[str, str] = field(default_factory=lambda: {"k": "INT", "a": "TINYINT", "s": "VARCHAR(8)"})
     row_fields: dict[str, str] = field(default_factory=lambda: {"x": "INT"})
@@ -47,7 +52,7 @@ class SchemaHistory:
     @classmethod
     def begin(cls, uri: str, seed: int) -> SchemaHistory:
         """A new table of SPEC."""
-        return cls(lakeidx.Table.create(uri, SPEC), random.Random(seed))
+        return cls(lakeidx.Table.create(uri, SPEC), lakeidx.Table.open(uri), random.Random(seed))
 
     def new_name(self) -> str:
         """A name that no column has had, or one that a dropped column had."""
@@ -142,7 +147,7 @@ class SchemaHistory:
         run_compaction(self.table.metadata, LocalRunner(1), full=True)
 
     def check(self) -> None:
-        """What a scan gives is what the model holds."""
+        """What scans, filters and lookups give is what the model holds."""
         found = self.table.scan().to_arrow()
         assert set(found.column_names) == {*self.columns, "r"}
         for name, type_name in self.columns.items():
@@ -150,6 +155,23 @@ class SchemaHistory:
         rows = {r["k"]: r for r in found.to_pylist()}
         assert len(rows) == found.num_rows, "a key came twice"
         assert rows == self.rows
+        keys = list(range(60))
+        answer = self.opened.lookup(pa.table({"k": keys}))
+        assert [(f.name, f.type) for f in answer.schema][1:] == [(f.name, f.type) for f in found.schema]
+        answers = zip(keys, answer.to_pylist(), strict=True)
+        assert {k: row for k, row in answers if row.pop("_FOUND")} == self.rows
+        self._check_filter(self.chance.choice(list(self.columns)))
+
+    def _check_filter(self, name: str) -> None:
+        value = self.value(self.columns[name])
+        if value is None:
+            where, kept = f"{name} IS NULL", [k for k, row in self.rows.items() if row[name] is None]
+        else:
+            sign, test = self.chance.choice([("=", operator.eq), ("<=", operator.le), (">", operator.gt)])
+            where = f"{name} {sign} '{value}'"
+            kept = [k for k, row in self.rows.items() if row[name] is not None and test(row[name], value)]
+        found = self.opened.scan(where=where, columns=["k"]).to_arrow().column("k").to_pylist()
+        assert sorted(found) == sorted(kept), where
 
 
 def _wider(type_name: str) -> str | None:

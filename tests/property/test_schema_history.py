@@ -1,4 +1,4 @@
-"""Random histories of schema changes between batches and compactions: every scan is what a plain model holds."""
+"""Random histories of schema changes between batches and compactions: scans, filters and open lookups are what a model holds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def test_random_schema_histories(tmp_path: Path, seed: int) -> None:
     for _ in range(8):
         for step in history.chance.sample([history.alter, history.compact, lambda: None], 2):
             step()  # type: ignore[no-untyped-call]
+            history.check()
         history.upsert(write_by_lakeidx)
         history.check()
     assert len(history.table.metadata.schema_ids()) > 3
