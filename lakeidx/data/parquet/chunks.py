@@ -36,9 +36,11 @@ _VALUES, _BYTES, _NULLS, _MIN_AT, _MIN_SIZE, _MAX_AT, _MAX_SIZE, _ENCODINGS = ra
 _TYPE, _CODEC, _DATA_AT, _DICTIONARY_AT, _INDEX_AT, _INDEX_SIZE, _PLAIN_BYTES = range(8, 15)
 _WIDTH = 15
 _FORMATS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<?"}
-# Bits of the encodings by their numbers: PLAIN_DICTIONARY 2 and RLE_DICTIONARY 8; RLE 3 and BIT_PACKED 4 are those of levels.
+# Bits of the encodings by their numbers: PLAIN_DICTIONARY 2 and RLE_DICTIONARY 8; RLE 3 and BIT_PACKED 4 are those of levels;
+# DELTA_LENGTH_BYTE_ARRAY 6 and DELTA_BYTE_ARRAY 7.
 _DICTIONARY = 1 << 2 | 1 << 8
 _LEVELS = 1 << 3 | 1 << 4
+_DELTA_TEXTS = 1 << 6 | 1 << 7
 
 
 _MAGIC = b"PAR1"
@@ -99,6 +101,11 @@ class FooterChunks:
         if not len(used) or (used < 0).any():
             return False
         return bool((used & _DICTIONARY).all()) and not bool((used & ~(_DICTIONARY | _LEVELS)).any())
+
+    def has_delta_texts(self, column: int) -> bool:
+        """Return True when some page of a column may hold texts as differences: Arrow does not decode those to dictionaries."""
+        used = self._table[:, column, _ENCODINGS]
+        return bool(((used >= 0) & (used & _DELTA_TEXTS != 0)).any())
 
     def extent(self, group: int, column: int) -> tuple[int, int] | None:
         """Return (first byte, bytes) of a chunk, dictionary page included; None when the footer does not have them."""

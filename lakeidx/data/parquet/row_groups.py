@@ -73,7 +73,8 @@ class ParquetSource:
                 if leaf.name == leaf.path and leaf.logical_type.type == "STRING" and self._chunks.dictionary_only(i)
             ]
             self._elements: dict[str, bytes] | None = None
-            self._dictionaries = [*dictionary_columns, *encoded] or None
+            plain = {leaf.name for i, leaf in enumerate(leaves) if self._chunks.has_delta_texts(i)}
+            self._dictionaries = [*(n for n in dictionary_columns if n not in plain), *encoded] or None
             self._file = pq.ParquetFile(
                 self._stream,
                 metadata=metadata,

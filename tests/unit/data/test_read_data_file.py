@@ -218,6 +218,18 @@ def test_string_columns_as_dictionaries(written: tuple[str, DataFileMeta]) -> No
     assert first.column("new").null_count == first.num_rows
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_texts_that_are_written_as_differences_become_dictionaries(tmp_path: Path, encoding: str) -> None:
+    # As Java writes them with parquet.writer.version = PARQUET_2_0. Arrow has no decoder from them to dictionaries.
+    schema = table_schema({"a": "INT", "b": "STRING"}, keys=())
+    table = plain_table(schema, [(1, "x"), (2, None), (3, "xy"), (4, "x")])
+    path = str(tmp_path / "f.parquet")
+    pq.write_table(table, path, use_dictionary=False, column_encoding={"b": encoding})
+    (found,) = read_data_file(STORE, path, None, schema, schema, dictionary_columns=["b"])
+    assert pa.types.is_dictionary(found.schema.field("b").type)
+    assert found.to_pylist() == table.to_pylist()
+
+
 def test_append_tables_have_no_system_columns(tmp_path: Path) -> None:
     schema = table_schema({"a": "INT", "b": "STRING"}, keys=())
     table = plain_table(schema, [(1, "x"), (None, None)])
