@@ -92,18 +92,32 @@ class WriteSpec:
     @property
     def properties(self) -> ParquetProperties:
         """Settings of Arrow's writer."""
-        options, compression = self.schema.table_options, self.compression
+        options, (option, codec) = self.schema.table_options, self._codec
         return self.schema.once(
-            f"parquet_properties {compression}", lambda: parquet_properties(options, compression=compression)
+            f"parquet_properties {codec}", lambda: parquet_properties(options, compression=codec, option=option)
         )
 
     @property
     def compression(self) -> str:
         """The codec as options name it."""
-        options = self.schema.table_options
-        if self.changelog and options.changelog_file_compression is not None:
-            return options.changelog_file_compression
-        return options.file_compression_per_level.get(str(self.level), options.file_compression)
+        return self._codec[1]
+
+    @property
+    def _codec(self) -> tuple[str, str]:
+        o = self.schema.table_options
+        return self._chosen(
+            "compression", o.changelog_file_compression, o.file_compression_per_level, o.file_compression
+        )
+
+    def _chosen(
+        self, name: str, of_changelog: str | None, by_level: Mapping[str, str], otherwise: str
+    ) -> tuple[str, str]:
+        """Return which of the options ``file.<name>`` holds for these files, and its text."""
+        if self.changelog and of_changelog is not None:
+            return f"changelog-file.{name}", of_changelog
+        if str(self.level) in by_level:
+            return f"file.{name}.per.level", by_level[str(self.level)]
+        return f"file.{name}", otherwise
 
     def new_name(self, names: NewFileNames) -> str:
         """Draw the name of the next file."""
@@ -117,9 +131,7 @@ class WriteSpec:
 
         errors   UnsupportedError naming the option
         """
-        options = self.schema.table_options
-        wanted = options.file_format_per_level.get(str(self.level), options.file_format)
-        if self.changelog and options.changelog_file_format is not None:
-            wanted = options.changelog_file_format
+        o = self.schema.table_options
+        key, wanted = self._chosen("format", o.changelog_file_format, o.file_format_per_level, o.file_format)
         if wanted.lower() != "parquet":
-            raise UnsupportedError(f"lakeidx writes Parquet data files only, the table's options require {wanted!r}")
+            raise UnsupportedError(f"option '{key}' = {wanted}: lakeidx reads such data files, but writes Parquet only")

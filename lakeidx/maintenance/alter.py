@@ -15,9 +15,7 @@ from typing import Any
 
 from lakeidx.batch.index_types import check_index_type, finds_by_keys, index_options, index_type, is_global
 from lakeidx.batch.schema_drift import drift_reason, staged_batches
-from lakeidx.data.engines import validate_merge_options
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, LakeIdxError
-from lakeidx.file_index import validate_file_index_options
 from lakeidx.format.schema.changes import evolve
 from lakeidx.format.schema.edits import Difference, SchemaEdits, schema_differences
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema
@@ -27,6 +25,7 @@ from lakeidx.landing.defaults import check_default
 from lakeidx.results import Result
 from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.usable import check_usable
 
 log = logging.getLogger(__name__)
 
@@ -113,9 +112,7 @@ def _check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *,
 
     errors   InvalidInputError or UnsupportedError with the reason
     """
-    if new.primary_keys:
-        validate_merge_options(new)
-    validate_file_index_options(new)
+    check_usable(new, before=old)
     check_index_type(new)
     for field in new.fields:
         check_default(field)

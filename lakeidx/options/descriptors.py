@@ -63,6 +63,14 @@ def parse_bool(text: str) -> bool:
     return word == "true"
 
 
+def parse_fraction(text: str) -> float:
+    """Parse a number between 0 and 1; ValueError for another text, and for 0 and 1."""
+    value = float(text)
+    if not 0.0 < value < 1.0:
+        raise ValueError("a number between 0 and 1")
+    return value
+
+
 def _parse_map(text: str) -> dict[str, str]:
     """Parse ``key:value,key:value``; ValueError when a part has no colon."""
     out: dict[str, str] = {}
@@ -190,14 +198,19 @@ def number(key: str, default: float, doc: str, *, least: float = 0.0, most: floa
     return Option(key, "number", parse, default, doc)
 
 
-def size(key: str, default: str, doc: str) -> Option[int]:
-    """Declare a memory size in bytes."""
-    return Option(key, "size (bytes)", parse_size, parse_size(default), doc)
+def fraction(key: str, default: float, doc: str) -> Option[float]:
+    """Declare a number between 0 and 1, both left out."""
+    return Option(key, "number", parse_fraction, default, doc)
 
 
-def opt_size(key: str, doc: str) -> Option[int | None]:
+def size(key: str, default: str, doc: str, *, least: int = 0, most: int = LONG_MAX) -> Option[int]:
+    """Declare a memory size in bytes, within bounds."""
+    return Option(key, "size (bytes)", _bounded_size(least, most), parse_size(default), doc)
+
+
+def opt_size(key: str, doc: str, *, least: int = 0) -> Option[int | None]:
     """Declare a memory size that may be left out."""
-    parse: Callable[[str], int | None] = parse_size
+    parse: Callable[[str], int | None] = _bounded_size(least, LONG_MAX)
     return Option(key, "size (bytes)", parse, None, doc)
 
 
@@ -269,6 +282,16 @@ def _bounded(least: int, most: int) -> Callable[[str], int]:
         n = int(value)
         if not least <= n <= most:
             raise ValueError(bounds if n < least else f"a whole number of at most {most}")
+        return n
+
+    return parse
+
+
+def _bounded_size(least: int, most: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        n = parse_size(value)
+        if not least <= n <= most:
+            raise ValueError(f"a size of at least {least} bytes" if n < least else f"a size of at most {most} bytes")
         return n
 
     return parse

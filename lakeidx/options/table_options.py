@@ -21,6 +21,7 @@ from lakeidx.options.descriptors import (
     bucket_count,
     choice,
     duration,
+    fraction,
     integer,
     mapping,
     names,
@@ -128,7 +129,7 @@ class TableOptions(RetentionOptions):
     file_format_per_level = mapping("file.format.per.level", "Format by level, as 'level:format'.")
     file_compression = text("file.compression", "zstd", "Compression of data files.")
     file_compression_per_level = mapping("file.compression.per.level", "Compression by level, as 'level:codec'.")
-    file_compression_zstd_level = integer("file.compression.zstd-level", 1, "zstd level of data files and manifests.")
+    file_compression_zstd_level = integer("file.compression.zstd-level", 1, "zstd level, also of manifests.", most=22)
     file_block_size = opt_size("file.block-size", "Row group size.")
     changelog_file_format = opt_text("changelog-file.format", "Format of changelog files; default: file.format.")
     changelog_file_compression = opt_text("changelog-file.compression", "Compression of changelog files.")
@@ -248,7 +249,7 @@ class TableOptions(RetentionOptions):
     # Compaction
     write_only = boolean("write-only", False, "Writers never compact nor expire.", "write.compaction-skip")
     target_file_size = opt_size(
-        "target-file-size", "Size at which a data file is closed; default 128 mb with a primary key, else 256 mb."
+        "target-file-size", "Size that closes a data file; default 128 mb with a primary key, else 256 mb.", least=1
     )
     num_sorted_run_compaction_trigger = integer(
         "num-sorted-run.compaction-trigger", 5, "Sorted runs that start a compaction.", least=1
@@ -326,7 +327,7 @@ class TableOptions(RetentionOptions):
     lookup_store_values = choice(
         "lookup.store.values", "value position key", "What lookup files store for a key; lakeidx's own option."
     )
-    lookup_hash_load_factor = number("lookup.hash-load-factor", 0.75, "Fill of hash stores.")
+    lookup_hash_load_factor = fraction("lookup.hash-load-factor", 0.75, "Fill of hash stores.")
     lookup_cache_file_retention = duration(
         "lookup.cache-file-retention", "1 h", "Unused lookup files are dropped after."
     )
@@ -338,13 +339,13 @@ class TableOptions(RetentionOptions):
     lookup_cache_bloom_filter_enabled = boolean(
         "lookup.cache.bloom.filter.enabled", True, "Bloom filter in lookup files."
     )
-    lookup_cache_bloom_filter_fpp = number("lookup.cache.bloom.filter.fpp", 0.05, "Its false positive share.")
+    lookup_cache_bloom_filter_fpp = fraction("lookup.cache.bloom.filter.fpp", 0.05, "Its false positive share.")
     lookup_cache_spill_compression = text("lookup.cache-spill-compression", "zstd", "Compression of lookup files.")
     lookup_remote_file_enabled = boolean("lookup.remote-file.enabled", False, "Keep lookup files beside data files.")
     lookup_remote_file_level_threshold = integer(
         "lookup.remote-file.level-threshold", -INT_MAX - 1, "From this level on."
     )
-    cache_page_size = size("cache-page-size", "64 kb", "Block size of lookup files.")
+    cache_page_size = size("cache-page-size", "64 kb", "Block size of lookup files.", least=1, most=1 << 30)
 
     # Scans
     scan_mode = choice(
@@ -373,7 +374,7 @@ class TableOptions(RetentionOptions):
     @property
     def manifest_codec(self) -> str:
         """The Avro codec of manifests: ``avro.codec``, else ``manifest.compression``."""
-        return self.avro_codec or self.manifest_compression
+        return (self.avro_codec or self.manifest_compression).lower()
 
     @property
     def max_levels(self) -> int:

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from lakeidx.batch.index_types import check_index_type
-from lakeidx.data.engines import validate_merge_options
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.landing.reject_limit import RejectLimit
@@ -35,6 +34,7 @@ from lakeidx.pipeline_file.sections import (
     Strict,
 )
 from lakeidx.pipeline_file.yaml_lines import YamlDocument, parse_yaml
+from lakeidx.table.usable import check_usable
 
 _QUEUE = re.compile(r"https?://[^/@\s]+/[^\s?#]+$")
 _ON_S3 = re.compile(r"s3[an]?://")
@@ -236,7 +236,7 @@ def check_document(document: YamlDocument, path: str) -> PipelineConfig:
             document,
             (
                 lambda: new_schema(schema),
-                lambda: validate_merge_options(new_schema(schema)),
+                lambda: check_usable(new_schema(schema)),
                 lambda: check_index_type(new_schema(schema)),
                 lambda: _check_changes(config, new_schema(schema)),
             ),

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from lakeidx.data.engines import validate_merge_options
 from lakeidx.errors import InvalidInputError
-from lakeidx.file_index import validate_file_index_options
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_schema
@@ -23,6 +21,7 @@ from lakeidx.table.scan.layout import split_system_name
 from lakeidx.table.scan.plan import PlanOptions, plan_scan
 from lakeidx.table.scan.states import time_travel
 from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.table.usable import check_usable
 
 
 class TableHandle:
@@ -68,14 +67,12 @@ class TableHandle:
         errors     InvalidInputError naming the column or option; when the table exists already
         """
         schema = new_schema(spec)
-        if schema.primary_keys:
-            validate_merge_options(schema)
-        validate_file_index_options(schema)
         table = cls(open_store(uri, storage_options), TablePaths.of(absolute(uri), schema))
-        path = table.paths.schema(0)
-        if not table.metadata.schema_ids() and table.store.put_if_absent(path, encode_schema(schema)):
-            warn_once(schema, uri)
-            return table
+        if not table.metadata.schema_ids():
+            check_usable(schema)
+            if table.store.put_if_absent(table.paths.schema(0), encode_schema(schema)):
+                warn_once(schema, uri)
+                return table
         if not exist_ok:
             raise InvalidInputError(
                 "the table exists already; exist_ok (--if-not-exists) takes it as it is", path=table.paths.root

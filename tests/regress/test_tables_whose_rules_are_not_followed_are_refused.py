@@ -13,7 +13,10 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.errors import UnsupportedError
+from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.storage import open_store
 from lakeidx.tasks.runner import LocalRunner
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
@@ -23,7 +26,11 @@ def make(path: Path, **options: str) -> Table:
     fields = [{"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]
     keys = [] if "row-tracking.enabled" in options else ["id"]
     options = options if not keys else {"bucket": "1", **options}
-    return Table.create(str(path / "t"), {"fields": fields, "primaryKeys": keys, "options": options})
+    # As another program makes it: lakeidx makes no table that it cannot write.
+    schema = new_schema({"fields": fields, "primaryKeys": keys, "options": options})
+    store = open_store(str(path))
+    store.put_if_absent(TablePaths.of(str(path / "t"), schema).schema(0), encode_schema(schema))
+    return Table.open(str(path / "t"))
 
 
 def test_data_evolution_is_refused_for_everything(tmp_path: Path) -> None:

@@ -58,7 +58,9 @@ def parse_codec(name: str) -> BlockCodec:
     try:
         return BlockCodec[name.strip().upper()]
     except KeyError:
-        raise InvalidInputError(f"compression is none, zstd, lz4 or lzo, not {name!r}") from None
+        raise InvalidInputError(
+            f"option 'lookup.cache-spill-compression': none, zstd, lz4 or lzo, not {name!r}"
+        ) from None
 
 
 class BlockCompressor:
@@ -70,9 +72,14 @@ class BlockCompressor:
 
     def __init__(self, codec: BlockCodec, level: int = 1) -> None:
         if codec is BlockCodec.LZO:
-            raise UnsupportedError("lzo blocks are read but not written: no library compresses LZO1X; use zstd or lz4")
+            raise UnsupportedError(
+                "option 'lookup.cache-spill-compression' = lzo: lzo blocks are read but not written, no library "
+                "compresses LZO1X; use zstd or lz4"
+            )
         if codec is BlockCodec.ZSTD and not 1 <= level <= _MAX_ZSTD_LEVEL:
-            raise InvalidInputError(f"a zstd level is 1 to {_MAX_ZSTD_LEVEL}, not {level}")
+            raise InvalidInputError(
+                f"option 'spill-compression.zstd-level': a level is 1 to {_MAX_ZSTD_LEVEL}, not {level}"
+            )
         self.codec = codec
         self._zstd = zstandard.ZstdCompressor(level=level) if codec is BlockCodec.ZSTD else None
 

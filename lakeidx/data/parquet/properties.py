@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import KEY_PREFIX
-from lakeidx.options.descriptors import parse_bool, parse_size
+from lakeidx.options.descriptors import parse_bool, parse_fraction, parse_size
 from lakeidx.options.table_options import TableOptions
 
 T = TypeVar("T")
@@ -43,6 +43,8 @@ T = TypeVar("T")
 DEFAULT_ROW_GROUP_BYTES = 32 << 20
 _SAMPLE_ROWS = 4096
 _DEFAULT_FPP = 0.01
+#: With pages of a few bytes Arrow 26 leaves the only row of a nested column out of its last page.
+_LEAST_PAGE_BYTES = 64
 _DELTA = "DELTA_BINARY_PACKED"
 _CODECS = {
     "none": "NONE", "uncompressed": "NONE", "snappy": "SNAPPY", "gzip": "GZIP", "brotli": "BROTLI", "lz4": "LZ4",
@@ -161,10 +163,12 @@ class ParquetProperties:
         return out
 
 
-def parquet_properties(options: TableOptions, *, compression: str) -> ParquetProperties:
+def parquet_properties(
+    options: TableOptions, *, compression: str, option: str = "file.compression"
+) -> ParquetProperties:
     """Return the writer settings for files of one kind.
 
-    compression  the codec as options name it; `parquet.compression` goes before it
+    compression  the codec as `option` names it; `parquet.compression` goes before it
     errors       InvalidInputError naming the option
     """
     raw = options.with_prefix("parquet.")
@@ -172,9 +176,9 @@ def parquet_properties(options: TableOptions, *, compression: str) -> ParquetPro
     if version not in ("", "PARQUET_1_0", "V1", "PARQUET_2_0", "V2"):
         raise InvalidInputError(f"option 'parquet.writer.version': {version!r} is not PARQUET_1_0 or PARQUET_2_0")
     block = _read(raw, "block.size", parse_size)
-    fpp = _read(raw, "bloom.filter.fpp", _fraction)
+    fpp = _read(raw, "bloom.filter.fpp", parse_fraction)
     return ParquetProperties(
-        codec=_codec(raw.get("compression", compression)),
+        codec=_read(raw, "compression", _codec) or _parsed(option, compression, _codec),
         zstd_level=options.file_compression_zstd_level,
         row_group_bytes=options.file_block_size or block or DEFAULT_ROW_GROUP_BYTES,
         codec_by_column=_by_column(raw, "compression", _codec),
@@ -184,10 +188,10 @@ def parquet_properties(options: TableOptions, *, compression: str) -> ParquetPro
         bloom=bool(_read(raw, "bloom.filter.enabled", parse_bool)),
         bloom_by_column=_by_column(raw, "bloom.filter.enabled", parse_bool),
         bloom_ndv=_by_column(raw, "bloom.filter.expected.ndv", int),
-        bloom_fpp=_by_column(raw, "bloom.filter.fpp", _fraction),
+        bloom_fpp=_by_column(raw, "bloom.filter.fpp", parse_fraction),
         default_fpp=_DEFAULT_FPP if fpp is None else fpp,
-        page_bytes=_read(raw, "page.size", parse_size),
-        page_rows=_read(raw, "page.row.count.limit", int),
+        page_bytes=_read(raw, "page.size", lambda text: max(_LEAST_PAGE_BYTES, parse_size(text))),
+        page_rows=_read(raw, "page.row.count.limit", _at_least_one),
         dictionary_bytes=_read(raw, "dictionary.page.size", parse_size),
         checksum=_read(raw, "page.write-checksum.enabled", parse_bool) is not False,
     )
@@ -217,29 +221,29 @@ def _is_whole_number(t: pa.DataType) -> bool:
 def _codec(text: str) -> str:
     codec = _CODECS.get(text.strip().lower())
     if codec is None:
-        raise InvalidInputError(f"compression {text!r} is not one of {', '.join(sorted(_CODECS))}")
+        raise ValueError(f"one of {', '.join(sorted(_CODECS))}")
     return codec
 
 
-def _fraction(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value < 1.0:
-        raise ValueError("a number between 0 and 1")
-    return value
+def _at_least_one(text: str) -> int:
+    rows = int(text)
+    if rows < 1:
+        raise ValueError("a number of at least 1")
+    return rows
 
 
 def _read(raw: Mapping[str, str], key: str, parse: Callable[[str], T]) -> T | None:
     text = raw.get(key)
-    return None if text is None else _parsed(key, text, parse)
+    return None if text is None else _parsed(f"parquet.{key}", text, parse)
 
 
 def _by_column(raw: Mapping[str, str], key: str, parse: Callable[[str], T]) -> dict[str, T]:
     prefix = f"{key}#"
-    return {k[len(prefix) :]: _parsed(k, v, parse) for k, v in raw.items() if k.startswith(prefix)}
+    return {k[len(prefix) :]: _parsed(f"parquet.{k}", v, parse) for k, v in raw.items() if k.startswith(prefix)}
 
 
 def _parsed(key: str, text: str, parse: Callable[[str], T]) -> T:
     try:
         return parse(text)
     except ValueError as e:
-        raise InvalidInputError(f"option 'parquet.{key}': cannot read {text!r}: {e}") from e
+        raise InvalidInputError(f"option '{key}': cannot read {text!r}: {e}") from e

@@ -201,7 +201,7 @@ def _check_formats(options: TableOptions) -> None:
             raise InvalidInputError(f"option '{key}': unknown format {text!r}")
     if options.manifest_format.lower() != "avro":
         raise InvalidInputError(f"option 'manifest.format' must be avro, not {options.manifest_format!r}")
-    if options.manifest_codec.lower() not in ("zstd", "zstandard", "null", "deflate"):
+    if options.manifest_codec not in ("zstd", "zstandard", "null", "deflate"):
         raise InvalidInputError(
             f"option 'manifest.compression' must be zstd, null or deflate, not {options.manifest_codec!r}"
         )

@@ -47,7 +47,7 @@ def test_what_cannot_be_written() -> None:
     with pytest.raises(UnsupportedError, match="read but not written"):
         BlockCompressor(BlockCodec.LZO)
     for level in (0, 23):
-        with pytest.raises(InvalidInputError, match="zstd level"):
+        with pytest.raises(InvalidInputError, match="zstd-level': a level is 1 to 22"):
             BlockCompressor(BlockCodec.ZSTD, level)
 
 

@@ -1,0 +1,74 @@
+"""What a table that lakeidx makes must allow, and an option that it sets leave possible: batches, compactions, lookup files.
+
+A table of another program may have any option: it opens, and a use that is not possible says so when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+from lakeidx.bucket_assignment.rules import AssignRules
+from lakeidx.codec.containers.compress import BlockCompressor, parse_codec
+from lakeidx.data.engines import validate_merge_options
+from lakeidx.data.write_spec import WriteSpec
+from lakeidx.errors import LakeIdxError, UnsupportedError
+from lakeidx.file_index import validate_file_index_options
+from lakeidx.format.data_file import FileSource
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.options.features import Use, refused_by
+
+
+def check_usable(schema: TableSchema, *, before: TableSchema | None = None) -> None:
+    """Refuse options that the first batch, compaction or lookup file would be refused for.
+
+    before   the schema that is altered: what was wrong with it before is not the alteration's fault
+    errors   InvalidInputError, UnsupportedError naming the option
+    """
+    if schema.primary_keys:
+        validate_merge_options(schema)
+    validate_file_index_options(schema)
+    known = set[str]()
+    if before is not None:
+        # What could not even be read before is what the alteration mends.
+        with suppress(LakeIdxError, ValueError):
+            known.update(str(problem) for problem in _problems(before))
+    for problem in _problems(schema):
+        if str(problem) not in known:
+            raise problem
+
+
+def _problems(schema: TableSchema) -> Iterator[LakeIdxError]:
+    for key, rule in refused_by(schema.options):
+        if Use.WRITE in rule.uses:
+            text = schema.options[key]
+            yield UnsupportedError(f"option '{key}' = {text}: lakeidx could not write the table: {rule.reason}")
+    for make in (*_file_checks(schema), *_other_checks(schema)):
+        try:
+            make()
+        except LakeIdxError as error:
+            yield error
+
+
+def _file_checks(schema: TableSchema) -> Iterator[Callable[[], object]]:
+    options = schema.table_options
+    levels = {0, options.max_levels - 1, *(int(n) for n in options.file_format_per_level)}
+    levels |= {int(n) for n in options.file_compression_per_level}
+    specs = [WriteSpec(schema, level, FileSource.APPEND, changelog=False) for level in sorted(levels)]
+    if options.changelog_producer != "none":
+        specs.append(WriteSpec(schema, 0, FileSource.APPEND, changelog=True))
+    for spec in specs:
+        yield spec.check_format
+        yield partial(getattr, spec, "properties")
+
+
+def _other_checks(schema: TableSchema) -> Iterator[Callable[[], object]]:
+    options = schema.table_options
+    yield lambda: BlockCompressor(
+        parse_codec(options.lookup_cache_spill_compression), options.spill_compression_zstd_level
+    )
+    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+        yield lambda: AssignRules(
+            target_rows=options.dynamic_bucket_target_row_num, max_buckets=options.dynamic_bucket_max_buckets
+        )
