@@ -50,6 +50,11 @@ class SlowStore(MeteredStore):
     def __init__(self, inner: ObjectStore) -> None:
         super().__init__(inner)
 
+    @property
+    def waits(self) -> bool:
+        """True: as those to an object store do."""
+        return True
+
     def _add(self, verb: str, size: int = 0, *, requests: int = 1) -> None:
         super()._add(verb, size, requests=requests)
         time.sleep(REQUEST_SECONDS * -(-requests // RANGES_AT_A_TIME))

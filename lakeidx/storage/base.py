@@ -121,6 +121,11 @@ class ObjectStore(Protocol):
         """Name of the server and bucket, or the disk, that a probe of conditional puts is valid for. No secrets in it."""
         ...
 
+    @property
+    def waits(self) -> bool:
+        """True when requests wait for another machine, so that several at once pay off even for a few small files."""
+        ...
+
     def fresh_session(self) -> ObjectStore:
         """Return the same store with connections of its own."""
         ...

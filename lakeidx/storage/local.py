@@ -26,6 +26,7 @@ import pyarrow as pa
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.storage.base import FileInfo, WriteOnly
 from lakeidx.storage.fsync import make_directories, sync_directory, sync_files
+from lakeidx.storage.mounts import device_of, is_remote
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
@@ -87,10 +88,12 @@ class LocalStore:
     @property
     def place(self) -> str:
         """The disk, by device number."""
-        path = os.path.abspath(local_path(self._uri))
-        while path != os.path.dirname(path) and not os.path.exists(path):
-            path = os.path.dirname(path)
-        return f"local:{os.stat(path).st_dev}"
+        return f"local:{device_of(local_path(self._uri))}"
+
+    @property
+    def waits(self) -> bool:
+        """True for a file system of the network (NFS, a bucket that is mounted)."""
+        return is_remote(device_of(local_path(self._uri)))
 
     def fresh_session(self) -> LocalStore:
         """Return the same store: a disk has no sessions."""

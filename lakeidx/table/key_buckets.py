@@ -29,7 +29,6 @@ from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.storage import LocalStore
 from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_bytes, read_hash_index
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX
@@ -163,7 +162,7 @@ def find_hits(
 
     # Threads are for waiting: what is there already, and a few small files of this machine, need none.
     there = keeps and all(index_file_path(metadata, schema, e) in metadata.hash_files for e in entries)
-    at_hand = isinstance(metadata.store, LocalStore) and len(entries) <= _FEW_FILES and 4 * held <= _FEW_BYTES
+    at_hand = len(entries) <= _FEW_FILES and 4 * held <= _FEW_BYTES and not metadata.store.waits
     largest = 4 * max(e.row_count for e in entries)
     threads = 1 if there or at_hand else min(threads, max(2, _IN_FLIGHT_BYTES // max(1, largest)))
     return in_parallel(read, entries, threads=threads)

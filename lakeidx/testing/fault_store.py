@@ -112,6 +112,11 @@ class FaultStore:
         """As the store within."""
         return self.inner.place
 
+    @property
+    def waits(self) -> bool:
+        """As the store within."""
+        return self.inner.waits
+
     def fresh_session(self) -> ObjectStore:
         """Return the store within, without faults."""
         return self.inner.fresh_session()

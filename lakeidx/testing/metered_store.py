@@ -51,6 +51,11 @@ class MeteredStore:
         return self.inner.place
 
     @property
+    def waits(self) -> bool:
+        """As the store within."""
+        return self.inner.waits
+
+    @property
     def counts(self) -> Mapping[str, Count]:
         """Requests and bytes so far, by verb."""
         with self._lock:

@@ -34,7 +34,6 @@ from lakeidx.batch.index_types import finds_by_keys
 from lakeidx.batch.parts import write_rows
 from lakeidx.batch.target_files import write_targets
 from lakeidx.errors import CommitUnknownError, LakeIdxError, UnavailableError
-from lakeidx.storage import LocalStore
 from lakeidx.table.commit.changes import encode_changes
 from lakeidx.table.commit.earlier_commit import added_paths
 from lakeidx.tasks.runner import LocalRunner
@@ -148,7 +147,7 @@ def held_batch(context: BatchContext, rows: pa.Table) -> Iterator[BatchContext]:
     """Run a batch whose id was drawn for it in memory; the context must not be used after the block."""
     files = HeldBatch(context)
     # Few rows for a disk are mostly work of the interpreter, which threads only pass to each other.
-    alone = rows.nbytes <= _ONE_THREAD_BYTES and isinstance(context.store, LocalStore)
+    alone = rows.nbytes <= _ONE_THREAD_BYTES and not context.store.waits
     error: BaseException | None = None
     try:
         yield replace(context, files=files, runner=LocalRunner() if alone else context.runner)

@@ -67,6 +67,11 @@ class S3Store:
         endpoint = self._options.s3fs_kwargs().get("endpoint_url") or "aws"
         return f"s3:{endpoint}/{_bucket_and_key(self._uri)[0]}"
 
+    @property
+    def waits(self) -> bool:
+        """True: every request goes over a network."""
+        return True
+
     def __repr__(self) -> str:
         return f"S3Store({self._uri!r}, endpoint_url={self._options.endpoint_url!r})"
 

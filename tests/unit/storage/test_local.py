@@ -166,6 +166,13 @@ def test_place_is_the_disk(tmp_path: Path) -> None:
     assert LocalStore(f"file://{tmp_path}").place == LocalStore(str(tmp_path)).place
 
 
+def test_only_file_systems_of_the_network_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = os.stat(tmp_path).st_dev
+    monkeypatch.setattr("lakeidx.storage.local.is_remote", lambda device: device == asked)
+    assert LocalStore(f"file://{tmp_path}/not/there").waits
+    assert not LocalStore("/proc/self").waits
+
+
 def test_writing_with_a_lost_directory(tmp_path: Path) -> None:
     out = LocalStore().open_output(str(tmp_path / "d" / "f"))
     out.write(b"1")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.paths import NewFileNames
-from lakeidx.storage import LocalStore, ObjectStore
+from lakeidx.storage import LocalStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_index, write_hash_index
 from lakeidx.table.key_buckets import (
@@ -27,7 +27,6 @@ from lakeidx.table.key_buckets import (
     key_hashes,
     load_buckets,
 )
-from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.small_tables import make_table, rows, upsert
 
 SPEC = {"fields": [{"name": "k", "type": "BIGINT"}], "primaryKeys": ["k"], "options": {"bucket": "-1"}}
@@ -177,17 +176,16 @@ def test_few_small_files_of_a_local_disk_are_read_without_threads(
 
     monkeypatch.setattr(LocalStore, "get", noted)
 
-    def own_thread(store: ObjectStore, files: int) -> bool:
+    def own_thread(files: int) -> bool:
         readers.clear()
-        table.metadata.store = store
         find_hits(table.metadata, table.schema, entries[:files], [np.arange(3000, dtype=np.int32)])
         return readers == {threading.current_thread()}
 
-    local = table.metadata.store
-    assert own_thread(local, 12)
-    # Many of them, or any of a store that may take a request for each, are waited for side by side.
-    assert not own_thread(local, 20)
-    assert not own_thread(FaultStore(local), 12)
+    assert own_thread(12)
+    # Many of them, or any of a store that waits for another machine, are waited for side by side.
+    assert not own_thread(20)
+    monkeypatch.setattr("lakeidx.storage.local.is_remote", lambda _: True)
+    assert not own_thread(12)
 
 
 def test_what_a_batch_adds_is_known_to_the_next_one(tmp_path: Path) -> None:
