@@ -17,6 +17,8 @@ SPEC: dict[str, Any] = {
     "partitionKeys": ["p"],
     "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "10"},
 }
+#: Options by which the values of a key are joined to a list, so that a row which is written twice shows.
+LISTAGG = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
 
 
 def make_table(

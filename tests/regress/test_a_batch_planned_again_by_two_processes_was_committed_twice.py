@@ -23,15 +23,10 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from lakeidx.testing.small_tables import LISTAGG, content, make_table, rows, upsert
 
 NOW_MS = 4_000_000_000_000
-OPTIONS = {
-    "merge-engine": "aggregation",
-    "fields.v.aggregate-function": "listagg",
-    "snapshot.num-retained.min": "1",
-    "manifest.merge-min-count": "2",
-}
+OPTIONS = {**LISTAGG, "snapshot.num-retained.min": "1", "manifest.merge-min-count": "2"}
 
 
 @pytest.fixture

@@ -17,20 +17,14 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
-from lakeidx.testing.small_tables import content, make_table, upsert
+from lakeidx.testing.small_tables import LISTAGG, content, make_table, upsert
 
-#: Rows of one key are strung together, so one that is written twice shows.
-AGGREGATION = {
-    "merge-engine": "aggregation",
-    "fields.v.aggregate-function": "listagg",
-    "snapshot.num-retained.min": "1",
-    "manifest.merge-min-count": "2",
-}
+OPTIONS = {**LISTAGG, "snapshot.num-retained.min": "1", "manifest.merge-min-count": "2"}
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> TableHandle:
-    made = make_table(tmp_path, options=AGGREGATION)
+    made = make_table(tmp_path, options=OPTIONS)
     upsert(made, [(1, 1, "first")])
     return made
 
@@ -95,7 +89,7 @@ def test_a_put_that_was_done_and_not_answered_is_looked_at_too(table: TableHandl
 
 
 def test_the_first_batch_of_a_table_is_looked_at_too(tmp_path: Path) -> None:
-    table = make_table(tmp_path, options=AGGREGATION)
+    table = make_table(tmp_path, options=OPTIONS)
     store = FaultStore(table.store)
     store.fail("put_if_absent", "/snapshot/", act=write_and_expire(table, 2))
     upsert(TableHandle(store, table.paths), [(1, 1, "first")], batch_id="b")

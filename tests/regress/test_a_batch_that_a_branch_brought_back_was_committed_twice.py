@@ -15,16 +15,15 @@ from lakeidx.maintenance.staging_cleanup import clean_staging
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.shared_table.foreign import fast_forward, make_branch
-from lakeidx.testing.small_tables import content, make_table, upsert
+from lakeidx.testing.small_tables import LISTAGG, content, make_table, upsert
 
-SUMS = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
 DAY = [(1, 1, "day")]
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> TableHandle:
     """The batch `day` is in branch x, and not in the table any more."""
-    made = make_table(tmp_path, options=SUMS)
+    made = make_table(tmp_path, options=LISTAGG)
     upsert(made, [(1, 1, "first")], batch_id="first")
     upsert(made, DAY, batch_id="day")
     create_tag(made.metadata, "one")

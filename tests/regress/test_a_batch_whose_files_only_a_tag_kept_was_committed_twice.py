@@ -16,13 +16,12 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.shared_table.foreign import make_branch
-from lakeidx.testing.small_tables import content, make_table, upsert
+from lakeidx.testing.small_tables import LISTAGG, content, make_table, upsert
 
 
 @pytest.mark.parametrize("kept_by", ["tag", "branch"])
 def test_rows_are_there_once(tmp_path: Path, kept_by: str) -> None:
-    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
-    table = make_table(tmp_path, options=options)
+    table = make_table(tmp_path, options=LISTAGG)
     upsert(table, [(1, 1, "first")])
     store = FaultStore(table.store)
 

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,17 +68,18 @@ def others(table: TableHandle) -> None:
         upsert(TableHandle.open(table.uri), [(2, number, "other")])
 
 
+def write_and_expire(table: TableHandle) -> None:
+    others(table)
+    expire(TableHandle.open(table.uri))
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> TableHandle:
     """Snapshot 1, then 2 to 4 by others; 1 to 3 expire, and a dead writer's stands under 2."""
     made = make_table(tmp_path)
     upsert(made, [(1, 1, "first")])
 
-    def overtake() -> None:
-        others(made)
-        expire(TableHandle.open(made.uri))
-
-    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
+    put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
     return TableHandle.open(made.uri)
 
 
@@ -222,11 +224,7 @@ def test_a_rollback_to_a_tag_does_not_make_it_the_newest(tmp_path: Path) -> None
     upsert(made, [(1, 1, "first")])
     create_tag(made.metadata, "first", snapshot_id=1)
 
-    def overtake() -> None:
-        others(made)
-        expire(TableHandle.open(made.uri))
-
-    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
+    put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")]))
     table = TableHandle.open(made.uri)
     roll_back_table(table.metadata, table.schema, tag="first")
     assert table.metadata.listed_snapshot_ids() == [1]
@@ -276,11 +274,7 @@ def test_a_rollback_to_a_tag_takes_nothing_for_a_gap_then_either(tmp_path: Path)
     upsert(made, [(1, 1, "first")])
     create_tag(made.metadata, "first", snapshot_id=1)
 
-    def overtake() -> None:
-        others(made)
-        expire(TableHandle.open(made.uri))
-
-    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
+    put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")]))
     table = TableHandle.open(made.uri)
     table.store.delete(table.paths.latest)
     with pytest.raises(CommitConflictError, match="as while a branch is put in their place"):

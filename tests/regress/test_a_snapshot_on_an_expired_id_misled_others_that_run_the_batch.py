@@ -22,14 +22,9 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from lakeidx.testing.small_tables import LISTAGG, content, make_table, upsert
 
-OPTIONS = {
-    "merge-engine": "aggregation",
-    "fields.v.aggregate-function": "listagg",
-    "snapshot.num-retained.min": "1",
-    "manifest.merge-min-count": "2",
-}
+OPTIONS = {**LISTAGG, "snapshot.num-retained.min": "1", "manifest.merge-min-count": "2"}
 ROWS = [(1, 1, "second"), (1, 3, "new")]
 EXPECTED = {(1, 1): "first,second", (1, 3): "new", (2, 0): "other", (2, 1): "other", (2, 2): "other"}
 

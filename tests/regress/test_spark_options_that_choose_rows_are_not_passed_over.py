@@ -49,4 +49,5 @@ def test_version_as_of_works(tmp_path: Path) -> None:
 
 def test_what_spark_adds_itself_is_taken() -> None:
     """Options of streams and of other settings choose no rows."""
-    ReadOptions.parse({"path": "/t", "checkpointLocation": "/c", "queryName": "q", "mergeSchema": "true"})
+    given = {"path": "/t", "checkpointLocation": "/c", "queryName": "q", "mergeSchema": "true"}
+    assert ReadOptions.parse(given) == ReadOptions.parse({"path": "/t", "mergeSchema": "true"})
