@@ -76,7 +76,9 @@ CONDITIONS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("condition", "expected"), CONDITIONS, ids=[c for c, _ in CONDITIONS])
-def test_duckdb(warehouse: lakeidx.Warehouse, condition: str, expected: list[int]) -> None:
+def test_duckdb_queries_tables_and_pushes_its_filter_down(
+    warehouse: lakeidx.Warehouse, condition: str, expected: list[int]
+) -> None:
     connection = lake_duckdb.attach(warehouse)
     found = connection.sql(f"SELECT id FROM shop.orders WHERE {condition} ORDER BY id").fetchall()
     assert [r[0] for r in found] == expected
@@ -105,7 +107,9 @@ def test_a_filter_that_cannot_be_turned_back_is_not_handed_down() -> None:
     )
 
 
-def test_polars(warehouse: lakeidx.Warehouse, seen: list[dict[str, Any]]) -> None:
+def test_polars_queries_tables_and_pushes_its_filter_down(
+    warehouse: lakeidx.Warehouse, seen: list[dict[str, Any]]
+) -> None:
     col = polars.col
     frame = lake_polars.scan(warehouse["shop.orders"])
     found = frame.filter((col("p") == 1) & (col("id") > 3) & (col("x") < 4)).select("id").collect()

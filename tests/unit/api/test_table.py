@@ -50,7 +50,7 @@ def call(*arguments: object, code: int = 0, stdin: bytes | None = None) -> Resul
     return result
 
 
-def test_upkeep(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_table_is_compacted_tagged_and_expired_from_python(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "lakeidx")
     table = make(tmp_path)
     for i in range(3):
@@ -154,7 +154,7 @@ def test_a_missing_column_with_a_default_has_it(tmp_path: Path) -> None:
     assert table.scan().to_arrow().column("n").to_pylist() == [7]
 
 
-def test_warehouse(tmp_path: Path) -> None:
+def test_a_warehouse_creates_lists_and_drops_tables(tmp_path: Path) -> None:
     warehouse = lakeidx.Warehouse(f"{tmp_path}/wh")
     assert warehouse.tables() == []
     warehouse.create("shop.orders", SPEC).upsert(rows(1, 2))

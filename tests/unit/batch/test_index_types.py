@@ -531,7 +531,7 @@ def test_writers_side_by_side(tmp_path: Path, kind: str) -> None:
     assert content(TableHandle.open(table.uri)) == {**expected, (0, 5): "last"}
 
 
-def test_writer_conflicts() -> None:
+def test_only_commits_that_add_rows_conflict_with_a_batch() -> None:
     assert writer_conflicts(3, {}) == []
     assert writer_conflicts(3, {4: CommitKind.COMPACT, 5: CommitKind.ANALYZE}) == []
     for kind in (CommitKind.APPEND, CommitKind.OVERWRITE, None):

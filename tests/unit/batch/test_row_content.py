@@ -44,7 +44,7 @@ def test_any_order_and_cut() -> None:
             assert join_contents([content_of(p, SCHEMA) for p in parts]) == whole
 
 
-def test_other_rows() -> None:
+def test_other_rows_have_another_content() -> None:
     others = [
         rows([(1, "a"), (2, None), (2, "b"), (3, "b")]),
         rows([(1, "a"), (2, "b"), (3, None), (3, "a")]),

@@ -14,7 +14,7 @@ def as_dict(buckets: dict[int, list[int]]) -> dict[int, list[int]]:
     return {int(h): found.buckets_of(i).tolist() for i, h in enumerate(found.hashes)}
 
 
-def test_none() -> None:
+def test_hashes_in_one_bucket_each_are_no_duplicates() -> None:
     assert as_dict({}) == {}
     assert as_dict({0: []}) == {}
     assert as_dict({0: [1, 2], 1: [3]}) == {}

@@ -33,7 +33,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_plan(old: list[int] | None, new: list[int], expected: list[int] | None) -> None:
+def test_an_index_is_written_only_for_new_hashes(
+    old: list[int] | None, new: list[int], expected: list[int] | None
+) -> None:
     planned = plan_index_update(None if old is None else column(old), column(new))
     assert (None if planned is None else planned.tolist()) == expected
     assert planned is None or planned.dtype == np.int32

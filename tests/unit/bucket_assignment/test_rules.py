@@ -25,7 +25,7 @@ def test_numbers_out_of_range_are_refused(numbers: dict[str, int], names: str) -
         AssignRules(**numbers)  # type: ignore[arg-type]
 
 
-def test_limits() -> None:
+def test_the_last_bucket_is_below_max_buckets_and_below_32767() -> None:
     assert AssignRules(target_rows=1).last_bucket == 32766
     assert AssignRules(target_rows=1, max_buckets=32767).last_bucket == 32766
     assert AssignRules(target_rows=1, max_buckets=1).last_bucket == 0

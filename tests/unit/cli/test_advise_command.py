@@ -199,7 +199,7 @@ def test_seconds_follow_the_store_and_the_cores(one_batch: tuple[Path, str], tmp
         (["{tmp}/b0.parquet", "{tmp}/none.csv", "--key", "id"], "none.csv"),
     ],
 )
-def test_bad_input(one_batch: tuple[Path, str], arguments: list[str], says: str) -> None:
+def test_bad_input_is_one_line_on_stderr(one_batch: tuple[Path, str], arguments: list[str], says: str) -> None:
     folder, uri = one_batch
     stderr = call("advise", *(a.format(uri=uri, tmp=folder) for a in arguments), code=2).stderr
     assert says in stderr

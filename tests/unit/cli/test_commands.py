@@ -97,7 +97,7 @@ def test_scan_as_arrow_is_what_upsert_takes(table: str, tmp_path: Path) -> None:
     assert sorted(lines(call("scan", copy)), key=lambda r: str(r["id"])) == ROWS
 
 
-def test_time_travel(table: str, tmp_path: Path) -> None:
+def test_scan_reads_older_states(table: str, tmp_path: Path) -> None:
     call("upsert", table, write_lines(tmp_path / "more.jsonl", [{**ROWS[0], "note": "new", "_kind": "+U"}]))
     assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"new"}
     assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1", "--snapshot", 1))} == {"a"}
@@ -133,14 +133,14 @@ def test_rejected_rows_are_named_and_strict_refuses(table: str, tmp_path: Path) 
     assert {r["id"] for r in lines(call("scan", table))} == {1, 2, 3, 8}
 
 
-def test_lists(table: str) -> None:
+def test_lists_show_buckets_files_and_snapshots(table: str) -> None:
     buckets = lines(call("buckets", table, "--format", "jsonl"))
     assert sorted((b["rows"], b["index_hashes"], b["files"]) for b in buckets) == [(1, 1, 1), (2, 2, 1)]
     assert sum(f["rows"] for f in lines(call("files", table, "--format", "jsonl"))) == 3  # type: ignore[misc]
     assert {i["type"] for i in lines(call("index", table, "--format", "jsonl"))} == {"HASH"}
 
 
-def test_keys(table: str, tmp_path: Path) -> None:
+def test_keys_prints_hash_and_bucket_of_each_row(table: str, tmp_path: Path) -> None:
     rows = write_lines(tmp_path / "k.jsonl", [{"id": 1, "day": "2026-01-01"}, {"id": 77, "day": "2026-01-01"}])
     found = lines(call("keys", table, "--rows", rows))
     # The hash of INT 1 is a fact of the format.
@@ -218,7 +218,7 @@ def test_compact_expire_tag_rollback_orphans(table: str, tmp_path: Path) -> None
     assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"n2"}
 
 
-def test_overwrite(table: str, tmp_path: Path) -> None:
+def test_overwrite_replaces_the_touched_partitions(table: str, tmp_path: Path) -> None:
     call("upsert", table, write_lines(tmp_path / "o.jsonl", [{**ROWS[0], "id": 9}]), "--overwrite", "partitions")
     assert {r["id"] for r in lines(call("scan", table))} == {9, 3}
 
@@ -248,7 +248,7 @@ def test_slips_are_answered_with_what_there_is(table: str, tmp_path: Path) -> No
     assert "--ignore-extra-columns" in said
 
 
-def test_parquet_landing(table: str, tmp_path: Path) -> None:
+def test_parquet_files_are_upserted(table: str, tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array([4], pa.int64()), "day": pa.array(["2026-02-01"]), "amount": [1.25], "note": ["f"]})
     pq.write_table(rows, tmp_path / "p.parquet")
     call("upsert", table, tmp_path / "p.parquet")

@@ -77,7 +77,7 @@ def table(tmp_path: Path) -> HandMadeTable:
     return made
 
 
-def test_metrics(table: HandMadeTable, tmp_path: Path) -> None:
+def test_metrics_count_keys_files_and_probes(table: HandMadeTable, tmp_path: Path) -> None:
     keys = keys_file(tmp_path, "keys.jsonl", ["k1", "k4", "zz"])
     metrics = json.loads(call(table.path, "--keys", keys, "--metrics").stdout)
     assert {k: metrics[k] for k in ("keys", "found", "files", "files_probed", "files_read", "files_without_filter")} == {
@@ -121,7 +121,7 @@ def test_keys_of_several_fields_are_put_together_as_hudi_does(tmp_path: Path) ->
     ]
 
 
-def test_bad_filters(tmp_path: Path) -> None:
+def test_files_with_unreadable_filters_are_read(tmp_path: Path) -> None:
     made = HandMadeTable(tmp_path / "t", layout=2)
     made.instant(T1)
     made.file(T1, "a-0", ["k1"], footer={BLOOM_FILTER: b"AAAA", FILTER_TYPE_CODE: b"CUCKOO"})

@@ -94,7 +94,7 @@ def test_the_most_negative_hash() -> None:
         assert buckets_of_hashes(hashes, n).tolist() == [abs(int(h)) % n for h in hashes]
 
 
-def test_mod() -> None:
+def test_mod_takes_the_remainder_of_the_number() -> None:
     values = [17, -3, 5, None, -(2**63), 2**63 - 1]
     wanted = [0 if v is None else v % 5 for v in values]
     assert fixed_buckets([pa.array(values)], [parse_type("BIGINT")], 5, "mod").tolist() == wanted
@@ -111,7 +111,7 @@ def test_hive_takes_a_null_timestamp_but_no_other() -> None:
         fixed_buckets([pa.array([None, 5], pa.timestamp("ms"))], [t], 5, "hive")
 
 
-def test_wrong_arguments() -> None:
+def test_impossible_arguments_are_refused() -> None:
     column, t = pa.array([1]), parse_type("BIGINT")
     for n in (0, -1):
         with pytest.raises(InvalidInputError, match="must be positive"):

@@ -36,7 +36,7 @@ def never(value: object, t: DataType) -> bytes:
         ("BYTES", BytesColumn),
     ],
 )
-def test_shapes(type_text: str, shape: type) -> None:
+def test_every_type_has_its_shape_of_columns(type_text: str, shape: type) -> None:
     t = parse_type(type_text)
     (part,), n = split_columns([pa.nulls(3, to_arrow(t))], [t], None, never)
     assert isinstance(part, shape)

@@ -24,7 +24,7 @@ READERS: list[tuple[Callable[[Cursor], int], str]] = [
 
 @pytest.mark.parametrize(("read", "form"), READERS)
 @given(data=st.binary(max_size=24))
-def test_fixed_width(read: Callable[[Cursor], int], form: str, data: bytes) -> None:
+def test_numbers_of_fixed_width_are_read_to_the_end(read: Callable[[Cursor], int], form: str, data: bytes) -> None:
     cursor, width = Cursor(data, "f"), struct.calcsize(form)
     for at in range(0, len(data) - width + 1, width):
         assert read(cursor) == struct.unpack_from(form, data, at)[0]
@@ -45,7 +45,7 @@ def leb128(n: int) -> bytes:
 
 
 @given(st.integers(0, (1 << 64) - 1))
-def test_varint(n: int) -> None:
+def test_varints_are_read_and_cut_ones_are_damaged(n: int) -> None:
     data = leb128(n)
     cursor = Cursor(data + b"x")
     assert cursor.varint() == n
@@ -63,7 +63,7 @@ def test_varint_beyond_64_bits(data: bytes) -> None:
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
-def test_zigzag(n: int) -> None:
+def test_signed_varints_are_read(n: int) -> None:
     assert Cursor(leb128(n * 2 if n >= 0 else -n * 2 - 1)).zigzag() == n
 
 
@@ -104,7 +104,7 @@ def java_write_utf(text: str) -> bytes:
 
 
 @given(st.text(max_size=50))
-def test_java_utf(text: str) -> None:
+def test_modified_utf_8_is_written_and_read(text: str) -> None:
     data = java_write_utf(text)
     assert write_java_utf(text) == data
     cursor = Cursor(data)

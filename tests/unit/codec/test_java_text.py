@@ -35,7 +35,7 @@ EPOCH = dt.date(1970, 1, 1)
         (5e-324, "4.9E-324"), (math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity"),
     ],
 )  # fmt: skip
-def test_doubles(value: float, text: str) -> None:
+def test_doubles_have_the_text_of_java(value: float, text: str) -> None:
     assert double_text(value) == text
 
 
@@ -90,7 +90,7 @@ def test_years_that_have_not_four_digits_are_written_as_java_does(days: int, tex
         (86_399_999, 0, "23:59:59"),
     ],
 )
-def test_times(millis: int, precision: int, text: str) -> None:
+def test_times_have_the_text_of_java(millis: int, precision: int, text: str) -> None:
     assert time_text(millis, precision) == text
 
 

@@ -57,7 +57,7 @@ def test_varints_stop_at_the_end_of_their_row() -> None:
 
 @given(st.lists(st.binary(max_size=20), max_size=9))
 @settings(deadline=None)
-def test_gather(pieces: list[bytes]) -> None:
+def test_pieces_are_gathered_in_order(pieces: list[bytes]) -> None:
     data = frozen(np.frombuffer(b"".join(reversed(pieces)), np.uint8))
     lengths = np.array([len(p) for p in pieces], np.int64)
     starts = len(data) - np.cumsum(lengths)

@@ -59,7 +59,7 @@ def _loads(data):  # type: ignore[no-untyped-def]
 
 @settings(deadline=None)
 @given(st.binary(min_size=8, max_size=8))
-def test_loads(data: bytes) -> None:
+def test_loads_read_numbers_of_each_width_and_order(data: bytes) -> None:
     assert _loads(data) == (
         data[0],
         int.from_bytes(data[:2], "little"),
@@ -80,7 +80,7 @@ def _stores(room, value):  # type: ignore[no-untyped-def]
 
 @settings(deadline=None)
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
-def test_stores(value: int) -> None:
+def test_stores_write_their_bytes_and_no_others(value: int) -> None:
     room = np.zeros(18, np.uint8)
     _stores(room, value)
     low = (value & (1 << 64) - 1).to_bytes(8, "little")

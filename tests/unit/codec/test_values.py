@@ -113,7 +113,7 @@ def test_json_of_another_form(value: Any, type_text: str) -> None:
         json_to_internal(value, parse_type(type_text))
 
 
-def test_json_floats() -> None:
+def test_floats_in_json_keep_their_value() -> None:
     t = parse_type("FLOAT")
     assert json_to_internal(0.1, t) == 0.10000000149011612
     assert internal_to_json(0.10000000149011612, t) == 0.1

@@ -23,7 +23,7 @@ from lakeidx.errors import CorruptFileError, InvalidInputError
     ("value", "encoded"),
     [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (624485, "e58e26"), (MAX_INT, "ffffffff07")],
 )
-def test_known_values(value: int, encoded: str) -> None:
+def test_known_values_have_known_bytes(value: int, encoded: str) -> None:
     assert encode_varint(value).hex() == encoded
     assert decode_varint(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
 

@@ -123,7 +123,7 @@ def test_small_is_below_seven_tenths_of_the_target_in_whole_bytes() -> None:
     assert steps_of(plan_compaction(files, schema_with(target), full=True)) == [("rewrite", [[["a"]], [["b"]]])]
 
 
-def test_forced_rewrites() -> None:
+def test_a_forced_rewrite_takes_files_of_the_top_level() -> None:
     files = [a_file("a", 5, 0, 9, size=BIG), a_file("b", 5, 10, 19, size=BIG)]
     task = plan_compaction(files, schema_with({"compaction.force-rewrite-all-files": "true"}), full=True)
     assert steps_of(task) == [("rewrite", [[["a"]]]), ("rewrite", [[["b"]]])]

@@ -129,7 +129,7 @@ def test_a_shrunk_index_holds_the_live_hashes_of_every_file(tmp_path: Path) -> N
     assert (entry.row_count, entry.file_size, done.hashes_dropped) == (6, 24, 2)
 
 
-def test_work_travels(tmp_path: Path) -> None:
+def test_a_rewrite_and_its_result_pickle(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, 1, "a")])
     upsert(table, [(1, 1, "b")])

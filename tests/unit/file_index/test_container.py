@@ -33,7 +33,7 @@ def test_worked_bytes_of_java() -> None:
 
 @pytest.mark.parametrize("checksums", [True, False])
 @pytest.mark.parametrize("indexes", [INDEXES, {}, {"c": {}}, {"c": {"x": None}}])
-def test_round_trip(indexes: dict[str, dict[str, bytes | None]], checksums: bool) -> None:
+def test_what_is_encoded_is_decoded(indexes: dict[str, dict[str, bytes | None]], checksums: bool) -> None:
     data = encode_container(indexes, checksums=checksums)
     assert decode_container(data) == {c: by for c, by in indexes.items() if by}
 
@@ -151,6 +151,6 @@ def test_a_source_that_gives_less() -> None:
         container.payload(container.entries[0])
 
 
-def test_limits() -> None:
+def test_a_name_that_is_too_long_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="65535"):
         encode_container({"x" * 70000: {"bitmap": b""}})

@@ -61,7 +61,7 @@ a, b, c = col("a"), col("b"), col("c")
         (FALSE, "SKIP"),
     ],
 )
-def test_answers(pred: Predicate, expected: str | list[int]) -> None:
+def test_a_predicate_is_evaluated_by_all_indexes(pred: Predicate, expected: str | list[int]) -> None:
     got = evaluate_container(CONTAINER, pred, FIELDS, rows=5)
     assert (got.name if isinstance(got, Verdict) else list(got)) == expected
 

@@ -46,7 +46,7 @@ def test_what_options_ask_for() -> None:
     assert indexed_columns({"bucket": "1"}) == ()
 
 
-def test_references() -> None:
+def test_a_column_or_an_entry_of_a_map_is_referred_to() -> None:
     assert split_reference("a") == ("a", None)
     assert split_reference("m[k]") == ("m", "k")
     assert split_reference("m[a[b]]") == ("m", "a[b]")
@@ -62,8 +62,10 @@ GOOD = [
 
 
 @pytest.mark.parametrize("options", GOOD)
-def test_good_options(options: dict[str, str]) -> None:
+def test_good_options_name_their_columns(options: dict[str, str]) -> None:
     validate_file_index_options(new_schema({"fields": FIELDS, "options": options}))
+    wanted = next(value.split(",") for key, value in options.items() if key.endswith(".columns"))
+    assert [i.reference for i in indexed_columns(options)] == wanted
 
 
 BAD = [
@@ -103,7 +105,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("options", "message"), BAD)
-def test_bad_options(options: dict[str, str], message: str) -> None:
+def test_bad_options_are_refused(options: dict[str, str], message: str) -> None:
     schema = new_schema({"fields": FIELDS})
     with pytest.raises(InvalidInputError) as caught:
         validate_file_index_options(type(schema)(id=0, fields=schema.fields, highest_field_id=99, options=options))

@@ -6,7 +6,7 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.consumer import decode_consumer, decode_consumer_position, decode_hint, encode_consumer, encode_hint
 
 
-def test_consumer() -> None:
+def test_a_consumer_file_has_the_next_snapshot() -> None:
     assert encode_consumer(7) == b'{\n  "nextSnapshot" : 7\n}'
     assert decode_consumer(encode_consumer(7)) == 7
     assert decode_consumer(b'{"nextSnapshot":12,"x":1}') == 12
@@ -25,7 +25,7 @@ def test_consumer() -> None:
     ("data", "id"), [(b"5", 5), (b"5\n", 5), (b"1\r\n2", 12), (b" 7 ", 7), (b"", None), (b"x", None), (b"-1", None),
                      (b"\xff", None), (b"1" * 30, None), ("٣".encode(), None)],
 )  # fmt: skip
-def test_hint(data: bytes, id: int | None) -> None:
+def test_a_hint_is_a_number_or_nothing(data: bytes, id: int | None) -> None:
     assert decode_hint(data) == id
 
 

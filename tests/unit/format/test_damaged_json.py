@@ -31,7 +31,7 @@ KINDS: list[Any] = [
 
 
 @pytest.mark.parametrize(("decode", "data"), KINDS)
-def test_cut_anywhere(decode: Callable[..., Any], data: bytes) -> None:
+def test_a_file_cut_at_any_byte_is_damaged(decode: Callable[..., Any], data: bytes) -> None:
     decode(data, "f")
     for cut in range(len(data)):
         with pytest.raises(CorruptFileError) as caught:
@@ -43,7 +43,9 @@ def test_cut_anywhere(decode: Callable[..., Any], data: bytes) -> None:
 @pytest.mark.parametrize(
     "change", [lambda b: b ^ 1, lambda b: b ^ 0x80, lambda b: 0, lambda b: ord('"'), lambda b: ord("9")]
 )
-def test_change_anywhere(decode: Callable[..., Any], data: bytes, change: Callable[[int], int]) -> None:
+def test_a_changed_byte_is_an_error_or_a_value(
+    decode: Callable[..., Any], data: bytes, change: Callable[[int], int]
+) -> None:
     for at in range(len(data)):
         damaged = bytearray(data)
         damaged[at] = change(damaged[at])

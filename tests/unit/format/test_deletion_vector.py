@@ -88,7 +88,7 @@ def sample(bitmap64: bool) -> tuple[bytes, tuple[DeletionVectorMeta, ...]]:
 
 
 @pytest.mark.parametrize("bitmap64", [False, True])
-def test_cut_anywhere(bitmap64: bool) -> None:
+def test_a_file_cut_at_any_byte_is_damaged(bitmap64: bool) -> None:
     data, metas = sample(bitmap64)
     ends = {1, *(m.offset for m in metas), len(data)}
     for cut in range(1, len(data)):
@@ -102,7 +102,7 @@ def test_cut_anywhere(bitmap64: bool) -> None:
 
 
 @pytest.mark.parametrize("bitmap64", [False, True])
-def test_flip_anywhere(bitmap64: bool) -> None:
+def test_a_flipped_byte_is_damage(bitmap64: bool) -> None:
     """The CRC covers all but the sizes, and those are checked against the index manifest."""
     data, metas = sample(bitmap64)
     with pytest.raises(CorruptFileError, match="expected 1, found 3"):
@@ -131,7 +131,7 @@ def test_entries_that_do_not_fit() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes(data: bytes) -> None:
+def test_any_bytes_are_vectors_or_damage(data: bytes) -> None:
     body = b"\x5e\x43\xf2\xd0" + data
     vector = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
     for file in (data, b"\x01" + data, b"\x01" + vector):

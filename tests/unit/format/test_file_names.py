@@ -60,41 +60,40 @@ labels = st.text(min_size=1).filter(lambda s: "/" not in s)
         ("", FileName(NameKind.OTHER)),
     ],
 )
-def test_parse(name: str, parsed: FileName) -> None:
+def test_names_have_their_kind_and_number(name: str, parsed: FileName) -> None:
     assert parse_file_name(name) == parsed
 
 
 @given(labels)
-def test_any_label(label: str) -> None:
+def test_any_label_is_kept(label: str) -> None:
     assert parse_file_name(f"tag-{label}") == FileName(NameKind.TAG, label=label)
     assert parse_file_name(temp_name(label)) == FileName(NameKind.TEMP, label=label)
 
 
 @given(st.text())
-def test_any_name_is_something(name: str) -> None:
-    parse_file_name(name)
-    parse_bucket_dir(name)
-    for kind in ("schema", "snapshot", "changelog"):
-        numbered(name, kind)
+def test_any_name_has_a_kind_and_raises_nothing(name: str) -> None:
+    assert parse_file_name(name).kind in NameKind
+    for number in (parse_bucket_dir(name), *(numbered(name, kind) for kind in ("schema", "snapshot", "changelog"))):
+        assert number is None or isinstance(number, int)
 
 
 @given(st.integers(0, (1 << 60)))
-def test_numbered(n: int) -> None:
+def test_a_number_belongs_to_its_prefix(n: int) -> None:
     assert numbered(f"snapshot-{n}", "snapshot") == n
     assert numbered(f"snapshot-{n}", "schema") is None
 
 
 @pytest.mark.parametrize("bucket", [0, 1, 32766, -2])
-def test_buckets(bucket: int) -> None:
+def test_names_of_buckets_are_parsed(bucket: int) -> None:
     assert parse_bucket_dir(bucket_dir_name(bucket)) == bucket
 
 
-def test_bucket_names() -> None:
+def test_other_directories_are_no_buckets() -> None:
     assert bucket_dir_name(-2) == "bucket-postpone"
     assert [parse_bucket_dir(x) for x in ("bucket-", "bucket--1", "bucket-01", "bucket-x", "dt=1")] == [None] * 5
 
 
-def test_new_names() -> None:
+def test_new_names_are_numbered_by_kind() -> None:
     names = NewFileNames(UUID)
     assert [names.manifest_list(), names.manifest_list()] == [f"manifest-list-{UUID}-0", f"manifest-list-{UUID}-1"]
     assert names.manifest() == f"manifest-{UUID}-0"
@@ -141,7 +140,7 @@ def test_extensions_as_java_makes_them(file_format: str, compression: str | None
     assert data_file_extension(file_format, compression) == extension
 
 
-def test_companions() -> None:
+def test_files_beside_a_data_file_name_it() -> None:
     data = f"data-{UUID}-0.parquet"
     assert parse_file_name(f"{data}.index").label == data
     assert parse_file_name(lookup_name(data, 12, "p")).label == data

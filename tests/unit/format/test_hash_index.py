@@ -30,7 +30,7 @@ def test_as_struct_does(hashes: np.ndarray) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes(data: bytes) -> None:
+def test_any_bytes_are_hashes_if_they_are_whole(data: bytes) -> None:
     if len(data) % 4 == 0:
         assert len(decode_hash_index(data)) == len(data) // 4
         return

@@ -70,7 +70,7 @@ def test_what_is_not_json(data: bytes, message: str, offset: int | None) -> None
         assert caught.value.offset == offset
 
 
-def test_getters() -> None:
+def test_values_of_the_right_type_are_read() -> None:
     o = JsonObject.parse(b'{"i":5,"n":null,"s":"x","l":["a"],"m":{"a":"1","b":2,"c":true},"o":[{"i":1},{}]}', "f")
     assert (o.need_int("i"), o.get_int("n"), o.get_int("zz"), o.need_int("zz", 7)) == (5, None, None, 7)
     assert (o.need_text("s"), o.get_text("n")) == ("x", None)

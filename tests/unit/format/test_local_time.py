@@ -18,7 +18,7 @@ def test_as_paimon_stores_creation_times() -> None:
 
 
 @given(st.integers(-60_000_000_000_000, 250_000_000_000_000))
-def test_inverse(ms: int) -> None:
+def test_local_time_is_inverted_but_for_clock_changes(ms: int) -> None:
     assert abs(epoch_ms_of_local(local_ms_of_epoch(ms)) - ms) <= 3_600_000 * 3
 
 

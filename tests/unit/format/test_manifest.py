@@ -93,7 +93,7 @@ def test_unions_have_null_first() -> None:
         assert all(u[0] == "null" and len(u) == 2 for u in found)
 
 
-def test_versions() -> None:
+def test_entries_have_the_version_of_paimon() -> None:
     records = list(fastavro.reader(io.BytesIO(encode_manifest([ENTRY], "null"))))
     assert isinstance(records[0], dict)
     assert records[0]["_VERSION"] == 2
@@ -228,7 +228,7 @@ def test_cut_and_flip_anywhere(encode: Any, decode: Any, value: Any, codec: str)
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes(data: bytes) -> None:
+def test_any_bytes_are_entries_or_damage(data: bytes) -> None:
     for case in CODECS:
         encode, decode, _ = case.values
         for file in (data, encode([], "null") + data):

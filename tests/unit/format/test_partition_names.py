@@ -124,14 +124,14 @@ def test_as_java_prints_it(type_name: str, value: Any, legacy: str, sql: str) ->
     assert partition_dir_name({"k": value}, fields, legacy=False, default_name="__D__") == f"k={sql}"
 
 
-def test_binary() -> None:
+def test_binary_columns_need_the_sql_form() -> None:
     fields = [Field(0, "k", parse_type("BYTES"))]
     assert partition_dir_name({"k": b"AB"}, fields, legacy=False) == "k=AB"
     with pytest.raises(InvalidInputError, match="legacy-name"):
         partition_dir_name({"k": b"AB"}, fields)
 
 
-def test_several_columns() -> None:
+def test_several_columns_are_several_directories() -> None:
     fields = [Field(0, "dt", parse_type("DATE")), Field(1, "a=b", parse_type("STRING"))]
     assert partition_dir_name({"a=b": "x y", "dt": 1, "other": 0}, fields) == "dt=1/a%3Db=x y"
     assert partition_dir_name({}, []) == ""
@@ -152,7 +152,7 @@ def test_escape_round_trip(text: str) -> None:
 
 
 @given(st.text(min_size=1), st.text())
-def test_parse_directory(key: str, value: str) -> None:
+def test_a_directory_is_parsed_to_key_and_value(key: str, value: str) -> None:
     assert parse_partition_dir(f"{escape(key)}={escape(value)}") == (key, value)
 
 

@@ -17,7 +17,7 @@ FIELDS = (Field(0, "dt", parse_type("DATE")), Field(1, "region", parse_type("STR
 
 
 @pytest.mark.parametrize("root", ["/lake/db.db/t", "s3://bucket/lake/my db.db/tä", "file:///lake/db.db/t"])
-def test_metadata_paths(root: str) -> None:
+def test_metadata_files_have_the_paths_of_paimon(root: str) -> None:
     p = TablePaths(root)
     assert TablePaths(root + "/") == p
     assert p.schema(3) == f"{root}/schema/schema-3"
@@ -51,7 +51,7 @@ def test_branches_share_manifests_and_data() -> None:
     assert (parsed.branch, parsed.directory, parsed.name.number) == ("b1", "snapshot", 1)
 
 
-def test_partitions() -> None:
+def test_data_files_are_below_their_partition() -> None:
     p = TablePaths("/t", partition_fields=FIELDS)
     assert p.bucket_dir({"dt": 19723, "region": "a/b"}, 2) == "/t/dt=19723/region=a%2Fb/bucket-2"
     assert p.partition_dir({"dt": None, "region": " "}) == "/t/dt=__DEFAULT_PARTITION__/region=__DEFAULT_PARTITION__"

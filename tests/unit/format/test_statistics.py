@@ -46,7 +46,7 @@ def test_column_statistics_may_be_missing() -> None:
         b'{"snapshotId":1,"schemaId":0,"colStats":{"a":{}}}',
     ],
 )
-def test_damaged(data: bytes) -> None:
+def test_damaged_statistics_are_an_error(data: bytes) -> None:
     with pytest.raises(CorruptFileError) as caught:
         decode_statistics(data, "stat-x")
     assert caught.value.path == "stat-x"

@@ -82,7 +82,7 @@ def test_values_that_cannot_be(key: str, value: Any) -> None:
         decode_tag(text.encode(), "tag-x")
 
 
-def test_expiry() -> None:
+def test_a_tag_expires_after_its_retention() -> None:
     tag = Tag(snapshot=SNAPSHOT, create_time_ns=CREATED, time_retained_ns=DAY_NS)
     assert not tag.is_expired(CREATED + DAY_NS)
     assert tag.is_expired(CREATED + DAY_NS + 1)

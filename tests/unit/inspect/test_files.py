@@ -60,7 +60,7 @@ def inspected(path: str, data: bytes, **options: Any) -> dict[str, Any]:
     return found
 
 
-def test_json_kinds(paths: TablePaths) -> None:
+def test_json_files_are_described(paths: TablePaths) -> None:
     schema = inspect_file(paths.schema(0), store=STORE)
     assert (schema["kind"], schema["primaryKeys"], schema["fields"][1]["type"]) == (
         "schema",
@@ -125,7 +125,7 @@ def test_other_avro_kinds(paths: TablePaths) -> None:
     assert found["entries"][0]["deletionVectors"] == [{"dataFile": "d", "offset": 1, "length": 2, "cardinality": 3}]
 
 
-def test_index_files(paths: TablePaths) -> None:
+def test_index_files_are_described(paths: TablePaths) -> None:
     names = NewFileNames()
     hashes = np.array([5, -7, 5], np.int32)
     found = inspected(paths.index(names.index()), encode_hash_index(hashes))
@@ -146,7 +146,7 @@ def test_index_files(paths: TablePaths) -> None:
         inspected(paths.index(names.index()), b"abcdef")
 
 
-def test_data_files(paths: TablePaths) -> None:
+def test_data_files_are_described(paths: TablePaths) -> None:
     table = pa.table(
         {
             "id": pa.array([1, 2], pa.int32()),
@@ -170,7 +170,7 @@ def test_data_files(paths: TablePaths) -> None:
     assert inspect_file(path, store=STORE)["kind"] == "orc data file"
 
 
-def test_damaged_files(paths: TablePaths) -> None:
+def test_damaged_files_are_errors(paths: TablePaths) -> None:
     names = NewFileNames()
     for path, data in (
         (paths.snapshot(3), b"not json"),

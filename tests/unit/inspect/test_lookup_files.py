@@ -14,7 +14,7 @@ from tests.unit.lookup.stores import build, factory
 ENTRIES = [(bytes.fromhex("000001000000"), b"\x11"), (bytes.fromhex("000002000000"), b"\x12")]
 
 
-def test_sort_file(tmp_path: Path) -> None:
+def test_a_sort_store_is_described(tmp_path: Path) -> None:
     build(factory(StoreType.SORT, compression="none", bloom_fpp=None), tmp_path / "x", ENTRIES)
     # Numbers of the worked file in the format sheet.
     assert json.loads(json.dumps(describe_lookup_file(LocalStore(), str(tmp_path / "x")))) == {
@@ -33,7 +33,7 @@ def test_sort_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x", "x.context"])
-def test_hash_file(tmp_path: Path, name: str) -> None:
+def test_a_hash_store_is_described(tmp_path: Path, name: str) -> None:
     build(factory(StoreType.HASH, compression="none"), tmp_path / "x", [*ENTRIES, (b"a", b"bcd")])
     described = json.loads(json.dumps(describe_lookup_file(LocalStore(), str(tmp_path / name))))
     assert (described["kind"], described["entries"], described["pages"]) == ("lookup store, hash", 3, 1)

@@ -45,7 +45,7 @@ def test_values_as_text() -> None:
     ]
 
 
-def test_several_columns() -> None:
+def test_several_columns_are_named_in_the_key() -> None:
     columns = {"id": pa.array(["1", None, ""]), "name": pa.array(["a", "b", "c"]).dictionary_encode()}
     assert _texts(columns) == ["id:1,name:a", "id:__null__,name:b", "id:__empty__,name:c"]
 
@@ -71,7 +71,7 @@ def test_what_has_no_text() -> None:
     ),
     st.booleans(),
 )
-def test_ages(records: list[tuple[Any, Any, int]], descending: bool) -> None:
+def test_newer_rows_come_by_sequence_fields_then_number(records: list[tuple[Any, Any, int]], descending: bool) -> None:
     """Null before every value in both directions; then sequence.field columns; then the sequence number, always ascending."""
     sign = -1 if descending else 1
 

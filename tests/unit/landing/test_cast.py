@@ -138,7 +138,7 @@ def test_a_timestamp_takes_the_clock_of_utc() -> None:
                      "2024-01-02 03:04:00.000", "2024-01-02 00:00:00.000"]  # fmt: skip
 
 
-def test_nested_text() -> None:
+def test_json_text_becomes_nested_values() -> None:
     assert cast(['[1, null, "3"]'], INTS) == ([[1, None, 3]], [False])
     assert cast(['{"a": 1}', '[["b", 2]]'], COUNTS) == ([[("a", 1)], [("b", 2)]], [False, False])
     assert cast(['{"x": "1.50", "y": ["00ff"]}'], row(x="DECIMAL(4, 2)", y={"type": "ARRAY", "element": "BYTES"})) == (
@@ -258,14 +258,14 @@ def test_timestamps_keep_their_microseconds(moments: list[datetime | None]) -> N
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=9))))
 @settings(max_examples=60, deadline=None)
-def test_hex(values: list[bytes | None]) -> None:
+def test_hex_text_becomes_bytes(values: list[bytes | None]) -> None:
     texts = [None if v is None else v.hex() for v in values]
     assert decode_hex(pa.array(texts, pa.string())).to_pylist() == values
 
 
 @given(st.lists(st.one_of(st.none(), st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000)))))
 @settings(max_examples=60, deadline=None)
-def test_times(values: list[time | None]) -> None:
+def test_text_becomes_times(values: list[time | None]) -> None:
     texts = [None if v is None else v.isoformat() for v in values]
     assert cast(texts, "TIME(3)") == (values, [False] * len(values))
 

@@ -261,7 +261,7 @@ def test_parquet_rows_are_counted_over_batches(tmp_path: Path) -> None:
     assert [p.first_line - 1 for p in pieces] == [p.rows.column("k")[0].as_py() for p in pieces]
 
 
-def test_formats() -> None:
+def test_the_ending_or_the_option_names_the_format() -> None:
     assert [landing_format(f"a{s}", DEFAULT) for s in (".PARQUET", ".pq", ".csv", ".ndjson", ".json")] == [
         "parquet", "parquet", "csv", "jsonl", "jsonl",
     ]  # fmt: skip

@@ -146,7 +146,7 @@ def test_readers_of_one_file_share_it(store_type: StoreType, tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("store_type", list(StoreType))
 @pytest.mark.parametrize("cache_bytes", [0, 3000, 1 << 20])
-def test_threads(store_type: StoreType, cache_bytes: int, tmp_path: Path) -> None:
+def test_threads_share_a_cache_within_its_bound(store_type: StoreType, cache_bytes: int, tmp_path: Path) -> None:
     cache = BlockCache(cache_bytes, working_bytes=cache_bytes)
     made_by = factory(store_type, cache=cache, block_size=512)
     entries = [(b"%05d" % i, (b"%d " % i) * (i % 20)) for i in range(0, 1200, 2)]

@@ -15,7 +15,7 @@ from tests.unit.lookup import models
     ("entries", "fpp", "size", "probes"),
     [(1, 0.05, 1, 6), (3, 0.05, 3, 6), (4, 0.05, 3, 4), (10, 0.05, 8, 4), (5000, 0.05, 3897, 4)],
 )
-def test_shape(entries: int, fpp: float, size: int, probes: int) -> None:
+def test_a_filter_has_the_size_of_paimon(entries: int, fpp: float, size: int, probes: int) -> None:
     shape = BloomShape.for_rate(entries, fpp)
     assert (shape.byte_size, shape.probes) == (size, probes)
 

@@ -59,7 +59,7 @@ def test_options_out_of_range(wrong: dict[str, object]) -> None:
 
 
 @BOTH
-def test_one_interface(store_type: StoreType, tmp_path: Path) -> None:
+def test_both_stores_have_one_interface(store_type: StoreType, tmp_path: Path) -> None:
     made_by = factory(store_type)
     file = build(made_by, tmp_path / "x", [(b"a", b"1"), (b"b", b"")])
     assert file.store_type is store_type
@@ -138,7 +138,7 @@ def test_a_sort_file_opened_in_another_order_is_found_out(tmp_path: Path) -> Non
 
 
 @BOTH
-def test_empty_stores(store_type: StoreType, tmp_path: Path) -> None:
+def test_an_empty_store_has_no_keys(store_type: StoreType, tmp_path: Path) -> None:
     made_by = factory(store_type)
     with made_by.open_reader(build(made_by, tmp_path / "x", [])) as reader:
         assert ask(reader, [b"", b"a"]) == [None, None]

@@ -34,7 +34,7 @@ def test_what_is_no_column() -> None:
         plain(RowBytes(np.zeros(3, np.uint8), np.zeros(0, np.int64)))
 
 
-def test_take_spans() -> None:
+def test_spans_of_memory_are_copied() -> None:
     data = np.frombuffer(b"abcdefghijklmnop", np.uint8)
     starts, sizes = np.array([3, 0, 5, 1], np.int64), np.array([2, 0, 9, 1], np.int64)
     assert take_spans(data.ctypes.data + starts, sizes).to_list() == [b"de", b"", b"fghijklmn", b"b"]

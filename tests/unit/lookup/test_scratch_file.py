@@ -89,7 +89,7 @@ def test_other_errors_are_not_a_full_disk() -> None:
     assert not is_disk_full(OSError(28, "x"))
 
 
-def test_mapping(tmp_path: Path) -> None:
+def test_a_mapped_file_stays_readable_after_its_deletion(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"abc")
     data = map_file(tmp_path / "x", expected_size=3)
     (tmp_path / "x").unlink()

@@ -266,7 +266,7 @@ def call(*arguments: object, code: int = 0) -> Result:
     return result
 
 
-def test_the_command(table: lakeidx.Table) -> None:
+def test_the_command_makes_all_changes_at_once(table: lakeidx.Table) -> None:
     arguments = ["--add", "city STRING", "--rename", "name=nm", "--type", "n BIGINT", "--move", "city after id",
                  "--set", "snapshot.num-retained.max=50", "--comment", "nm=the name", "--default", "n=4"]  # fmt: skip
     planned = json.loads(call("table", "alter", table.uri, *arguments, "--plan", "--json").stdout)

@@ -65,7 +65,7 @@ CITY = insert(2, {"k": "bigint", "n": "int", "city": "varchar(20)"}, k="2", n="6
 WIDE = insert(3, {"k": "bigint", "n": "bigint"}, k="3", n=str(2**40))
 
 
-def test_refused(tmp_path: Path) -> None:
+def test_new_columns_are_refused_by_default(tmp_path: Path) -> None:
     config = pipeline(tmp_path, "refuse")
     run(tmp_path, config, "a", FIRST)
     with pytest.raises(InvalidInputError, match="columns the table does not have: city STRING"):

@@ -36,7 +36,7 @@ def _values(text: str, schema: TableSchema) -> list[object]:
         ("p=__DEFAULT_PARTITION__,city=Bonn", [None, "Bonn"]), ("p=1,city=__DEFAULT_PARTITION__", [1, None]),
     ],
 )  # fmt: skip
-def test_partitions(text: str, values: list[object]) -> None:
+def test_partitions_are_parsed(text: str, values: list[object]) -> None:
     assert _values(text, _schema("p", "city")) == values
 
 

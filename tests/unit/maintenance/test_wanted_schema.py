@@ -40,7 +40,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("spec", "first", "shown"), CASES, ids=lambda c: c if isinstance(c, str) else "")
-def test_policies(tmp_path: Path, spec: dict[str, Any], first: str, shown: str) -> None:
+def test_each_policy_applies_its_differences(tmp_path: Path, spec: dict[str, Any], first: str, shown: str) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, 1, "a")])
     for policy in POLICIES[: POLICIES.index(first)]:

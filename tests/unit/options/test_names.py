@@ -98,7 +98,7 @@ def test_defaults_of_options_with_a_rule_turn_nothing_on(version: str) -> None:
         ("zzzz", None),
     ],
 )
-def test_unknown_names(key: str, near: str | None) -> None:
+def test_unknown_names_are_refused_with_the_nearest_known(key: str, near: str | None) -> None:
     assert unknown_options({key: "1", "bucket": "1"}) == {key: near}
     with pytest.raises(InvalidInputError, match=re.escape(f"unknown option '{key}'")) as error:
         check_option_names({"bucket": "1", key: "1"})

@@ -9,7 +9,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.options.table_options import OPTION_BY_KEY, OPTIONS, TableOptions
 
 
-def test_defaults() -> None:
+def test_defaults_are_those_of_paimon() -> None:
     o = TableOptions({})
     assert o.bucket == -1
     assert o.merge_engine == "deduplicate"
@@ -74,7 +74,7 @@ def test_every_option_is_declared_once_and_documented() -> None:
         ("changelog-producer", "full-compaction", "full-compaction"),
     ],
 )
-def test_values(key: str, text: str, value: Any) -> None:
+def test_texts_are_parsed_to_values(key: str, text: str, value: Any) -> None:
     options = TableOptions({key: text})
     assert getattr(options, OPTION_BY_KEY[key].attribute) == value
     assert options.raw == {key: text}
@@ -120,7 +120,7 @@ def test_values_that_cannot_be_read(key: str, text: str) -> None:
     TableOptions({"num-levels": "4"}).check()
 
 
-def test_fallback_keys() -> None:
+def test_old_names_of_options_count() -> None:
     assert TableOptions({"write.compaction-skip": "true"}).write_only
     assert TableOptions({"write.compaction-skip": "true", "write-only": "false"}).write_only is False
     assert TableOptions({"partial-update.ignore-delete": "true"}).ignore_delete
@@ -138,7 +138,7 @@ def test_unknown_keys_are_kept() -> None:
     assert options.is_set("my.own")
 
 
-def test_field_options() -> None:
+def test_options_of_fields_are_collected() -> None:
     options = TableOptions(
         {
             "fields.a.aggregate-function": "sum",
@@ -156,7 +156,7 @@ def test_field_options() -> None:
     assert options.fields_default_aggregate_function == "last_value"
 
 
-def test_derived() -> None:
+def test_derived_values_follow_from_several_options() -> None:
     assert TableOptions({"manifest.compression": "null"}).manifest_codec == "null"
     assert TableOptions({"manifest.compression": "null", "avro.codec": "deflate"}).manifest_codec == "deflate"
     assert TableOptions({"num-levels": "3"}).max_levels == 3

@@ -55,7 +55,7 @@ THEN = [
         (col("dec") > Decimal("1.2345"), col("dec") > Decimal("1.23")),
     ],
 )
-def test_devolves(pred: Predicate, expected: Predicate) -> None:
+def test_predicates_are_rewritten_for_older_columns(pred: Predicate, expected: Predicate) -> None:
     assert devolve(bind(pred, NOW), NOW, THEN) == expected
 
 

@@ -57,7 +57,7 @@ ZONE = dt.timezone(dt.timedelta(hours=2))
         (1e39, "FLOAT", Literal(3.4028234663852886e38, False)),
     ],
 )
-def test_casts(value: Any, type_text: str, expected: Literal) -> None:
+def test_literals_are_cast_to_the_columns_type(value: Any, type_text: str, expected: Literal) -> None:
     assert cast_literal(value, parse_type(type_text)) == expected
 
 
@@ -82,7 +82,7 @@ def test_casts(value: Any, type_text: str, expected: Literal) -> None:
         (5, "VARIANT"),
     ],
 )
-def test_refuses(value: Any, type_text: str) -> None:
+def test_literals_of_other_types_are_refused(value: Any, type_text: str) -> None:
     with pytest.raises(InvalidInputError, match="column 'c'"):
         cast_literal(value, parse_type(type_text), where="column 'c'")
 

@@ -116,7 +116,7 @@ FIELDS = [Field(k, name, parse_type(t)) for k, (name, t) in enumerate(TYPES.item
         ("((i)) = ((5)) -- a comment", Compare("i", Op.EQ, 5)),
     ],
 )
-def test_reads(text: str, expected: object) -> None:
+def test_sql_text_is_parsed(text: str, expected: object) -> None:
     assert parse_where(text, FIELDS) == expected
 
 

@@ -86,7 +86,7 @@ a = col("a")
         (FALSE, INTS, False),
     ],
 )
-def test_one_column(pred: Predicate, stats: ColumnStats, expected: bool) -> None:
+def test_statistics_of_a_column_exclude_files(pred: Predicate, stats: ColumnStats, expected: bool) -> None:
     assert may_match_stats(pred, {"a": stats}) is expected
 
 

@@ -30,7 +30,7 @@ def test_columns_are_those_to_read() -> None:
     assert [leaf.column for leaf in leaves((b == 1) & (e == 3))] == ["b", "m[k]"]
 
 
-def test_conjuncts() -> None:
+def test_a_conjunction_is_split() -> None:
     assert split_and((a == 1) & (b == 2) & (c == 3)) == (a == 1, b == 2, c == 3)
     assert split_and(a == 1) == (a == 1,)
     assert split_and(TRUE) == ()
@@ -49,7 +49,7 @@ def test_conjuncts() -> None:
         (e == 1, TRUE),
     ],
 )
-def test_projection(pred: Predicate, expected: Predicate) -> None:
+def test_a_projection_keeps_what_some_columns_decide(pred: Predicate, expected: Predicate) -> None:
     assert project(pred, {"a"}) == expected
 
 
@@ -84,7 +84,7 @@ def test_renaming_keeps_map_keys() -> None:
         ((a == 0.5) & (b == 1), [(0.5, 1)]),
     ],
 )
-def test_equality_values(pred: Predicate, expected: list[tuple[int, ...]] | None) -> None:
+def test_equalities_fix_the_values_of_columns(pred: Predicate, expected: list[tuple[int, ...]] | None) -> None:
     assert equality_values(pred, ["a", "b"]) == expected
 
 

@@ -39,7 +39,7 @@ def test_between_is_two_comparisons() -> None:
     assert between("a", 1, 2) == And((Compare("a", Op.GE, 1), Compare("a", Op.LE, 2)))
 
 
-def test_leaf_names() -> None:
+def test_a_leaf_names_its_column_and_source() -> None:
     entry = Compare("m[k]", Op.EQ, 1, "k")
     assert (entry.column, entry.source) == ("m[k]", "m")
     assert IsNull("m").source == "m"

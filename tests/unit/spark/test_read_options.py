@@ -70,7 +70,7 @@ def test_branches_are_not_read(table: Table) -> None:
         between(table, **{"": "1,branch:dev"})
 
 
-def test_layouts() -> None:
+def test_paths_and_options_choose_the_layout() -> None:
     assert ReadOptions.parse({"path": "/t"}).layout is Layout.PLAIN
     assert ReadOptions.parse({"path": "/t", "read.changelog": "true"}).layout is Layout.KINDS
     audit = ReadOptions.parse({"path": "/t$audit_log"})

@@ -53,7 +53,7 @@ def executors(cores: int | None = None, count: int | None = None, most: int | No
         ("", {}, ASKED),
     ],
 )  # fmt: skip
-def test_slots(master: str, settings: dict[str, str], expected: int) -> None:
+def test_slots_follow_from_sparks_settings(master: str, settings: dict[str, str], expected: int) -> None:
     assert session_slots(Session({"spark.master": master, **settings})) == expected  # type: ignore[arg-type]
 
 

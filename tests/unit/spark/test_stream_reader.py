@@ -207,7 +207,7 @@ def test_available_now_leaves_what_comes_later(table: Table) -> None:
 
 
 @pytest.mark.slow
-def test_start_modes(table: Table) -> None:
+def test_each_start_mode_begins_at_its_snapshot(table: Table) -> None:
     def keys(mode: str, **more: str) -> list[int]:
         query = Query(
             table, Checkpoint(), **{"scan.mode": mode, **{f"scan.{k}".replace("_", "-"): v for k, v in more.items()}}

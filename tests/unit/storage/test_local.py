@@ -13,7 +13,7 @@ from lakeidx.storage import LocalStore
 from lakeidx.storage.local import local_path
 
 
-def test_uris() -> None:
+def test_uris_of_files_are_paths() -> None:
     assert local_path("/a b/c%2Fd") == "/a b/c%2Fd"
     assert local_path("file:///a b/c%2Fd?e#f") == "/a b/c%2Fd?e#f"
     assert local_path("file:/a") == "/a"

@@ -9,7 +9,7 @@ from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.storage import LocalStore, ObjectStore, S3Store, join, name_of, open_store, parent_of
 
 
-def test_by_scheme() -> None:
+def test_the_scheme_chooses_the_store() -> None:
     for uri in ("/lake", "lake", "file:///lake", "C:/x"):
         assert isinstance(open_store(uri), LocalStore)
     for uri in ("s3://b/x", "s3a://b/x", "S3N://b/x"):
@@ -25,7 +25,7 @@ def test_by_scheme() -> None:
         open_store("s3://b/x", {"no": 1})
 
 
-def test_paths() -> None:
+def test_paths_are_joined_and_cut() -> None:
     assert join("/a/", "b", "c") == "/a/b/c"
     assert join("s3://b", "c") == "s3://b/c"
     assert join("/", "a") == "/a"

@@ -100,6 +100,7 @@ class SometimesUnknown(LocalStore):
 
 def test_an_unknown_outcome_is_no_second_winner(tmp_path: Path) -> None:
     probe_conditional_put(SometimesUnknown(), str(tmp_path), clients=4, rounds=2)
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
 
 def test_once_per_store_and_process(tmp_path: Path) -> None:

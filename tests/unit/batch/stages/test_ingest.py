@@ -130,7 +130,7 @@ def test_the_later_row_of_a_key_wins_by_file_then_row(table: TableHandle, tmp_pa
     assert notes(table) == {1: "z3", 2: "z2", 3: "a3"}
 
 
-def test_row_kinds(table: TableHandle, tmp_path: Path) -> None:
+def test_rows_are_upserted_and_deleted_by_their_kind(table: TableHandle, tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     path.write_text("k,note,_kind\n1,a,+I\n2,b,\n3,c,+U\n4,d,+I\n4,d,-D\n5,e,-U\n5,f,+U\n")
     result = upsert(table, path)

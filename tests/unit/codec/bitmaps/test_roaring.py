@@ -82,7 +82,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_cut_anywhere(name: str) -> None:
+def test_a_bitmap_cut_at_any_byte_is_damaged(name: str) -> None:
     data = standard(SAMPLES[name])
     for length in range(len(data)):
         with pytest.raises(CorruptFileError):

@@ -114,7 +114,7 @@ def test_blocks_are_about_as_large_as_java_s() -> None:
     assert decode_container(data) == rows_of(20_000)
 
 
-def test_header() -> None:
+def test_the_header_has_schema_codec_and_checksum() -> None:
     data = write([], PARSED, sync=bytes(16))
     text = json.dumps(SCHEMA, separators=(",", ":")).encode()
     assert data.startswith(b"Obj\x01\x06\x16avro.schema")
@@ -126,7 +126,7 @@ def test_header() -> None:
     assert write([], PARSED) != write([], PARSED)  # the sync marker is random
 
 
-def test_unknown_codecs() -> None:
+def test_unknown_codecs_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="brotli"):
         write([], PARSED, codec="brotli")
     data = as_others_write(write([], PARSED, codec="null"))
@@ -178,7 +178,7 @@ def test_a_block_count_that_lies() -> None:
 
 
 @pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
-def test_cut_anywhere(codec: str) -> None:
+def test_a_container_cut_at_any_byte_is_damaged(codec: str) -> None:
     data = write(rows_of(3), PARSED, codec=codec)
     for cut in range(len(data)):
         with pytest.raises(CorruptFileError) as caught:
@@ -202,7 +202,7 @@ def test_files_of_others_cut_anywhere(codec: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", ["null", "zstandard", "deflate", "snappy"])
 @pytest.mark.parametrize("ours", [True, False])
-def test_flip_anywhere(codec: str, ours: bool) -> None:
+def test_a_flipped_byte_is_damage_or_changes_no_row(codec: str, ours: bool) -> None:
     """In a file with a checksum no other rows come out."""
     rows = rows_of(3)
     data = write(rows, PARSED, codec=codec)
@@ -223,7 +223,7 @@ def test_flip_anywhere(codec: str, ours: bool) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.binary(max_size=300))
-def test_any_bytes(data: bytes) -> None:
+def test_any_bytes_are_rows_or_damage(data: bytes) -> None:
     for prefix in (b"", b"Obj\x01", as_others_write(write([], PARSED, codec="null"))):
         try:
             decode_container(prefix + data)

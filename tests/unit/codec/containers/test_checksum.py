@@ -15,7 +15,7 @@ def test_check_value_of_the_ieee_polynomial() -> None:
     assert crc32() == crc32(b"") == 0
 
 
-def test_ranges() -> None:
+def test_ranges_have_the_checksum_of_their_bytes() -> None:
     data = memoryview(b"123456789123456789")
     assert crc32_ranges(data, [0, 9, 9], [9, 9, 18]).tolist() == [0xCBF43926, 0, 0xCBF43926]
     assert crc32_ranges(data, [], []).tolist() == []

@@ -23,7 +23,7 @@ blocks = st.binary(max_size=300) | st.binary(max_size=20).map(lambda part: part 
 
 @settings(deadline=None)
 @given(st.sampled_from(WRITTEN), blocks)
-def test_round_trip(codec: BlockCodec, block: bytes) -> None:
+def test_what_is_compressed_is_decompressed(codec: BlockCodec, block: bytes) -> None:
     payload = BlockCompressor(codec).compress(block)
     assert decompress_block(codec, memoryview(payload), len(block)).tobytes() == block
 

@@ -12,7 +12,7 @@ from lakeidx.errors import CorruptFileError
 
 
 @pytest.mark.parametrize("text", [b'{"a": 1}', b'{\n "a": [1, 2],\n "b": "\xc3\xa9"\n}'])
-def test_round_trip(text: bytes) -> None:
+def test_what_is_sealed_is_opened(text: bytes) -> None:
     sealed = seal(text)
     assert unseal(sealed) == text
     assert json.loads(sealed) == json.loads(text) | {"crc32": zlib.crc32(text)}

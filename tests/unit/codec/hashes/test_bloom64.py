@@ -14,7 +14,7 @@ from lakeidx.errors import InvalidInputError
 HASHES = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30)
 
 
-def test_sizes() -> None:
+def test_sizes_are_those_of_paimon() -> None:
     assert bloom_size(1_000_000, 0.1) == (599_067 * 8, 3)
     assert bloom_size(10, 0.1) == (48, 3)
 
@@ -22,7 +22,7 @@ def test_sizes() -> None:
 @pytest.mark.parametrize(
     ("items", "fpp"), [(0, 0.1), (-5, 0.1), (10, 0.0), (10, 1.0), (10, float("nan")), (10, -1.0), (2**31 - 1, 0.01)]
 )
-def test_refused_sizes(items: int, fpp: float) -> None:
+def test_impossible_sizes_are_refused(items: int, fpp: float) -> None:
     with pytest.raises(InvalidInputError):
         bloom_size(items, fpp)
 

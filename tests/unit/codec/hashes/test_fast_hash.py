@@ -30,12 +30,12 @@ def test_strings_as_java_hashes_them(value: bytes, expected: int) -> None:
 
 
 @given(st.lists(INT64, max_size=20))
-def test_many_numbers(values: list[int]) -> None:
+def test_a_column_of_numbers_has_the_hash_of_each(values: list[int]) -> None:
     assert hash_longs(np.array(values, np.int64)).tolist() == [hash_long(v) for v in values]
 
 
 @given(st.lists(st.binary(max_size=100), max_size=20))
-def test_many_strings(values: list[bytes]) -> None:
+def test_a_column_of_strings_has_the_hash_of_xxhash(values: list[bytes]) -> None:
     expected = [xxhash.xxh64_intdigest(v) for v in values]
     assert hash_bytes_many(RowBytes.from_list(values)).view(np.uint64).tolist() == expected
 

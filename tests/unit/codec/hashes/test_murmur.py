@@ -14,12 +14,12 @@ from lakeidx.errors import InvalidInputError
     # Released Java Paimon: MurmurHashUtils.hashBytes.
     [(b"a", 1485273170), (b"abcd", -396302900), (b"abcde", 814637928), ("é".encode(), 2119106806), (b"", 142593372)],
 )
-def test_byte_strings(data: bytes, expected: int) -> None:
+def test_byte_strings_have_the_hashes_of_java(data: bytes, expected: int) -> None:
     assert hash_bytes(data) == expected
     assert hash_bytes_many(RowBytes.from_list([data])).tolist() == [expected]
 
 
-def test_rows() -> None:
+def test_rows_have_the_hashes_of_java() -> None:
     # Released Java Paimon: the rows (INT 1) and ().
     assert hash_words(bytes.fromhex("00000000000000000100000000000000")) == 1465514398
     assert hash_words(bytes(8)) == -1670924195

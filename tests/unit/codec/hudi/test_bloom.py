@@ -135,7 +135,7 @@ def test_type_codes_in_any_case() -> None:
 @pytest.mark.parametrize(
     ("entries", "fpp"), [(0, 0.1), (-1, 0.1), (1, 0.0), (1, 1.0), (1, float("nan")), (10**9, 1e-9)]
 )
-def test_impossible_sizes(entries: int, fpp: float) -> None:
+def test_impossible_sizes_are_refused(entries: int, fpp: float) -> None:
     with pytest.raises(InvalidInputError):
         size_filter(entries, fpp)
 
@@ -192,7 +192,7 @@ def test_text_that_is_no_filter(text: str) -> None:
         decode_filter_base64(text, SIMPLE, path="x")
 
 
-def test_fill() -> None:
+def test_a_filter_of_its_planned_keys_is_half_full() -> None:
     built = new_filter(SIMPLE, num_entries=100, fpp=0.01, max_entries=0)
     assert built.fill == 0.0
     built.add(RowBytes.from_list([str(i).encode() for i in range(100)]))

@@ -37,7 +37,7 @@ def test_java_hash_of_known_strings() -> None:
 
 @settings(deadline=None)
 @given(TEXTS)
-def test_java_hash(texts: list[str]) -> None:
+def test_texts_have_the_hashes_of_java(texts: list[str]) -> None:
     expected = [_model_java_hash(t) for t in texts]
     assert [java_string_hash(t) for t in texts] == expected
 
@@ -45,7 +45,7 @@ def test_java_hash(texts: list[str]) -> None:
 @settings(deadline=None)
 @given(TEXTS)
 @example(["x" * n for n in range(140)])
-def test_md5_routing(texts: list[str]) -> None:
+def test_a_column_has_the_md5_routing_hash_of_each_key(texts: list[str]) -> None:
     expected = [md5_routing_hash(t) for t in texts]
     assert md5_routing_hash_many(_rows(texts)).tolist() == expected
     order = np.arange(len(texts))[::-1]
@@ -60,7 +60,7 @@ def test_md5_routing_is_the_little_endian_head_of_the_digest() -> None:
 @settings(deadline=None)
 @given(TEXTS)
 @example(["x" * n for n in range(70)])
-def test_xxh32(texts: list[str]) -> None:
+def test_a_column_has_the_xxh32_of_each_key(texts: list[str]) -> None:
     assert xxh32_many(_rows(texts)).tolist() == [xxh32(t) for t in texts]
 
 
@@ -71,7 +71,7 @@ def test_xxh32_of_known_strings() -> None:
 
 @settings(deadline=None)
 @given(st.lists(TRICKY, max_size=12))
-def test_java_order(texts: list[str]) -> None:
+def test_texts_sort_by_utf16_units_as_in_java(texts: list[str]) -> None:
     mapped = java_order(_rows(texts)).to_list()
     by_bytes = sorted(range(len(texts)), key=lambda i: mapped[i])
     by_units = sorted(range(len(texts)), key=lambda i: java_order_key(texts[i]))
@@ -84,5 +84,5 @@ def test_java_order_leaves_plain_text_alone() -> None:
     assert java_order(RowBytes.empty()).to_list() == []
 
 
-def test_signed32() -> None:
+def test_unsigned_numbers_wrap_to_signed_ones() -> None:
     assert [signed32(v) for v in (0, 2**31 - 1, 2**31, 2**32 - 1)] == [0, 2**31 - 1, -(2**31), -1]

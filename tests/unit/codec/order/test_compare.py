@@ -26,7 +26,7 @@ IN_ORDER = {
 
 
 @pytest.mark.parametrize("type_text", IN_ORDER)
-def test_values(type_text: str) -> None:
+def test_values_of_every_type_compare_in_their_order(type_text: str) -> None:
     t, values = parse_type(type_text), IN_ORDER[type_text]
     for i, a in enumerate(values):  # type: ignore[arg-type, var-annotated]
         for j, b in enumerate(values):  # type: ignore[arg-type, var-annotated]

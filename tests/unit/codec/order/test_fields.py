@@ -27,7 +27,7 @@ def test_words_have_the_order_of_the_values(type_text: str) -> None:
     assert all(a < b for a, b in pairwise(keys))
 
 
-def test_null_bits() -> None:
+def test_only_nullable_fields_have_a_bit_for_null() -> None:
     with_null, without = pa.array([1, None]), pa.array([1, 2])
     nullable, required = parse_type("BIGINT"), parse_type("BIGINT NOT NULL")
     assert [len(order_fields([c], [nullable])[0]) for c in (with_null, without)] == [2, 1]

@@ -88,7 +88,7 @@ MANY = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
-def test_many_rows(name: str) -> None:
+def test_many_rows_sort_as_tuples_do(name: str) -> None:
     """Enough rows for several rounds of ties, against Python's own order of tuples."""
     columns, types = random_columns(name, 3000)
     keys = [tuple((v is not None, v if v is not None else "") for v in row)
@@ -123,7 +123,7 @@ def test_every_nan_is_the_same_key() -> None:
 
 
 @pytest.mark.parametrize("function", [argsort_keys, is_sorted, run_starts])
-def test_wrong_arguments(function: Any) -> None:
+def test_columns_without_an_order_are_refused(function: Any) -> None:
     with pytest.raises(InvalidInputError, match="at least one"):
         function([], [])
     with pytest.raises(InvalidInputError, match="no order"):

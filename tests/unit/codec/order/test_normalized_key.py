@@ -82,14 +82,14 @@ def test_fields_share_words() -> None:
     assert keys.words.tolist() == [[0x00000000_7FFF_00_00], [0xFFFFFFFF_8000_FF_80]]
 
 
-def test_escaped_bytes() -> None:
+def test_zero_bytes_in_texts_are_escaped() -> None:
     keys = normalized_keys([pa.array(["a\0\1b", None, "twelve bytes"])], [STRING])
     assert keys.rows is not None
     assert keys.rows.to_list() == [b"\1a\1\1\1\2b\0", b"\0\0", b"\1twelve bytes\0"]
     assert keys.words[:, 0].tolist() == [int.from_bytes(r[:8].ljust(8, b"\0"), "big") for r in keys.rows.to_list()]
 
 
-def test_slices() -> None:
+def test_slices_are_searched_as_whole_columns() -> None:
     keys = normalized_keys([pa.array(["a", "b", "c", "d"])], [STRING])
     part = keys.slice(1, 3)
     assert len(part) == 2
@@ -103,7 +103,7 @@ def test_nothing_to_search() -> None:
     assert search_sorted(some, none).tolist() == []
 
 
-def test_wrong_arguments() -> None:
+def test_keys_of_different_types_are_not_compared() -> None:
     text, number = normalized_keys([pa.array(["a"])], [STRING]), normalized_keys([pa.array([1])], [BIGINT])
     with pytest.raises(InvalidInputError, match="different types"):
         search_sorted(text, number)

@@ -125,7 +125,7 @@ def test_as_java_writes_it(case: str) -> None:
 
 @given(tables(max_rows=2))
 @settings(deadline=None)
-def test_round_trip(table: tuple[list[DataType], list[list[Any]]]) -> None:
+def test_what_is_encoded_is_decoded(table: tuple[list[DataType], list[list[Any]]]) -> None:
     types, rows = table
     for values in rows:
         row = encode_row(values, types)
@@ -198,7 +198,7 @@ def test_wrong_number_of_values() -> None:
 
 @given(tables(min_columns=1, max_columns=3, max_rows=1), st.binary(max_size=8))
 @settings(deadline=None, max_examples=60)
-def test_damaged_rows(table: tuple[list[DataType], list[list[Any]]], extra: bytes) -> None:
+def test_a_damaged_row_is_a_value_or_an_error(table: tuple[list[DataType], list[list[Any]]], extra: bytes) -> None:
     """Cut at every byte, flip every byte: a value or CorruptFileError, nothing else."""
     types, rows = table
     for values in rows:

@@ -27,7 +27,7 @@ def test_equals_the_scalar_codec(table: tuple[list[DataType], list[list[Any]]], 
     assert hash_columns(columns, types).tolist() == [hash_words(row) for row in expected]
 
 
-def test_many_columns() -> None:
+def test_rows_of_many_columns_have_several_words_of_null_bits() -> None:
     """Null bits in the second and third header word."""
     types = [parse_type("INT"), parse_type("STRING"), parse_type("TIMESTAMP(9)")] * 41
     rows: list[list[Any]] = [[None if i % k == 0 else v for i, v in enumerate([1, "long enough text", (5, 7)] * 41)]
@@ -63,14 +63,14 @@ def test_nan_keeps_its_bits_in_a_row() -> None:
     assert encode_rows([column], [parse_type("FLOAT")])[1].hex() == "0000000000000000" + "0100c0ff00000000"
 
 
-def test_no_columns() -> None:
+def test_rows_without_columns_are_their_header() -> None:
     assert encode_rows([], [], 2).to_list() == [bytes(8)] * 2
     assert hash_columns([], [], 2).tolist() == [-1670924195] * 2
     assert len(encode_rows([], [])) == len(hash_columns([], [])) == 0
 
 
 @pytest.mark.parametrize("type_text", ["INT", "STRING", "DECIMAL(38, 0)", "TIMESTAMP(6)", "BOOLEAN"])
-def test_no_rows(type_text: str) -> None:
+def test_columns_without_rows_give_no_rows(type_text: str) -> None:
     t = parse_type(type_text)
     column = columns_of([t], [])[0]
     for empty in (column, pa.chunked_array([], column.type), pa.chunked_array([column, column])):

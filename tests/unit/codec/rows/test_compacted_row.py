@@ -16,7 +16,7 @@ from tests.unit.codec.strategies import atomic_types, same, tables
 
 @given(tables(max_rows=2))
 @settings(deadline=None)
-def test_round_trip(table: tuple[list[DataType], list[list[Any]]]) -> None:
+def test_what_is_encoded_is_decoded(table: tuple[list[DataType], list[list[Any]]]) -> None:
     types, rows = table
     for values in rows:
         assert same(decode_compacted(encode_compacted(values, types), types), values)
@@ -29,7 +29,7 @@ def test_examples_of_java() -> None:
     assert encode_compacted([1, "ab"], types, 3).hex() == "030001000000026162"
 
 
-def test_header() -> None:
+def test_the_header_has_a_bit_for_each_field() -> None:
     assert [compacted_header_size(n) for n in (0, 1, 8, 9, 16, 17)] == [1, 2, 2, 3, 3, 4]
     assert encode_compacted([], []) == b"\0"
     assert decode_compacted(b"\0", []) == []
@@ -47,7 +47,7 @@ def test_order_is_that_of_the_values(table: tuple[list[DataType], list[list[Any]
 
 @given(tables(max_columns=3, max_rows=1), st.binary(max_size=8))
 @settings(deadline=None, max_examples=60)
-def test_damaged_rows(table: tuple[list[DataType], list[list[Any]]], extra: bytes) -> None:
+def test_a_damaged_row_is_a_value_or_an_error(table: tuple[list[DataType], list[list[Any]]], extra: bytes) -> None:
     """Cut at every byte, flip every byte, append: a value or CorruptFileError, nothing else."""
     types, rows = table
     for values in rows:

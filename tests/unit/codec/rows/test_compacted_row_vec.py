@@ -38,7 +38,9 @@ def test_equals_the_scalar_codec(table: tuple[list[DataType], list[list[Any]]], 
 
 @given(tables(max_columns=3, max_rows=3), st.integers(1, 255))
 @settings(deadline=None, max_examples=60)
-def test_damaged_rows(table: tuple[list[DataType], list[list[Any]]], change: int) -> None:
+def test_a_damaged_row_among_sound_ones_is_judged_as_alone(
+    table: tuple[list[DataType], list[list[Any]]], change: int
+) -> None:
     """A damaged row among sound ones: the same verdict as the scalar decoder, and the same values."""
     types, rows = table
     for values in rows:
@@ -87,7 +89,7 @@ def test_no_rows_and_no_columns() -> None:
 
 
 @given(st.lists(st.integers(0, 2**31 - 1) | st.sampled_from([2**7, 2**7 - 1, 2**14, 2**21 - 1, 2**28]), max_size=9))
-def test_varint_sizes(values: list[int]) -> None:
+def test_sizes_of_varints_are_those_of_their_encoding(values: list[int]) -> None:
     assert varint_sizes(np.array(values, np.int64)).tolist() == [len(encode_varint(v)) for v in values]
 
 
@@ -136,7 +138,9 @@ def test_names_must_match() -> None:
 
 @given(tables(atomic_types, max_columns=3, max_rows=3), st.binary(max_size=12))
 @settings(deadline=None, max_examples=100)
-def test_any_bytes(table: tuple[list[DataType], list[list[Any]]], data: bytes) -> None:
+def test_any_bytes_are_judged_as_by_the_scalar_decoder(
+    table: tuple[list[DataType], list[list[Any]]], data: bytes
+) -> None:
     types, _ = table
     try:
         assert decode_compacted_rows(RowBytes.from_list([data]), types, names_of(types)).num_rows == 1

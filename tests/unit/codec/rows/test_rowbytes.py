@@ -49,7 +49,7 @@ def test_rows_are_taken_in_any_order(rows: list[bytes], data: st.DataObject) -> 
     ],
     ids=["binary", "large", "view", "dictionary", "sliced", "chunked", "one chunk"],
 )
-def test_from_arrow(column: pa.Array | pa.ChunkedArray) -> None:
+def test_every_form_of_arrow_strings_is_taken(column: pa.Array | pa.ChunkedArray) -> None:
     assert RowBytes.from_arrow(column).to_list() == STRINGS
 
 
@@ -83,7 +83,7 @@ def test_indexing_and_equality() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.lists(st.binary(max_size=5), max_size=4), max_size=4))
-def test_concat(parts: list[list[bytes]]) -> None:
+def test_parts_are_concatenated_in_order(parts: list[list[bytes]]) -> None:
     whole = [row for part in parts for row in part]
     assert RowBytes.concat([RowBytes.from_list(part) for part in parts]).to_list() == whole
 

@@ -31,7 +31,7 @@ from lakeidx.types import parse_type
         ("INT", None, 0),
     ],
 )
-def test_hash_codes(type_name: str, value: Any, expected: int) -> None:
+def test_values_have_the_hash_codes_of_java(type_name: str, value: Any, expected: int) -> None:
     assert (hash_code(value, parse_type(type_name)) - expected) % (1 << 32) == 0
 
 

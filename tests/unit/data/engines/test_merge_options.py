@@ -160,7 +160,7 @@ def test_options_by_meaning() -> None:
     assert [f.name for f in functions.values()] == ["primary-key", "max", "last_value", *["max"] * 8]
 
 
-def test_sequence_fields() -> None:
+def test_sequence_fields_and_their_direction_are_read() -> None:
     assert sequence_fields(schema_of({})) == ((), False)
     options = {"sequence.field": "s2, s1", "sequence.field.sort-order": "descending"}
     assert sequence_fields(schema_of(options)) == (("s2", "s1"), True)

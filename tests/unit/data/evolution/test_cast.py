@@ -61,7 +61,7 @@ def test_text_that_does_not_parse_names_the_column() -> None:
         cast_column(column, parse_type("STRING"), parse_type("INT"), name="price")
 
 
-def test_same_value() -> None:
+def test_types_that_store_the_same_bytes_need_no_cast() -> None:
     assert is_same_value(parse_type("INT NOT NULL"), parse_type("INT"))
     assert is_same_value(parse_type("CHAR(3)"), parse_type("VARCHAR(3)"))
     assert not is_same_value(parse_type("VARCHAR(4)"), parse_type("VARCHAR(3)"))

@@ -20,7 +20,7 @@ def test_casts_that_paimon_does_not_have(old: str, new: str) -> None:
         scalar_cast(parse_type(old), parse_type(new))
 
 
-def test_small_rules() -> None:
+def test_numbers_wrap_parse_and_fit_as_in_java() -> None:
     assert wrap(300, 8) == 44
     assert wrap(-129, 8) == 127
     assert parse_whole("+12.9", 8) == 12

@@ -115,7 +115,7 @@ def test_delta_encoded_numbers(tmp_path: Path, size: int, nulls: bool) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-def test_every_codec(tmp_path: Path, version: str, codec: str) -> None:
+def test_rows_are_picked_from_pages_of_every_codec(tmp_path: Path, version: str, codec: str) -> None:
     table = columns(nulls=True).select(["rising", "text", "few"])
     write(tmp_path / "f.parquet", table, compression=codec, data_page_version=version)
     check(tmp_path / "f.parquet", table)

@@ -53,7 +53,7 @@ def test_a_value_is_skipped_whole_and_a_cut_one_not_at_all(value: tuple[int, byt
         (b"", (3, 0, -1)),
     ],
 )
-def test_field_headers(data: bytes, expected: tuple[int, int, int]) -> None:
+def test_field_headers_are_read(data: bytes, expected: tuple[int, int, int]) -> None:
     assert thrift.read_field(array(data), 0, 3) == expected
 
 

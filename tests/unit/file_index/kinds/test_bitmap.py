@@ -33,7 +33,7 @@ SEVEN_NULL_SEVEN_NINE = {
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_worked_bytes(version: str) -> None:
+def test_the_bytes_are_those_of_java(version: str) -> None:
     payload = build("INT", pa.array([7, None, 7, 9], pa.int32()), version=version)
     assert payload == bytes.fromhex(SEVEN_NULL_SEVEN_NINE[version])
     assert ask("INT", payload, c == 7) == BitMap([0, 2])

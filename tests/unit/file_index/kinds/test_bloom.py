@@ -26,7 +26,7 @@ def ask(type_text: str, payload: bytes, pred: Predicate) -> Verdict:
     return got
 
 
-def test_worked_bytes() -> None:
+def test_the_bytes_are_those_of_java() -> None:
     assert build("INT", pa.array([1, 2, 3, None], pa.int32())).hex() == "00000003892001504000"
     assert build("STRING", pa.array(["a", "b"])).hex() == "00000003082000700200"
 
@@ -50,7 +50,7 @@ def test_every_form_of_a_column_gives_the_same_filter() -> None:
     assert build("STRING", pa.array([], pa.string())) == build("STRING", pa.array([None, None], pa.string()))
 
 
-def test_answers() -> None:
+def test_a_filter_skips_absent_values_only() -> None:
     payload = build("STRING", pa.array(["a", "b", None]), items="1000")
     assert ask("STRING", payload, c == "a") is Verdict.REMAIN
     assert ask("STRING", payload, c == "surely absent") is Verdict.SKIP
@@ -62,12 +62,12 @@ def test_answers() -> None:
 
 
 @pytest.mark.parametrize("head", ["", "00", "00000003", "0000000000", "ffffffff00", "7fffffff00"])
-def test_damaged_heads(head: str) -> None:
+def test_a_damaged_head_is_an_error(head: str) -> None:
     with pytest.raises(CorruptFileError):
         INDEXER.create_reader(parse_type("INT"), bytes.fromhex(head), path="f")
 
 
 @pytest.mark.parametrize("options", [{"items": "x"}, {"items": "0"}, {"fpp": "2"}, {"fpp": ""}])
-def test_bad_options(options: dict[str, str]) -> None:
+def test_bad_options_are_refused(options: dict[str, str]) -> None:
     with pytest.raises(InvalidInputError):
         INDEXER.create_writer(parse_type("INT"), options)

@@ -41,7 +41,7 @@ NEGATIVE = slices(2, bitmap(3), bitmap(), bitmap(3))
 SAMPLE = struct.pack(">Bi", 1, 4) + b"\x01" + POSITIVE + b"\x01" + NEGATIVE
 
 
-def test_worked_structure() -> None:
+def test_the_bytes_are_those_of_java() -> None:
     assert build("INT", pa.array([1, 3, None, -2], pa.int32())) == SAMPLE
     assert build("INT", pa.array([], pa.int32())) == struct.pack(">Bi", 1, 0) + b"\x00\x00"
     assert (
@@ -71,11 +71,11 @@ def test_worked_structure() -> None:
         (c.is_not_null(), [0, 1, 3]),
     ],
 )
-def test_answers(pred: Predicate, rows: list[int]) -> None:
+def test_conditions_select_their_rows(pred: Predicate, rows: list[int]) -> None:
     assert ask("INT", SAMPLE, pred) == BitMap(rows)
 
 
-def test_extreme_values() -> None:
+def test_extreme_values_are_found() -> None:
     values = [2**63 - 1, -(2**63) + 1, 0, None]
     payload = build("BIGINT", pa.array(values, pa.int64()))
     assert payload is not None
@@ -110,6 +110,6 @@ def test_rows_of_many_containers() -> None:
         struct.pack(">Bi", 1, 4) + b"\x01" + POSITIVE + b"\x01" + POSITIVE,
     ],
 )
-def test_contradictions(broken: bytes) -> None:
+def test_a_payload_that_contradicts_itself_is_damaged(broken: bytes) -> None:
     with pytest.raises(CorruptFileError):
         INDEXER.create_reader(parse_type("INT"), broken, path="f")

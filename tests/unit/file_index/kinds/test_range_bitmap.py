@@ -40,7 +40,7 @@ DICTIONARY = bytes.fromhex(
 SAMPLE = HEAD + DICTIONARY + slices(BitMap([0, 1, 3]), BitMap([1]))
 
 
-def test_worked_bytes() -> None:
+def test_the_bytes_are_those_of_java() -> None:
     assert build("INT", pa.array([10, 20, None, 10], pa.int32())) == SAMPLE
 
 
@@ -77,7 +77,7 @@ def test_nothing_but_nulls() -> None:
         (c.is_null(), [2]),
     ],
 )
-def test_answers(pred: Predicate, rows: list[int]) -> None:
+def test_conditions_select_their_rows(pred: Predicate, rows: list[int]) -> None:
     assert ask("INT", SAMPLE, pred) == BitMap(rows)
 
 

@@ -22,7 +22,9 @@ A, B = BitMap([1, 2]), BitMap([2, 3])
         (A, B, BitMap([2]), BitMap([1, 2, 3])),
     ],
 )
-def test_joins(left: FileIndexResult, right: FileIndexResult, both: FileIndexResult, either: FileIndexResult) -> None:
+def test_results_are_intersected_and_united(
+    left: FileIndexResult, right: FileIndexResult, both: FileIndexResult, either: FileIndexResult
+) -> None:
     assert intersect(left, right) == intersect(right, left) == both
     assert unite(left, right) == unite(right, left) == either
     assert BitMap([1, 2]) == A

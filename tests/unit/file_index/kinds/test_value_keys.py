@@ -137,7 +137,7 @@ def test_numbers_narrow_and_wide(batches: list[list[int | None]]) -> None:
     assert found.codes.tolist() == [-1 if v is None else keys.index(v) for v in rows]
 
 
-def test_bad_keys() -> None:
+def test_damaged_keys_are_errors() -> None:
     with pytest.raises(CorruptFileError, match="neither 0 nor 1"):
         read_key(Cursor(b"\x02"), parse_type("BOOLEAN"))
     with pytest.raises(CorruptFileError, match="a key of -1 bytes"):

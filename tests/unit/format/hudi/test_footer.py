@@ -11,7 +11,7 @@ from lakeidx.format.hudi.footer import KeyFooter, format_footer, parse_footer
 
 
 @pytest.mark.parametrize("code", ["SIMPLE", "DYNAMIC_V0"])
-def test_round_trip(code: str) -> None:
+def test_what_is_written_is_read(code: str) -> None:
     bloom = new_filter(code, num_entries=5, fpp=0.01, max_entries=10)
     bloom.add(RowBytes.from_list([b"a", b"b"]))
     entries = format_footer(bloom, min_key=b"a", max_key=b"b")
@@ -30,7 +30,7 @@ def test_old_name_counts_only_without_the_new_one() -> None:
     assert parse_footer(both).filter_text == b"new"
 
 
-def test_nothing_there() -> None:
+def test_a_footer_without_keys_is_empty() -> None:
     for metadata in (None, {}, {b"other": b"x"}):
         assert parse_footer(metadata) == KeyFooter()
         assert parse_footer(metadata).bloom_filter() is None
@@ -46,7 +46,7 @@ def test_nothing_there() -> None:
         {b"hoodie_bloom_filter_type_code": b"\xff"},
     ],
 )
-def test_damage(metadata: dict[bytes, bytes]) -> None:
+def test_a_damaged_footer_is_an_error(metadata: dict[bytes, bytes]) -> None:
     with pytest.raises(CorruptFileError) as caught:
         parse_footer(metadata, "f")
     assert caught.value.path == "f"

@@ -39,7 +39,7 @@ def same(a: HashContext, b: HashContext) -> bool:
     return describe_context(a) == describe_context(b) and a.page_sizes.tolist() == b.page_sizes.tolist()
 
 
-def test_round_trip() -> None:
+def test_what_is_encoded_is_decoded() -> None:
     data = encode_context(CONTEXT)
     again = decode_context(data)
     assert same(again, CONTEXT)
@@ -118,7 +118,7 @@ def section(**changes: int) -> tuple[LengthSection, ...]:
         ({"sections": ()}, "parts of 3 bytes in an image of 43"),
     ],
 )
-def test_contradictions(changes: dict[str, object], what: str) -> None:
+def test_a_context_that_contradicts_itself_is_damaged(changes: dict[str, object], what: str) -> None:
     with pytest.raises(CorruptFileError, match=what):
         check_context(replace(CONTEXT, **changes), path="c")  # type: ignore[arg-type]
 
@@ -137,7 +137,7 @@ def test_slots_round_halves_up(count: int, load: float, slots: int) -> None:
     assert slots_for(count, load) == slots
 
 
-def test_walking_pages() -> None:
+def test_pages_are_found_one_after_another() -> None:
     pages = bytes.fromhex("00000002 aabb 00000000 00000001 cc")
     assert walk_pages(pages).tolist() == [6, 4, 5]
     assert walk_pages(b"").tolist() == []
@@ -148,7 +148,7 @@ def test_walking_pages() -> None:
         walk_pages(bytes.fromhex("ffffffff00"))
 
 
-def test_plain_pages() -> None:
+def test_plain_pages_have_one_size_but_the_last() -> None:
     assert plain_page_sizes(43, 16).tolist() == [16, 16, 11]
     assert plain_page_sizes(32, 16).tolist() == [16, 16]
     assert plain_page_sizes(0, 16).tolist() == []

@@ -117,7 +117,7 @@ def test_every_cut_is_found(end: int) -> None:
         describe_sst(memoryview(WORKED[:end]), path="f")
 
 
-def test_index_values() -> None:
+def test_places_of_blocks_are_encoded_and_decoded() -> None:
     for offset in (0, 127, 128, 1 << 40):
         handle = BlockHandle(offset, 65536)
         assert decode_index_value(encode_index_value(handle)) == handle

@@ -59,7 +59,7 @@ def test_the_new_schema() -> None:
     assert (old.id, old.comment) == (0, None)
 
 
-def test_add_column() -> None:
+def test_an_added_column_gets_new_field_ids() -> None:
     old = base()
     assert old.highest_field_id == 5  # k p a r v and r.x
     nested = parse_type({"type": "ROW", "fields": [{"name": "y", "type": "INT"}]})
@@ -117,7 +117,7 @@ def test_move_and_describe() -> None:
     assert apply(base(), change_description("a", "x")).field("a").description == "x"
 
 
-def test_widen() -> None:
+def test_a_widened_column_keeps_its_field_id() -> None:
     new = apply(base(), change_type("a", parse_type("BIGINT")), change_type("v", parse_type("DECIMAL(20, 4)")))
     assert (str(new.field("a").type), new.field("a").id) == ("BIGINT", 2)
     assert str(new.field("v").type) == "DECIMAL(20, 4)"
@@ -138,7 +138,7 @@ def test_widen() -> None:
         ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(9) WITH LOCAL TIME ZONE"), ("INT", "INT NOT NULL"), ("DATE", "DATE"),
     ],
 )  # fmt: skip
-def test_widening(old: str, new: str) -> None:
+def test_wider_types_are_a_widening(old: str, new: str) -> None:
     assert is_widening(parse_type(old), parse_type(new))
 
 
@@ -151,7 +151,7 @@ def test_widening(old: str, new: str) -> None:
         ("TIMESTAMP(3)", "TIMESTAMP(3) WITH LOCAL TIME ZONE"), ("BYTES", "STRING"), ("BOOLEAN", "INT"),
     ],
 )  # fmt: skip
-def test_not_widening(old: str, new: str) -> None:
+def test_other_types_are_no_widening(old: str, new: str) -> None:
     assert not is_widening(parse_type(old), parse_type(new))
     schema = new_schema({"fields": [{"name": "k", "type": "INT"}, {"name": "c", "type": old}], "primaryKeys": ["k"]})
     with pytest.raises(InvalidInputError, match="cannot be widened"):
@@ -199,7 +199,9 @@ REFUSED: list[tuple[dict[str, str], Sequence[SchemaChange], str]] = [
 
 
 @pytest.mark.parametrize(("options", "changes", "message"), REFUSED)
-def test_refused(options: dict[str, str], changes: Sequence[SchemaChange], message: str) -> None:
+def test_changes_that_break_the_table_are_refused(
+    options: dict[str, str], changes: Sequence[SchemaChange], message: str
+) -> None:
     with pytest.raises(InvalidInputError, match=message):
         apply(base(**options), *changes)
 
@@ -235,7 +237,9 @@ def test_the_last_column_stays() -> None:
         ),
     ],
 )
-def test_options(options: dict[str, str], changes: Sequence[SchemaChange], after: dict[str, str]) -> None:
+def test_options_follow_the_columns_they_name(
+    options: dict[str, str], changes: Sequence[SchemaChange], after: dict[str, str]
+) -> None:
     assert dict(apply(base(**options), *changes).options) == after
 
 

@@ -102,7 +102,7 @@ def test_comment_defaults_and_non_ascii() -> None:
     assert schema.field("k ä").default_value == "7"
 
 
-def test_empty_collections() -> None:
+def test_empty_collections_are_written_as_java_does() -> None:
     text = encode_schema(make(primaryKeys=[], partitionKeys=[], options={})).decode()
     assert '"partitionKeys" : [ ],\n  "primaryKeys" : [ ],\n  "options" : { },' in text
 
@@ -122,7 +122,7 @@ def test_any_layout_and_unknown_keys() -> None:
         assert schema.fields[0].unknown == {"futureKey": 1}
 
 
-def test_old_versions() -> None:
+def test_schemas_of_old_versions_get_the_defaults_of_then() -> None:
     value = json.loads(TEXT)
     value["options"] = {}
     del value["version"], value["timeMillis"]
@@ -137,7 +137,7 @@ def test_old_versions() -> None:
         decode_schema(json.dumps(value).encode(), "f")
 
 
-def test_derived_values() -> None:
+def test_keys_and_types_follow_from_the_schema() -> None:
     s = make()
     assert s.field_names == ("id", "dt", "name", "r")
     assert s.trimmed_primary_keys == ("id",)
@@ -179,13 +179,15 @@ def test_derived_values_do_not_outlive_a_change() -> None:
         ([], ["dt"], {"bucket": "2", "bucket-key": "id"}, BucketMode.HASH_FIXED),
     ],
 )
-def test_bucket_modes(primary: list[str], partition: list[str], options: dict[str, str], mode: BucketMode) -> None:
+def test_the_bucket_mode_follows_from_keys_and_options(
+    primary: list[str], partition: list[str], options: dict[str, str], mode: BucketMode
+) -> None:
     s = make(primaryKeys=primary, partitionKeys=partition, options=options)
     assert s.bucket_mode is mode
     assert s.is_cross_partition is (primary == ["id"] and partition == ["dt"])
 
 
-def test_bucket_keys() -> None:
+def test_bucket_keys_are_the_option_or_the_primary_key() -> None:
     assert make(primaryKeys=["dt", "id", "name"], options={"bucket": "2", "bucket-key": "name , id"}).bucket_keys == (
         "name",
         "id",

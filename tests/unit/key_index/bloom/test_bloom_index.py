@@ -211,7 +211,7 @@ def test_few_of_many_keys_are_in_a_file(table: FakeTable, is_global: bool) -> No
     assert found.bucket.tolist()[50:53] == [1, 1, 1]
 
 
-def test_damaged_filter(table: FakeTable) -> None:
+def test_a_damaged_filter_is_an_error(table: FakeTable) -> None:
     table.write("a", 0, _keys(1), options=BLOOM_OPTIONS)
     file = table.write("a", 1, _keys(2), options=BLOOM_OPTIONS)
     read = pq.read_table(file.path)

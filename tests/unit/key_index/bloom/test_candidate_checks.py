@@ -16,7 +16,7 @@ from tests.scalar_twins import md5_routing_hash
 
 
 @given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 20), st.integers(1, 12))
-def test_plan(comparisons: list[int], per_bucket: int, parallelism: int) -> None:
+def test_checks_are_cut_into_tasks_of_like_size(comparisons: list[int], per_bucket: int, parallelism: int) -> None:
     plan = plan_checks(comparisons, keys_per_bucket=per_bucket, parallelism=parallelism)
     buckets = [-(-c // per_bucket) for c in comparisons]
     assert [len(t) for t in plan.tasks_of_file] == buckets
@@ -70,6 +70,6 @@ def test_every_pair_once_and_keys_of_a_file_routed_by_hash(
 
 
 @pytest.mark.parametrize(("per_bucket", "parallelism"), [(0, 1), (1, 0)])
-def test_impossible_plans(per_bucket: int, parallelism: int) -> None:
+def test_impossible_plans_are_refused(per_bucket: int, parallelism: int) -> None:
     with pytest.raises(InvalidInputError):
         plan_checks([1], keys_per_bucket=per_bucket, parallelism=parallelism)

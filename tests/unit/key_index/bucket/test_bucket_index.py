@@ -25,7 +25,7 @@ def _rows(*keys: str, partition: str = "a") -> list[tuple[str, tuple[str]]]:
     return [(partition, (k,)) for k in keys]
 
 
-def test_simple_buckets(table: FakeTable) -> None:
+def test_new_keys_get_the_bucket_of_hudis_rule(table: FakeTable) -> None:
     options = {"hoodie.bucket.index.num.buckets": "8"}
     keys = [f"key-{i}" for i in range(20)]
     expected = [bucket_of(k, [], 8) for k in keys]
@@ -47,7 +47,7 @@ def test_fields_that_decide_the_bucket(tmp_path: Path) -> None:
         BucketKeyIndex().place_inserts(table.batch(rows), table.context({"hoodie.bucket.index.hash.field": "k9"}))
 
 
-def test_ring_buckets(table: FakeTable) -> None:
+def test_new_keys_get_the_bucket_of_their_ring(table: FakeTable) -> None:
     context = table.context(RING_OPTIONS)
     ring = initial_metadata("p=a", 4)
     keys = [f"key-{i}" for i in range(30)]

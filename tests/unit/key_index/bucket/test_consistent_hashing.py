@@ -96,12 +96,12 @@ def test_a_run_of_neighbours_may_pass_the_end_of_the_ring() -> None:
 
 
 @pytest.mark.parametrize("buckets", [0, -1])
-def test_no_buckets(buckets: int) -> None:
+def test_a_ring_without_buckets_is_refused(buckets: int) -> None:
     with pytest.raises(InvalidInputError):
         initial_metadata("", buckets)
 
 
-def test_damaged_metadata() -> None:
+def test_damaged_metadata_is_an_error() -> None:
     good = encode_metadata(initial_metadata("dt=1", 3))
     for end in range(len(good)):
         with pytest.raises(CorruptFileError):

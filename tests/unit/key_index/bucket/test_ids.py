@@ -60,12 +60,14 @@ def test_plain_composite_keys_come_apart_into_their_values(parts: list[tuple[str
         ("id:1,,", ["id"], ["1,,"], ["1"]),
     ],
 )
-def test_cases(key: str, fields: list[str], new: list[str | None], old: list[str | None]) -> None:
+def test_record_keys_have_their_values(
+    key: str, fields: list[str], new: list[str | None], old: list[str | None]
+) -> None:
     assert extract_values(key, fields) == new
     assert extract_values_legacy(key, fields) == old
 
 
-def test_file_ids() -> None:
+def test_a_file_id_begins_with_its_bucket() -> None:
     assert bucket_of_file_id(new_file_id_prefix(42) + "-0") == 42
     assert new_file_id_prefix(42) != new_file_id_prefix(42)
     for foreign in ("6fa459ea-ee8a-3ca4-894e-db77e160355e-0", "123", "", "١٢٣٤٥٦٧٨-x"):
@@ -73,7 +75,7 @@ def test_file_ids() -> None:
             bucket_of_file_id(foreign)
 
 
-def test_no_buckets() -> None:
+def test_no_buckets_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="at least 1"):
         bucket_ids(RowBytes.empty(), ["k"], 0)
     assert bucket_ids(RowBytes.empty(), ["k"], 4).tolist() == []

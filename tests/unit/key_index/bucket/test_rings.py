@@ -137,7 +137,7 @@ def test_plans_keep_their_bounds(sizes: list[int], least: int, extra: int, taken
         assert len(after.nodes) >= min(least, n)
 
 
-def test_damaged_ring(table: FakeTable) -> None:
+def test_a_damaged_ring_is_an_error(table: FakeTable) -> None:
     context = table.context(RING_OPTIONS)
     (split,) = _plan(table, {1: 500, 0: 50, 2: 50, 3: 50})
     commit = CommitInfo(instant="i", started_ms=0)

@@ -56,7 +56,7 @@ class TestStandIn(HBaseCases):
         return {}
 
 
-def test_rate_limiter() -> None:
+def test_a_caller_without_a_permit_waits() -> None:
     now = [0.0]
     naps: list[float] = []
 
@@ -89,7 +89,7 @@ def test_what_is_put_at_once_is_bounded_by_rows_and_bytes(most: int, most_bytes:
     assert list(put_batches([], most)) == []
 
 
-def test_put_batches() -> None:
+def test_puts_are_cut_by_options_and_tasks() -> None:
     assert put_batch_size(IndexOptions({}), tasks=4) == 100
     auto = IndexOptions({"hoodie.index.hbase.put.batch.size.autocompute": "true"})
     # int(0.5 * servers * 1000) requests over the tasks, rounded up.
@@ -99,7 +99,7 @@ def test_put_batches() -> None:
 
 
 @pytest.mark.slow
-def test_no_server() -> None:
+def test_a_server_that_does_not_answer_is_unavailable() -> None:
     options = IndexOptions(
         {
             "hoodie.index.hbase.table": "t",

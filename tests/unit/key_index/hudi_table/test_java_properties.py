@@ -26,15 +26,15 @@ from lakeidx.key_index.hudi_table.java_properties import parse_properties
         ("a=tail\\", {"a": "tail"}),
     ],
 )
-def test_cases(text: str, expected: dict[str, str]) -> None:
+def test_properties_are_read_as_java_does(text: str, expected: dict[str, str]) -> None:
     assert parse_properties(text.encode("latin-1")) == expected
 
 
-def test_latin_1() -> None:
+def test_bytes_are_latin_1() -> None:
     assert parse_properties(b"a=\xe9") == {"a": "é"}
 
 
 @pytest.mark.parametrize("text", [b"a=\\u12", b"a=\\uzzzz"])
-def test_damaged_escape(text: bytes) -> None:
+def test_a_damaged_escape_is_an_error(text: bytes) -> None:
     with pytest.raises(CorruptFileError):
         parse_properties(text, "p")

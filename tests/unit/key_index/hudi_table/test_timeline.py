@@ -118,7 +118,7 @@ def test_empty_commit_content_is_fine(table: HandMadeTable) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"{", b"[1]", b"Obj\x01", b"Obj\x01\x02\x02", b"\xff"])
-def test_damaged_replacecommit(table: HandMadeTable, damage: bytes) -> None:
+def test_a_damaged_replacecommit_is_an_error(table: HandMadeTable, damage: bytes) -> None:
     table.instant("20260101000000001", "replacecommit")
     for file in table.timeline.glob("*.replacecommit"):
         file.write_bytes(damage)
@@ -147,7 +147,7 @@ def test_damaged_replacecommit(table: HandMadeTable, damage: bytes) -> None:
         ("20260101000000001", None),
     ],
 )
-def test_instant_names(name: str, expected: tuple[str, str, InstantState] | None) -> None:
+def test_names_of_instants_are_parsed(name: str, expected: tuple[str, str, InstantState] | None) -> None:
     found = parse_instant(name)
     assert (None if found is None else (found.time, found.action, found.state)) == expected
 
@@ -189,7 +189,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ("hoodie.table.name=t\nhoodie.table.checksum=498511606\n", "no hoodie.table.version"),
     ],
 )
-def test_damaged_properties(tmp_path: Path, text: str, match: str) -> None:
+def test_damaged_properties_are_an_error(tmp_path: Path, text: str, match: str) -> None:
     """The checksum is what Hudi 1.0 wrote for a table named t: tests/golden/hudi-tables."""
     file = tmp_path / ".hoodie" / "hoodie.properties"
     file.parent.mkdir()

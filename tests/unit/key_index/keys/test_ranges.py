@@ -36,7 +36,9 @@ RANGE = st.tuples(st.integers(-9, 9), st.integers(0, 6)).map(lambda p: (p[0], p[
     st.lists(st.integers(-12, 18), max_size=30), st.lists(st.one_of(st.none(), RANGE), max_size=12), st.integers(0, 99)
 )
 @example([-(2**63), 2**63 - 1], [(-(2**63), 2**63 - 1), None], 0)
-def test_int_ranges(keys: list[int], ranges: list[tuple[int, int] | None], seed: int) -> None:
+def test_files_whose_range_has_a_number_are_found(
+    keys: list[int], ranges: list[tuple[int, int] | None], seed: int
+) -> None:
     always = np.array([r is None for r in ranges], bool)
     low = np.array([r[0] if r else 5 for r in ranges], np.int64)
     high = np.array([r[1] if r else -5 for r in ranges], np.int64)
@@ -50,7 +52,9 @@ BYTES_RANGE = st.tuples(st.binary(max_size=3), st.binary(max_size=3)).map(lambda
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.binary(max_size=4), max_size=20), st.lists(BYTES_RANGE | st.none(), max_size=8), st.integers(0, 9))
-def test_bytes_ranges(keys: list[bytes], ranges: list[tuple[bytes, bytes] | None], seed: int) -> None:
+def test_files_whose_range_has_a_text_are_found(
+    keys: list[bytes], ranges: list[tuple[bytes, bytes] | None], seed: int
+) -> None:
     slots = bytes_slots(RowBytes.from_list(keys), [r and r[0] for r in ranges], [r and r[1] for r in ranges])
     expected = {(f, k) for f, r in enumerate(ranges) for k, key in enumerate(keys) if r is None or r[0] <= key <= r[1]}
     assert _both(slots, len(ranges), seed) == expected

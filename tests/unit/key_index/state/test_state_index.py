@@ -218,7 +218,7 @@ def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyInde
     assert _action(key_index) == "caught up"
 
 
-def test_deleted_keys(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+def test_deleted_keys_are_forgotten(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
     commit_rows(table, key_index, [("a", (1,)), ("a", (2,))], options, bucket=5)
     commit_rows(table, key_index, [("a", (1,))], options, deleted=[True])
     found = check(table, ROWS, key_index, options)
@@ -473,7 +473,7 @@ def test_checkpoints_of_an_older_release_are_replaced(
     assert not list(folder.rglob("checkpoint-*")) + list(folder.rglob("*.sst-*"))
 
 
-def test_ttl(table: FakeTable, options: dict[str, str]) -> None:
+def test_keys_are_forgotten_after_their_ttl(table: FakeTable, options: dict[str, str]) -> None:
     now = [1_000_000.0]
     key_index = StateKeyIndex(is_global=False, clock=lambda: now[0])
     options = {**options, "index.state.ttl": "1.5"}

@@ -13,7 +13,7 @@ from lakeidx.landing.cdc.base64_bytes import decimals_of, decode_base64
 
 
 @given(st.lists(st.none() | st.binary(max_size=20), max_size=8))
-def test_base64(values: list[bytes | None]) -> None:
+def test_base64_is_decoded(values: list[bytes | None]) -> None:
     text = pa.array([None if v is None else base64.b64encode(v).decode() for v in values], pa.string())
     assert decode_base64(text).to_pylist() == values
 
@@ -25,7 +25,7 @@ def test_what_is_not_base64_is_refused(text: str) -> None:
 
 
 @given(st.lists(st.none() | st.integers(-(10**38) + 1, 10**38 - 1), max_size=8), st.integers(0, 3))
-def test_decimals(numbers: list[int | None], pad: int) -> None:
+def test_bytes_of_decimals_are_decoded(numbers: list[int | None], pad: int) -> None:
     """Also with more bytes than a number needs."""
     raw = [
         None if n is None else n.to_bytes(min(16, n.bit_length() // 8 + 1 + pad), "big", signed=True) for n in numbers

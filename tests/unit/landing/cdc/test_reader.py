@@ -82,7 +82,7 @@ def debezium(op: str, before: Any, after: Any, **source: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("block_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("wrapped", [True, False])
-def test_debezium(tmp_path: Path, wrapped: bool, block_bytes: int) -> None:
+def test_debeziums_messages_become_rows(tmp_path: Path, wrapped: bool, block_bytes: int) -> None:
     payloads = [
         debezium("c", None, customer("annek@noanswer.org")),
         debezium("u", customer("annek@noanswer.org"), customer("annek@example.com")),
@@ -205,7 +205,7 @@ DMS = """
 """
 
 
-def test_canal(tmp_path: Path) -> None:
+def test_canals_messages_become_rows(tmp_path: Path) -> None:
     schema = schema_of({"id": "BIGINT", "name": "STRING", "description": "STRING", "weight": "DOUBLE"}, ["id"])
     rows, bad = read(tmp_path, CANAL, schema, LandingOptions("canal"))
     assert bad == []
@@ -236,7 +236,7 @@ def test_rows_before_updates_where_the_table_takes_values_back(tmp_path: Path) -
     assert "without the row before, which this table needs" in bad[0][1]
 
 
-def test_maxwell(tmp_path: Path) -> None:
+def test_maxwells_messages_become_rows(tmp_path: Path) -> None:
     schema = schema_of({"id": "INT", "m": "DECIMAL(8, 4)", "c": "TIMESTAMP(6)", "comment": "STRING", "x": "BIGINT"}, ["id"],
                        **{"sequence.field": "x"})  # fmt: skip
     rows, bad = read(tmp_path, MAXWELL, schema, LandingOptions("maxwell", order=("ts",)))
@@ -252,7 +252,7 @@ def test_maxwell(tmp_path: Path) -> None:
     assert (pieces[0].skipped, pieces[0].newest_ms) == ({"ddl": 1, "bootstrap marks": 1}, 1477053220000)
 
 
-def test_golden_gate(tmp_path: Path) -> None:
+def test_golden_gates_messages_become_rows(tmp_path: Path) -> None:
     columns = {"CUST_CODE": "STRING", "NAME": "STRING", "CITY": "STRING", "STATE": "STRING", "at": "TIMESTAMP(6)"}
     schema = schema_of(columns, ["CUST_CODE"], **{"sequence.field": "at"})
     rows, bad = read(tmp_path, OGG, schema, LandingOptions("ogg", order=("op_ts",)))

@@ -41,7 +41,9 @@ def test_bodies_in_order_are_sound_and_others_not(entries: list[tuple[bytes, byt
 
 @settings(deadline=None, max_examples=300)
 @given(rows, st.data())
-def test_changed_bodies(entries: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
+def test_changed_blocks_are_judged_as_by_the_plain_check(
+    entries: list[tuple[bytes, bytes]], data: st.DataObject
+) -> None:
     body = bytearray(encode_body(sorted(dict(entries).items())))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(body) - 1))
@@ -54,6 +56,6 @@ def test_changed_bodies(entries: list[tuple[bytes, bytes]], data: st.DataObject)
 
 @settings(deadline=None, max_examples=300)
 @given(st.binary(max_size=40))
-def test_any_bytes(body: bytes) -> None:
+def test_any_bytes_are_judged_as_by_the_plain_check(body: bytes) -> None:
     for whole in (True, False):
         assert (fault(body, whole=whole) == -1) == is_sound(body, whole=whole)

@@ -27,7 +27,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("profile", "profile", "p"), ("AWS_PROFILE", "profile", "p"),
     ],
 )  # fmt: skip
-def test_spellings(spelled: str, name: str, value: str) -> None:
+def test_every_spelling_of_an_option_counts(spelled: str, name: str, value: str) -> None:
     assert getattr(S3Options.parse({spelled: value}), name) == value
 
 
@@ -40,7 +40,7 @@ def test_spellings(spelled: str, name: str, value: str) -> None:
         ({"read_timeout": "1.5"}, "read_timeout", 1.5), ({"key": None}, "key", None), ({"aws_allow_http": "true"}, "anon", False),
     ],
 )  # fmt: skip
-def test_values(options: dict[str, Any], name: str, value: Any) -> None:
+def test_values_are_parsed(options: dict[str, Any], name: str, value: Any) -> None:
     assert getattr(S3Options.parse(options), name) == value
 
 
@@ -67,7 +67,7 @@ def test_an_endpoint_means_path_style_and_some_region() -> None:
     assert other["client_kwargs"]["region_name"] == "eu"
 
 
-def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_below_given_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://env")
     monkeypatch.setenv("AWS_REGION", "here")
     kwargs = S3Options.parse({}).s3fs_kwargs()
@@ -83,7 +83,7 @@ def test_listings_are_not_kept_and_nothing_is_retried_below() -> None:
     assert kwargs["config_kwargs"]["retries"]["total_max_attempts"] == 1
 
 
-def test_handed_on() -> None:
+def test_options_of_the_client_are_passed_on() -> None:
     kwargs = S3Options.parse(
         {"client_kwargs": {"a": 1}, "config_kwargs": {"b": 2, "s3": {"c": 3}}, "endpoint_url": "http://x"}
     ).s3fs_kwargs()
@@ -112,5 +112,5 @@ def test_an_endpoint_that_is_no_address_is_one_line(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8333", "https://s3.eu-central-1.amazonaws.com", "http://[::1]:9000", "HTTP://x"]
 )
-def test_endpoints(url: str) -> None:
+def test_endpoints_are_addresses(url: str) -> None:
     assert S3Options.parse({"endpoint_url": url}).s3fs_kwargs()["endpoint_url"] == url

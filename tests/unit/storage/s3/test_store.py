@@ -173,7 +173,7 @@ def test_an_unclear_answer_to_a_conditional_put_is_said_so(script: Script, answe
     assert len(script.requests) == 1
 
 
-def test_nobody_listens() -> None:
+def test_a_server_that_does_not_listen_is_unavailable() -> None:
     store = S3Store(
         "s3://bucket/x", {"endpoint_url": "http://127.0.0.1:9", "key": "k", "secret": "s", "max_attempts": 2}
     )
@@ -293,7 +293,7 @@ def test_listings_follow_all_pages(script: Script) -> None:
     assert "continuation-token=t" in script.requests[1][1]
 
 
-def test_uris() -> None:
+def test_other_uris_are_refused() -> None:
     for uri in ("s3://", "s3:///x", "/x", "gs://b/x"):
         with pytest.raises(InvalidInputError):
             S3Store(uri)

@@ -96,7 +96,7 @@ def test_hourly_with_retention(tmp_path: Path) -> None:
     assert tags["2023-07-18 12"].time_retained_ns is None
 
 
-def test_delay(tmp_path: Path) -> None:
+def test_a_tag_waits_for_the_creation_delay(tmp_path: Path) -> None:
     h = History(tmp_path, by_watermark("hourly", **{"tag.creation-delay": "10 s"}))
     assert h.commit("2023-07-18T12:00:09") == {"2023-07-18 11"}
     assert h.commit("2023-07-18T13:00:09") == {"2023-07-18 11"}
@@ -127,7 +127,7 @@ def test_daily_and_a_period_that_was_changed(tmp_path: Path) -> None:
         ("hourly", "without_dashes_and_spaces", {"2023071811", "2023071912"}),
     ],
 )
-def test_formatters(tmp_path: Path, period: str, formatter: str, names: set[str]) -> None:
+def test_a_formatter_writes_the_names(tmp_path: Path, period: str, formatter: str, names: set[str]) -> None:
     h = History(tmp_path, by_watermark(period, **{"tag.period-formatter": formatter}))
     h.commit("2023-07-18T12:12:00")
     assert h.commit("2023-07-19T13:13:00") == names
@@ -229,7 +229,7 @@ def test_a_delay_as_long_as_the_period_is_refused(raw: dict[str, str], message: 
 @pytest.mark.parametrize(
     ("name", "hours"), [("UTC", 0), ("Z", 0), ("GMT+8", 8), ("+05:30", 5.5), ("UTC-0330", -3.5), ("Asia/Tokyo", 9)]
 )
-def test_zones(name: str, hours: float) -> None:
+def test_names_of_zones_are_those_of_java(name: str, hours: float) -> None:
     zone = zone_of(name, "o")
     assert zone is not None
     assert zone.utcoffset(datetime(2023, 1, 1)) == timedelta(hours=hours)

@@ -165,7 +165,7 @@ def test_a_consumer_holds_changelogs_back(tmp_path: Path) -> None:
         ({"limit": 2}, (1, 3)),
     ],
 )
-def test_which_go(changes: dict[str, int], want: tuple[int, int]) -> None:
+def test_changelogs_expire_by_number_and_age(changes: dict[str, int], want: tuple[int, int]) -> None:
     """Changelogs 1 to 6 of the times 10, 20, ..., snapshots up to 10, now 1000."""
     times = {i: 10 * i for i in range(1, 7)}
     retention = Retention(**({"num_min": 1, "time_ms": 0} | changes))  # type: ignore[arg-type]

@@ -221,7 +221,7 @@ def test_empty_directories_go_when_asked_for(tmp_path: Path) -> None:
         assert (Path(table.uri) / "p=2").exists()
 
 
-def test_making_tags(tmp_path: Path) -> None:
+def test_a_tag_names_an_existing_snapshot_once(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     with pytest.raises(NotFoundError, match="no snapshot to tag"):
         create_tag(table.metadata, "t")

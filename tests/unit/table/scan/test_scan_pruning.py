@@ -49,7 +49,7 @@ def test_manifests_and_partitions(tmp_path: Path) -> None:
     assert (found["partition"].kept, found["file index"].came_in) == (2, 2)
 
 
-def test_buckets(tmp_path: Path) -> None:
+def test_a_scan_of_one_key_reads_one_bucket(tmp_path: Path) -> None:
     table = make(tmp_path, {"bucket": "4"})
     put(table, range(200))
     found = layers(table, "k = 77", 1)

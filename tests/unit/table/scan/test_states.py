@@ -43,7 +43,7 @@ def test_times_without_zone_are_utc(table: Table) -> None:
     assert find_state(table.metadata, text + "Z") == find_state(table.metadata, text)
 
 
-def test_ranges(table: Table) -> None:
+def test_ranges_are_parsed_to_states(table: Table) -> None:
     def ends(text: str) -> tuple[int, int]:
         after, upto = find_range(table.metadata, text)
         return after.number, upto.number

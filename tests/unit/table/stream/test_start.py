@@ -36,7 +36,7 @@ def found(table: Table, text: str) -> tuple[int, bool, int | None]:
     return position.snapshot, position.whole, position.units
 
 
-def test_every_start(table: Table) -> None:
+def test_each_start_begins_at_its_snapshot(table: Table) -> None:
     table.create_tag("two", snapshot=2)
     times = [s.time_millis for s in table.metadata.snapshots()]
     iso = datetime.datetime.fromtimestamp(times[3] / 1000, datetime.UTC).isoformat()
