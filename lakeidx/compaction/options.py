@@ -45,11 +45,6 @@ class CompactionOptions:
     file_format: str = "parquet"
     file_format_per_level: Mapping[int, str] = field(default_factory=dict)
 
-    @property
-    def produces_changelog(self) -> bool:
-        """True when compactions write changelog files."""
-        return self.changelog_producer in ("lookup", "full-compaction")
-
     def file_format_of(self, level: int) -> str:
         """Format of the files of a level."""
         return self.file_format_per_level.get(level, self.file_format)

@@ -257,17 +257,19 @@ class _StepPlanner:
         how = self._upgrade_strategy(file, has_deletes)
         if how == "rewrite":
             # What a lookup upgrade rewrites drops deletes only for deletion vectors, whatever the level.
-            self.steps.append(Rewrite((alone,), self._options.deletion_vectors, self._options.produces_changelog, True))
+            changelog = self._makes_changelog(lookup=True)
+            self.steps.append(Rewrite((alone,), self._options.deletion_vectors, changelog, True))
         else:
             lookup = how == "changelog" and self._looks_up([file])
-            self.steps.append(Upgrade(file, how == "changelog" and self._options.produces_changelog, lookup))
+            self.steps.append(Upgrade(file, self._makes_changelog(lookup=lookup), lookup))
 
     def _looks_up(self, files: list[DataFileMeta]) -> bool:
-        """Return True when keys are looked up: a full-compaction producer does not, whatever other options say."""
-        options = self._options
-        if not options.needs_lookup or options.changelog_producer == "full-compaction":
-            return False
-        return self._output_level > 0 and any(f.level == 0 for f in files)
+        """Return True when keys are looked up.
+
+        Java does not for a full-compaction producer with force-lookup, though readers of such a table (Java's, too) take a record
+        above level 0 for all that lies below it: what its compaction brings up makes older columns and sums vanish.
+        """
+        return self._options.needs_lookup and self._output_level > 0 and any(f.level == 0 for f in files)
 
     def _makes_changelog(self, *, lookup: bool) -> bool:
         if self._options.changelog_producer == "full-compaction":
@@ -276,8 +278,8 @@ class _StepPlanner:
 
     def _upgrade_strategy(self, file: DataFileMeta, has_deletes: bool) -> Literal["plain", "changelog", "rewrite"]:
         options = self._options
-        if options.changelog_producer == "full-compaction":
-            return "changelog" if self._output_level == self._max_level else "plain"
+        if options.changelog_producer == "full-compaction" and self._output_level == self._max_level:
+            return "changelog"
         if not options.needs_lookup or file.level != 0:
             return "plain"
         if options.file_format_of(0) != options.file_format_of(self._output_level):

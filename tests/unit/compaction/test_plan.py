@@ -175,7 +175,7 @@ def test_upgrades_of_tables_with_lookup_or_changelog(
         ({"deletion-vectors.enabled": "true"}, 5, True),
         ({"merge-engine": "first-row"}, 4, True),
         ({"force-lookup": "true"}, 4, True),
-        ({"changelog-producer": "full-compaction", "force-lookup": "true"}, 5, False),
+        ({"changelog-producer": "full-compaction", "force-lookup": "true"}, 4, True),
         ({"compaction.force-up-level-0": "true"}, 4, False),
     ],
 )
