@@ -64,7 +64,7 @@ class UpkeepMixin(TableHandle):
         """
         chosen = find_partitions(self, partitions)
         made = make_runner(None if dry_run else runner, progress=progress)
-        return self._said(
+        return self._logged(
             run_compaction(self.metadata, made, full=full, partitions=chosen, shrink=shrink_index, dry_run=dry_run)
         )
 
@@ -89,14 +89,14 @@ class UpkeepMixin(TableHandle):
         }
         given = {k: str(v) for k, v in retention.items() if v is not None}
         metrics = run_snapshot_expiry(self, staging=staging, dry_run=dry_run, retention=given)
-        return self._said(ExpireResult.of(metrics, self.schema, given))
+        return self._logged(ExpireResult.of(metrics, self.schema, given))
 
     def orphans(self, *, older_than: str = "1 d", remove: bool = False) -> OrphansResult:
         """Find files that nothing refers to and that are older than a time; with `remove` delete them."""
         report = clean_orphans(
             self.metadata, now_ms=int(time.time() * 1000), older_than_ms=duration(older_than), dry_run=not remove
         )
-        return self._said(OrphansResult(files=tuple(report.files), bytes=report.bytes, removed=report.removed))
+        return self._logged(OrphansResult(files=tuple(report.files), bytes=report.bytes, removed=report.removed))
 
     def create_tag(self, name: str, *, snapshot: int | None = None, retain: str | None = None) -> TagResult:
         """Name a snapshot, by default the newest, so that it stays.
@@ -105,12 +105,12 @@ class UpkeepMixin(TableHandle):
         """
         kept = None if retain is None else duration(retain)
         tag = create_tag(self.metadata, name, snapshot_id=snapshot, retained_ms=kept)
-        return self._said(TagResult(tag=name, snapshot=tag.snapshot.id))
+        return self._logged(TagResult(tag=name, snapshot=tag.snapshot.id))
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> TagResult:
         """Delete a tag, and the files that only it kept."""
         report = delete_tag(self.metadata, self.schema, name, dry_run=dry_run)
-        return self._said(
+        return self._logged(
             TagResult(tag=name, dry_run=dry_run, deleted=report.files, notes=tuple(str(n) for n in report.notes))
         )
 
@@ -146,7 +146,7 @@ class UpkeepMixin(TableHandle):
     def rollback(self, *, snapshot: int | None = None, tag: str | None = None, dry_run: bool = False) -> RollbackResult:
         """Make an older state the newest again; no writer may be at work in the meantime."""
         report = roll_back_table(self.metadata, self.schema, snapshot_id=snapshot, tag=tag, dry_run=dry_run)
-        return self._said(RollbackResult.of(report))
+        return self._logged(RollbackResult.of(report))
 
     def rebuild_index(
         self,
@@ -163,7 +163,7 @@ class UpkeepMixin(TableHandle):
         spec = rebuild_spec(self.schema, index_type, list(columns), drop=drop)
         chosen = find_partitions(self, partitions)
         made = make_runner(None if dry_run else runner, progress=progress)
-        return self._said(run_file_index_rebuild(self.metadata, made, spec, partitions=chosen, dry_run=dry_run))
+        return self._logged(run_file_index_rebuild(self.metadata, made, spec, partitions=chosen, dry_run=dry_run))
 
     def resize_rings(
         self,
@@ -181,7 +181,7 @@ class UpkeepMixin(TableHandle):
         chosen = find_partitions(self, partitions)
         made = make_runner(None if dry_run else runner, progress=progress)
         wanted = None if target_size is None else size(str(target_size))
-        return self._said(
+        return self._logged(
             run_ring_resize(
                 self.metadata,
                 made,
@@ -201,7 +201,7 @@ class UpkeepMixin(TableHandle):
     ) -> LookupStoreReport:
         """Build missing lookup files, which `lookup` reads, for the newest snapshot."""
         chosen = find_partitions(self, partitions)
-        return self._said(run_lookup_store(self.metadata, make_runner(runner, progress=progress), partitions=chosen))
+        return self._logged(run_lookup_store(self.metadata, make_runner(runner, progress=progress), partitions=chosen))
 
     def advise(
         self,
@@ -251,9 +251,9 @@ class UpkeepMixin(TableHandle):
             checkpoint=checkpoint,
             progress=progress,
         )
-        return self._said(VerifyResult(table=self.uri, results=tuple(results)))
+        return self._logged(VerifyResult(table=self.uri, results=tuple(results)))
 
-    def _said(self, result: R) -> R:
+    def _logged(self, result: R) -> R:
         log.info("%s: %r", self.uri, result)
         return result
 

@@ -67,7 +67,7 @@ class CommitPriority:
         self._clock = clock
         self._asked = False
 
-    def ask(self, partitions: tuple[str, ...], lost: int, seconds: float) -> None:
+    def request(self, partitions: tuple[str, ...], lost: int, seconds: float) -> None:
         """Request priority after `lost` lost races; `seconds` is the duration of the last attempt.
 
         Another writer's file stays: that batch has priority, and this one requests it again when it loses again.

@@ -64,7 +64,7 @@ class IndexHooks:
             if not key_index.prepares_commits:
                 return
             if self._in_tasks(key_index):
-                self._tell_shares(self._describe(keys=False), "prepare_commit", snapshot)
+                self._update_in_shares(self._describe(keys=False), "prepare_commit", snapshot)
             else:
                 key_index.prepare_commit(self._info, self._index_context(snapshot))
 
@@ -91,7 +91,7 @@ class IndexHooks:
         """Return True when the batch was placed in tasks, and tasks may update the index."""
         return bool(self._assign.placing_tasks) and key_index.told_in_shares
 
-    def _tell_shares(
+    def _update_in_shares(
         self, info: CommitInfo, call: str, snapshot: Snapshot | None, options: Mapping[str, str] | None = None
     ) -> None:
         """Call a method of the index in tasks, each with the keys that are its own; `options`: besides the table's."""
@@ -108,7 +108,7 @@ class IndexHooks:
         if not stores:
             key_index.update_locations(info, context)
             if in_tasks and self._assign.deletes:
-                self._tell_shares(info, "update_locations", snapshot)
+                self._update_in_shares(info, "update_locations", snapshot)
             return
         keys = ToldKeys.of(self._context.metadata, self._schema, self._assign)
         parts = told_parts(self._ingest, self._assign)
@@ -130,7 +130,7 @@ class IndexHooks:
             if not key_index.prepares_commits:
                 return
             if self._in_tasks(key_index):
-                self._tell_shares(self._describe(keys=False), "rollback", snapshot, sync)
+                self._update_in_shares(self._describe(keys=False), "rollback", snapshot, sync)
             else:
                 context = _told_context(self._context.metadata, self._schema, snapshot, sync)
                 key_index.rollback(self._info, context)

@@ -38,7 +38,7 @@ class FillPolicy(Protocol):
         """
         ...
 
-    def took(self, bucket: int, hashes: int) -> None:
+    def record(self, bucket: int, hashes: int) -> None:
         """Record that `hashes` new hashes were assigned to `bucket`."""
         ...
 
@@ -119,7 +119,7 @@ class GrowingBuckets:
             raise no_own_bucket(rules)
         return None
 
-    def took(self, bucket: int, hashes: int) -> None:
+    def record(self, bucket: int, hashes: int) -> None:
         self._counts[bucket] += hashes
 
 
@@ -180,5 +180,5 @@ class OverwriteRooms:
         self._current = bucket
         return BucketCapacity(bucket, rules.target_rows)
 
-    def took(self, bucket: int, hashes: int) -> None:
+    def record(self, bucket: int, hashes: int) -> None:
         self._counts[bucket] += hashes

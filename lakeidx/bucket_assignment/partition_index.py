@@ -169,7 +169,7 @@ class PartitionIndex:
                 return self._draw(hashes, result, row)
             known = len(self._map)
             row = self._map.assign(hashes, out, is_new, start=row, bucket=room.bucket, room=room.rows)
-            self._rooms.took(room.bucket, len(self._map) - known)
+            self._rooms.record(room.bucket, len(self._map) - known)
         return None
 
     def _draw(self, hashes: NDArray[np.int32], result: Assignment, row: int) -> None:
@@ -186,7 +186,7 @@ class PartitionIndex:
             self._map.settle(hashes, out, is_new, start=row, stop=stop, picks=picks)
             per_bucket = np.bincount(picks)
             for bucket in np.flatnonzero(per_bucket).tolist():
-                self._rooms.took(bucket, int(per_bucket[bucket]))
+                self._rooms.record(bucket, int(per_bucket[bucket]))
             row = stop
 
     def new_hashes(self) -> dict[int, NDArray[np.int32]]:

@@ -264,7 +264,7 @@ def _hand_rooms(
         if room is None:
             break
         row, left = _hand_out(first, is_new, row, room.bucket, room.rows)
-        rooms.took(room.bucket, room.rows - left)
+        rooms.record(room.bucket, room.rows - left)
     choices = rooms.choices if row < len(first) else bucket_column(())
     while row < len(first):
         stop = min(len(first), row + _DRAW_ROWS)
@@ -272,5 +272,5 @@ def _hand_rooms(
         _hand_drawn(first, is_new, row, stop, picks)
         per_bucket: Any = np.bincount(picks)
         for bucket in np.flatnonzero(per_bucket).tolist():
-            rooms.took(bucket, int(per_bucket[bucket]))
+            rooms.record(bucket, int(per_bucket[bucket]))
         row = stop

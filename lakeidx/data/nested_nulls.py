@@ -96,10 +96,10 @@ def _settle_child(child: pa.Array, field: pa.Field) -> tuple[pa.Array, Mask]:
     child, bad = _settle(child)
     if field.nullable or not child.null_count:
         return child, bad
-    return _all_there(child), bad | np.asarray(child.is_null())
+    return _without_validity(child), bad | np.asarray(child.is_null())
 
 
-def _all_there(array: pa.Array) -> pa.Array:
+def _without_validity(array: pa.Array) -> pa.Array:
     """Strip the validity of an array: nulls become the value stored under them (empty, or zero)."""
     t = array.type
     if pa.types.is_struct(t):

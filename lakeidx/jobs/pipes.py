@@ -97,7 +97,7 @@ def transport(context: Mapping[str, Any], messages: Mapping[str, Any]) -> tuple[
     """
     import dagster_pipes as dp
 
-    store = _asked_store() or ("s3" if "bucket" in messages or "bucket" in context else "")
+    store = _requested_store() or ("s3" if "bucket" in messages or "bucket" in context else "")
     if store == "":
         return None, None
     if store == "dbfs":
@@ -115,7 +115,7 @@ def transport(context: Mapping[str, Any], messages: Mapping[str, Any]) -> tuple[
     return (loader if "bucket" in context else None), (writer if "bucket" in messages else None)
 
 
-def _asked_store() -> str:
+def _requested_store() -> str:
     """Return the store requested by argument or variable; empty when there is none."""
     name, store = _STORE_VARIABLE, os.environ.get(_STORE_VARIABLE, "")
     if STORE_ARGUMENT in sys.argv[:-1]:

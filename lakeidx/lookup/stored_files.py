@@ -34,7 +34,7 @@ class _Bucket:
     files: dict[str, list[FileInfo]] = field(default_factory=dict)
     names: dict[str, FileInfo] = field(default_factory=dict)
 
-    def tells_all(self) -> bool:
+    def names_suffice(self) -> bool:
         """Return True when names determine the listing: it was written last, and no data file has two lookup files."""
         if self.listing is None:
             return False
@@ -80,7 +80,7 @@ class StoredFiles:
             by_place.setdefault((entry.partition, entry.bucket), []).append(entry.file.file_name)
         folders = {place: self.folder(place) for place in by_place}
         known = {place: self._buckets[f] for place, f in folders.items() if f in self._buckets}
-        doubtful = [place for place, bucket in known.items() if not bucket.tells_all()]
+        doubtful = [place for place, bucket in known.items() if not bucket.names_suffice()]
         read = in_parallel(lambda p: read_listing(self._store, self.listing(folders[p])), doubtful)
         listed = dict(zip(doubtful, read, strict=True))
         out: set[str] = set()

@@ -280,7 +280,7 @@ def _rebuild_file(work: FileRebuild) -> RebuiltFile:
     kept: Payloads = {}
     if not work.spec.exact:
         for column, by_type in before.items():
-            left = {t: p for t, p in by_type.items() if not _goes((t, column), wanted, drop)}
+            left = {t: p for t, p in by_type.items() if not _is_dropped_or_replaced((t, column), wanted, drop)}
             if left:
                 kept[column] = left
     rows = 0
@@ -296,7 +296,7 @@ def _rebuild_file(work: FileRebuild) -> RebuiltFile:
     return RebuiltFile(replace(work.entry, file=new), size, rows)
 
 
-def _goes(
+def _is_dropped_or_replaced(
     index: tuple[str, str], wanted: Collection[tuple[str, str]], drop: Collection[tuple[str, str | None]]
 ) -> bool:
     return index in wanted or index in drop or (index[0], None) in drop

@@ -89,7 +89,7 @@ def _check(
             found.skipped += 1
             continue
         try:
-            _ask(table, lookup, expected, rng, found)
+            _compare(table, lookup, expected, rng, found)
         except CorruptFileError as error:
             found.unreadable += 1
             found.offenders.append({"file": error.path, "offset": error.offset, "fault": error.message})
@@ -141,7 +141,9 @@ def _sample(scan: TableScan, bucket: BucketFiles, section: Section, size: int, r
     return few.take(pa.array(kept))
 
 
-def _ask(table: TableHandle, lookup: TableLookup, expected: pa.Table, rng: np.random.Generator, found: _Found) -> None:
+def _compare(
+    table: TableHandle, lookup: TableLookup, expected: pa.Table, rng: np.random.Generator, found: _Found
+) -> None:
     if not expected.num_rows:
         return
     keys = expected.select(list(table.schema.primary_keys))

@@ -93,7 +93,7 @@ def lookup_join(
     return df.mapInArrow(_Joining(join), result)
 
 
-def _ask(join: _Join, question: Callable[[TableLookup], T]) -> T:
+def _look_up(join: _Join, question: Callable[[TableLookup], T]) -> T:
     """Look up keys in this worker's lookup of the table; of the new table when it was dropped and created again."""
     key = (join.metadata.paths.root, join.metadata.paths.branch, join.cache_bytes)
     try:
@@ -132,7 +132,7 @@ class _Sharding:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             keys = _keys_of(self._join, batch)
-            shards = _ask(self._join, lambda lookup, keys=keys: lookup.shards(keys))  # type: ignore[misc]
+            shards = _look_up(self._join, lambda lookup, keys=keys: lookup.shards(keys))  # type: ignore[misc]
             yield pa.RecordBatch.from_arrays(
                 [*batch.columns, pa.array(shards, pa.int32())], names=[*batch.schema.names, _SHARD]
             )
@@ -147,7 +147,7 @@ class _Joining:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             keys = _keys_of(self._join, batch)
-            answer = _ask(self._join, lambda lookup, keys=keys: lookup.lookup(keys))  # type: ignore[misc]
+            answer = _look_up(self._join, lambda lookup, keys=keys: lookup.lookup(keys))  # type: ignore[misc]
             names = [n for n in batch.schema.names if n != _SHARD]
             arrays = [batch.column(batch.schema.get_field_index(n)) for n in names]
             for column, name in self._join.columns:

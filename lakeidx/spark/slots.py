@@ -28,7 +28,7 @@ def session_slots(session: SparkSession) -> int:
         return available_cores() if inside == "*" else int(inside)
     per_task = int(_setting(session, "spark.task.cpus") or 1)
     cores = _configured_cores(session, master)
-    slots = cores // per_task if cores is not None else _asked(session)
+    slots = cores // per_task if cores is not None else _slots_by_query(session)
     if slots < 1:
         raise InvalidInputError(_UNKNOWN)
     return slots
@@ -50,7 +50,7 @@ def _configured_cores(session: SparkSession, master: str) -> int | None:
     return None
 
 
-def _asked(session: SparkSession) -> int:
+def _slots_by_query(session: SparkSession) -> int:
     """Ask Spark: a range without a number of partitions gets one for each slot, once an executor has started.
 
     The count before makes it start one.

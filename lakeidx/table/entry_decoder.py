@@ -208,7 +208,7 @@ def _kept(raw: memoryview, slots: npt.NDArray[np.int64], keep: KeepPartitions) -
 def _group_entries(group: _Group, hold: bool, external: Callable[[list[str]], None] | None) -> Entries:
     partition = gather(group.raw, *group.piece(("_PARTITION",))).dictionary_encode()
     if external is not None:
-        _tell_external(group, external)
+        _report_external_paths(group, external)
     rows = np.empty(group.slots.shape[1], COLUMNS)
     rows["partition"] = np.asarray(partition.indices)
     rows["high"], rows["low"] = hash_identities(
@@ -232,7 +232,7 @@ def _group_entries(group: _Group, hold: bool, external: Callable[[list[str]], No
     return Entries(rows, tuple(partition.dictionary.to_pylist()), blocks)
 
 
-def _tell_external(group: _Group, external: Callable[[list[str]], None]) -> None:
+def _report_external_paths(group: _Group, external: Callable[[list[str]], None]) -> None:
     starts, lengths = group.piece((_FILE, "_EXTERNAL_PATH"))
     there = np.flatnonzero(starts != ABSENT)
     if len(there):

@@ -280,7 +280,7 @@ def test_killed_workers_are_replaced_and_each_row_lands_once(
 
 
 def test_slots_and_tasks(spark: SparkSession) -> None:
-    assert session_slots(spark) == slots._asked(spark) == 2
+    assert session_slots(spark) == slots._slots_by_query(spark) == 2
     assert task_count(10, 2) == 2
     assert task_count(5 * TASK_WEIGHT, 2) == 5
     assert task_count(10**9, 2) == 2 * TASKS_PER_SLOT

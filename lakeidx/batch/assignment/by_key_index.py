@@ -69,13 +69,13 @@ def place_by_key_index(
         new_hashes=opened.new_hashes,
         metrics={**metrics, **located.notes},
         moves=Moves(batch, plan),
-        located=(batch, located) if _is_told(key_index, task) else None,
+        located=(batch, located) if _updates_index(key_index, task) else None,
         is_global=key_index.is_global and bool(work.schema.partition_keys),
         by_partition=key_index.splits_buckets(tagging.options),
     )
 
 
-def _is_told(key_index: KeyIndex, task: int | None) -> bool:
+def _updates_index(key_index: KeyIndex, task: int | None) -> bool:
     """Return True when the index is updated at the commit with its own answers; for a batch in tasks only if tasks may update it.
 
     The driver would read the keys of the whole batch for it. One that is not told finds out when the next batch comes.

@@ -193,7 +193,7 @@ def _commit_or_replan(
             log.info(
                 "batch %s lost attempt %d and is planned again: %s", context.files.batch_id, attempt, error.message
             )
-            turn.ask(partitions, len(lost), assign.seconds + write.seconds)
+            turn.request(partitions, len(lost), assign.seconds + write.seconds)
             turn.wait(partitions)
             attempt = plan_again(context, attempt + 1)
     hooks.committed(result.snapshot_ids)

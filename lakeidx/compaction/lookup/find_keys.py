@@ -65,7 +65,7 @@ def find_keys_above(
     """
     hits: dict[str, list[Int64s]] = {}
     out = FoundKeys()
-    asked = None if stored is None else _AskedKeys(reader, schema, new, stored, hits, out.rows)
+    asked = None if stored is None else _LookedUpKeys(reader, schema, new, stored, hits, out.rows)
     for run in above:
         files = _touched(run.files, new, schema)
         if asked is not None:
@@ -91,7 +91,7 @@ def find_keys_above(
     return out
 
 
-class _AskedKeys:
+class _LookedUpKeys:
     """All keys of the level-0 files, encoded once for lookups in lookup files."""
 
     def __init__(

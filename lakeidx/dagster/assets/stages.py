@@ -103,7 +103,7 @@ def open_batch(
     return StageBatch(batch, current.committed and batch.files.read(IngestReport) is None)
 
 
-def gone(batch: StageBatch) -> dg.MaterializeResult:  # type: ignore[type-arg]
+def _already_committed_result(batch: StageBatch) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Return the stage result of a batch that was committed before."""
     return dg.MaterializeResult(
         metadata={"lakeidx/batch_id": batch.context.files.batch_id, "lakeidx/already_committed": True}
@@ -198,7 +198,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                 # Every file is in the table already: there is nothing to ingest, or to compare.
                 done = batch.files.read(IngestReport)
                 if done is None:
-                    return gone(StageBatch(batch, True))
+                    return _already_committed_result(StageBatch(batch, True))
                 return dg.MaterializeResult(metadata=ingest_metadata(done, table.store))
             spark.submit_stage(context, "ingest", pipeline, batch, [f.path for f in chosen])
             report = ingest_landing(
@@ -228,7 +228,7 @@ def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) 
         with failures_explained():
             batch = open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
-                return gone(batch)
+                return _already_committed_result(batch)
             spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
             report = run_bucket_assignment(batch.context, batch.context.files.latest_attempt())
             return dg.MaterializeResult(metadata=assign_metadata(report))
@@ -250,7 +250,7 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
         with failures_explained():
             batch = open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
-                return gone(batch)
+                return _already_committed_result(batch)
             files = batch.context.files
             first = files.latest_attempt()
             spark.submit_stage(context, "index_write", pipeline, batch.context)
@@ -280,7 +280,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         with failures_explained():
             batch = open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
-                metadata = dict(gone(batch).metadata or {})
+                metadata = dict(_already_committed_result(batch).metadata or {})
             else:
                 of_job = spark.submit_stage(context, "commit", pipeline, batch.context)
                 report = commit_batch(batch.context)

@@ -33,13 +33,13 @@ def merge_order(kv: pa.Table, schema: TableSchema) -> Int64s:
     returns  int64[n]
     """
     keys = [kv.column(k) for k in schema.trimmed_primary_keys]
-    if _lie_in_order(kv, schema):
+    if _in_merge_order(kv, schema):
         return argsort_keys(keys, schema.key_types)
     columns, types = sequence_columns(kv, schema)
     return argsort_keys([*keys, *columns], [*schema.key_types, *types])
 
 
-def _lie_in_order(kv: pa.Table, schema: TableSchema) -> bool:
+def _in_merge_order(kv: pa.Table, schema: TableSchema) -> bool:
     """Return True when the rows of one key are in merge order already, as a writer numbers them: a stable sort keeps that order."""
     if sequence_fields(schema)[0]:
         return False

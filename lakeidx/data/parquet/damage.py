@@ -40,10 +40,10 @@ def damage_of(path: str) -> Iterator[None]:
     except _DAMAGE as e:
         if isinstance(e, OSError) and e.errno is not None:
             raise UnavailableError(f"the file could not be read: {e}", path=path) from e
-        raise CorruptFileError(f"not a readable data file: {_said(e)}", path=path) from e
+        raise CorruptFileError(f"not a readable data file: {_first_line(e)}", path=path) from e
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0] or type(error).__name__
 
 
@@ -105,7 +105,7 @@ def find_undecodable(file: pq.ParquetFile, group: int, chunks: Sequence[ColumnCh
         try:
             file.reader.read_row_group(group, column_indices=[chunk.leaf], use_threads=False)
         except _DAMAGE as error:
-            return Damage(chunk.column, chunk.start, f"its pages cannot be decoded: {_said(error)}")
+            return Damage(chunk.column, chunk.start, f"its pages cannot be decoded: {_first_line(error)}")
     return None
 
 

@@ -199,7 +199,7 @@ class _Run:
             if self.context.options.index_bad_filter == "fail":
                 raise
             metrics.bad_filters += 1
-        rows = task.keys if bloom is None else self._ask(bloom, task.keys, metrics)
+        rows = task.keys if bloom is None else self._probe(bloom, task.keys, metrics)
         if not len(rows):
             return _nothing(metrics)
         found = match_file(
@@ -219,7 +219,7 @@ class _Run:
         found.metrics.add(metrics)
         return found
 
-    def _ask(self, bloom: BloomFilter, rows: Int64s, metrics: IndexMetrics) -> Int64s:
+    def _probe(self, bloom: BloomFilter, rows: Int64s, metrics: IndexMetrics) -> Int64s:
         metrics.files_probed += 1
         texts = self.batch.record_keys
         # Hudi has no empty keys and its filters take none: such a key is looked for in the file itself.

@@ -163,7 +163,7 @@ class HBaseLocations:
         for start in range(0, len(keys), self._get_batch):
             batch = list(keys[start : start + self._get_batch])
             self._get_limit.acquire(len(batch))
-            found = self._call(partial(_ask, batch))
+            found = self._call(partial(_get_rows, batch))
             for key, cells in found:
                 location = location_of(cells, self._where)
                 if location is not None:
@@ -273,7 +273,7 @@ def location_of(cells: Mapping[bytes, tuple[bytes, int]], where: str) -> StoredL
     return StoredLocation(commit_ts, file_id, partition, cells[COMMIT_TS][1])
 
 
-def _ask(keys: list[bytes], table: Any) -> Any:
+def _get_rows(keys: list[bytes], table: Any) -> Any:
     return table.rows(keys, columns=[FAMILY], include_timestamp=True)
 
 

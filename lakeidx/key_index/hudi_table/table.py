@@ -167,7 +167,7 @@ class _Tagging:
         metrics = IndexMetrics()
         out: list[tuple[int, Ints, Ints]] = []
         for task in share:
-            keys = self._ask_filter(task, footers[task.file], metrics)
+            keys = self._probe_filter(task, footers[task.file], metrics)
             if len(keys):
                 out.append((task.file, *self._read_file(self._files[task.file], keys, metrics)))
                 if footers[task.file].filter_text is not None:
@@ -181,7 +181,7 @@ class _Tagging:
             metrics,
         )
 
-    def _ask_filter(self, task: CheckTask, footer: KeyFooter, metrics: IndexMetrics) -> Ints:
+    def _probe_filter(self, task: CheckTask, footer: KeyFooter, metrics: IndexMetrics) -> Ints:
         if footer.filter_text is None:
             metrics.files_without_filter += 1
             return task.keys

@@ -135,7 +135,7 @@ class TableLookup:
             # Sequence numbers are those of a bucket: where a key may be in several, each answers for itself.
             apart = schema.bucket_mode is BucketMode.KEY_DYNAMIC
             results = []
-            answers = self._ask_all(state, routes, few, encoded)
+            answers = self._look_up_all(state, routes, few, encoded)
             for group in [[a] for a in answers] if apart and routes else [answers]:
                 found = [v for a in group for v in a.found]
                 found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in joined_hits(group).items()]
@@ -224,12 +224,12 @@ class TableLookup:
 
     # -- one bucket --------------------------------------------------------------------------------------------
 
-    def _ask_all(self, state: _State, routes: Sequence[Route], keys: pa.Table, encoded: RowBytes) -> list[Answers]:
+    def _look_up_all(self, state: _State, routes: Sequence[Route], keys: pa.Table, encoded: RowBytes) -> list[Answers]:
         """Look up keys in every bucket; in parallel where pages of data files have to be decoded."""
 
         def ask(route: Route) -> Answers:
             answers = Answers()
-            self._ask(state, route, keys, encoded, answers)
+            self._in_bucket(state, route, keys, encoded, answers)
             return answers
 
         stored = [self._stored(state, entry) for route in routes for entry in route.files]
@@ -251,7 +251,7 @@ class TableLookup:
                 wanted.append((reader, reader.missing_blocks(take_row_bytes(encoded, route.rows))))
         self._readers.load(wanted)
 
-    def _ask(self, state: _State, route: Route, keys: pa.Table, encoded: RowBytes, answers: Answers) -> None:
+    def _in_bucket(self, state: _State, route: Route, keys: pa.Table, encoded: RowBytes, answers: Answers) -> None:
         """Look up keys in the files of one bucket, those with the largest sequence numbers first."""
         newest_only = newest_wins(state.schema)
         newest = np.full(len(route.rows), _NOTHING, np.int64)

@@ -37,7 +37,7 @@ def check_worker_python(session: SparkSession) -> None:
     # Not the files behind links: those of an environment and of the Python it was made from are the same.
     if os.path.abspath(found) == os.path.abspath(sys.executable):
         return
-    version, has_lakeidx = _asked(found)
+    version, has_lakeidx = _version_of(found)
     if version != _mine():
         raise InvalidInputError(_mismatch(version, _mine(), f" ({found})"))
     if not has_lakeidx and not session.conf.get("spark.submit.pyFiles", ""):
@@ -49,7 +49,7 @@ def runs_lakeidx(program: str) -> bool:
     found = shutil.which(program)
     if found is None or os.path.abspath(found) != os.path.abspath(sys.executable):
         return False
-    return _asked(found)[1]
+    return _version_of(found)[1]
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def _mine() -> str:
 
 
 @cache
-def _asked(program: str) -> tuple[str, bool]:
+def _version_of(program: str) -> tuple[str, bool]:
     """Return the version of a Python program, and whether it has lakeidx."""
     try:
         done = subprocess.run([program, "-c", _ASK], capture_output=True, text=True, timeout=_SECONDS, check=True)  # noqa: S603 - what Spark is going to run

@@ -107,7 +107,7 @@ def discard_unreadable(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     cost      one request for each file that the snapshot refers to and the next one does not
     """
     try:
-        gone = _gone_files(metadata, snapshot, metadata.snapshot(snapshot.id + 1))
+        gone = _missing_files(metadata, snapshot, metadata.snapshot(snapshot.id + 1))
     except NotFoundError:
         # The next one expired meanwhile, with this one, or was rolled back, which leaves this one.
         return False
@@ -124,7 +124,7 @@ def discard_unreadable(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     return True
 
 
-def _gone_files(metadata: TableMetadata, snapshot: Snapshot, following: Snapshot) -> list[str]:
+def _missing_files(metadata: TableMetadata, snapshot: Snapshot, following: Snapshot) -> list[str]:
     """List the missing files of a snapshot; files that the next one refers to as well exist while that exists."""
     paths = metadata.paths
     kept = {m.file_name for m in metadata.data_manifests(following)}

@@ -134,7 +134,7 @@ class SectionReader:
             pure = not (kinds or self._keep_deletes or self._keep_sequence)
             early = pure and pushed is not None and self._plan.layers.filter_columns_first
             needed = self._wanted if early else self._needed(merging=False)
-            answer = self._ask(file)
+            answer = self._query_indexes(file)
             if answer.skip:
                 continue
             selected = 0
@@ -160,7 +160,7 @@ class SectionReader:
     def _pushed(self, predicate: Predicate) -> Predicate | None:
         return predicate if self._plan.layers.row_groups and predicate != TRUE else None
 
-    def _ask(self, file: DataFileMeta) -> Answer:
+    def _query_indexes(self, file: DataFileMeta) -> Answer:
         if self._index_test is None:
             return _EVERYTHING
         return self._index_test.ask(file, self._path(file), self._metadata.schema(file.schema_id), self.metrics)

@@ -52,14 +52,14 @@ def test_nobody_asked_nobody_waits(tmp_path: Path) -> None:
 
 def test_the_first_losses_ask_for_nothing(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    turn(table, "a").ask(("00",), turns.LOST_BEFORE_TURN - 1, 1)
+    turn(table, "a").request(("00",), turns.LOST_BEFORE_TURN - 1, 1)
     assert not table.store.exists(turn(table, "a").path)
 
 
 def test_others_wait_until_the_batch_is_done(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     loser, clock = turn(table, "loser"), Clock()
-    loser.ask(("00", "01"), 2, 1)
+    loser.request(("00", "01"), 2, 1)
     clock.at_sleep = lambda: loser.done() if clock.slept == 5 else None
     assert turn(table, "other", clock).wait(("01", "02")) > 0
     assert clock.slept == 5
@@ -68,7 +68,7 @@ def test_others_wait_until_the_batch_is_done(tmp_path: Path) -> None:
 
 def test_a_batch_of_other_partitions_and_the_batch_itself_do_not_wait(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    turn(table, "loser").ask(("00",), 2, 1)
+    turn(table, "loser").request(("00",), 2, 1)
     assert turn(table, "other").wait(("01",)) == 0
     assert turn(table, "loser").wait(("00",)) == 0
 
@@ -76,7 +76,7 @@ def test_a_batch_of_other_partitions_and_the_batch_itself_do_not_wait(tmp_path: 
 def test_a_silent_batch_is_passed_over_once_and_for_all(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     dead, clock = turn(table, "dead"), Clock()
-    dead.ask(("00",), 2, 4)
+    dead.request(("00",), 2, 4)
     waited = turn(table, "other", clock).wait(("00",))
     assert 10 + 3 * 4 < waited < 10 + 3 * 4 + 1
     assert turn(table, "third").wait(("00",)) == 0
@@ -85,14 +85,14 @@ def test_a_silent_batch_is_passed_over_once_and_for_all(tmp_path: Path) -> None:
 def test_a_batch_that_tries_again_is_not_taken_for_dead(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     alive, clock = turn(table, "alive"), Clock()
-    alive.ask(("00",), 2, 0)
+    alive.request(("00",), 2, 0)
     tries = iter(range(3, 6))
 
     def again() -> None:
         if clock.now > 8 * (clock_round[0] + 1):
             clock_round[0] += 1
             number = next(tries, None)
-            alive.done() if number is None else alive.ask(("00",), number, 0)
+            alive.done() if number is None else alive.request(("00",), number, 0)
 
     clock_round = [0]
     clock.at_sleep = again
@@ -103,8 +103,8 @@ def test_a_batch_that_tries_again_is_not_taken_for_dead(tmp_path: Path) -> None:
 def test_two_losers_one_turn(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     first, second = turn(table, "first"), turn(table, "second")
-    first.ask(("00",), 2, 0)
-    second.ask(("00",), 2, 0)
+    first.request(("00",), 2, 0)
+    second.request(("00",), 2, 0)
     assert PriorityFile.model_validate_json(unseal(table.store.get(first.path))).batch_id == "first"
     second.done()
     assert table.store.exists(first.path)

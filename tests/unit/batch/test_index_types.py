@@ -483,7 +483,7 @@ def test_a_batch_over_partitions_waits_for_one_of_other_partitions(moving: Table
     """A batch that lost often enough goes first, though the two touch no partition in common."""
     upsert(moving, [(1, 1, "a")])
     losing = CommitPriority(moving.store, moving.paths, "losing")
-    losing.ask((EVERY_PARTITION, "00"), 2, 1.0)
+    losing.request((EVERY_PARTITION, "00"), 2, 1.0)
     naps: list[float] = []
 
     def sleep(seconds: float) -> None:

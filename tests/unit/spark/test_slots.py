@@ -22,7 +22,7 @@ class Session:
 
 @pytest.fixture(autouse=True)
 def answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "_asked", lambda _: ASKED)
+    monkeypatch.setattr(slots, "_slots_by_query", lambda _: ASKED)
 
 
 def executors(cores: int | None = None, count: int | None = None, most: int | None = None) -> dict[str, str]:
