@@ -444,7 +444,7 @@ KINDS: Mapping[str, FileKind] = {
     "manifest list of changes": FileKind(lambda f: _in_table(f, "manifest-list-*-1")),
     "manifest": FileKind(lambda f: _in_table(f, "manifest-????????-*-0")),
     "index manifest": FileKind(lambda f: _hashes(f, "index-manifest-*")),
-    "hash index": FileKind(lambda f: _hashes(f, "index/index-*"), "hashes of four bytes, and nothing else"),
+    "hash index": FileKind(lambda f: _hashes(f, "index/index-*")),
     "tag": FileKind(_tag, _TEXT),
     "consumer": FileKind(_consumer, _TEXT),
     "data file": FileKind(lambda f: _in_table(f, "data-*.parquet")),

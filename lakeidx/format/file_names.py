@@ -8,7 +8,8 @@ snapshot                              ``snapshot-<id>`` (from 1), ``LATEST``, ``
 changelog                             ``changelog-<id>``, ``LATEST``, ``EARLIEST``
 manifest                              ``manifest-<uuid>-<n>``, ``manifest-list-<uuid>-<n>``,
                                       ``index-manifest-<uuid>-<n>``
-index                                 ``index-<uuid>-<n>``
+index                                 ``index-<uuid>-<n>``, of which lakeidx makes the UUID of a HASH file end
+                                      with the CRC-32 of its content
 statistics                            ``stat-<uuid>-<n>``
 tag, consumer                         ``tag-<name>``, ``consumer-<name>``
 bucket-<n>, bucket-postpone           ``<prefix><uuid>-<n>.<format>``; beside it ``<name>.index`` and
@@ -71,6 +72,9 @@ class FileName:
 
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+#: Version and first digits of a UUID that ends with a checksum. Version 8 is for one's own use (RFC 9562); Java draws version 4.
+_CHECKED = "81d8"
+_CHECKED_NAME = re.compile(rf"index-[0-9a-f-]{{14}}{_CHECKED}[0-9a-f-]{{10}}(?P<crc>[0-9a-f]{{8}})-[0-9]+")
 _TEMP = re.compile(rf"\.(?P<label>.+)\.{_UUID}\.tmp", re.DOTALL)
 _NUMBERED = {
     "schema": re.compile(r"schema-(0|[1-9][0-9]{0,18})", re.ASCII),
@@ -122,6 +126,12 @@ def plain_name(name: str) -> str:
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise ValueError(f"{name!r} is no file name: it leads out of its directory")
     return name
+
+
+def checksum_in(name: str) -> int | None:
+    """Return the CRC-32 that the name of an index file says its content has; None for names of other writers."""
+    m = _CHECKED_NAME.fullmatch(name)
+    return None if m is None else int(m["crc"], 16)
 
 
 def numbered(name: str, kind: str) -> int | None:
@@ -181,9 +191,13 @@ class NewFileNames:
         """Draw ``index-manifest-<uuid>-<n>``."""
         return f"index-manifest-{self.uuid}-{next(self._index_manifests)}"
 
-    def index(self) -> str:
-        """Draw ``index-<uuid>-<n>``."""
-        return f"index-{self.uuid}-{next(self._indexes)}"
+    def index(self, checksum: int | None = None) -> str:
+        """Draw ``index-<uuid>-<n>``.
+
+        checksum   CRC-32 of the file, which `checksum_in` finds in the name again, also when Java has written the manifest anew
+        """
+        uuid = self.uuid if checksum is None else f"{self.uuid[:14]}{_CHECKED}{self.uuid[18:28]}{checksum:08x}"
+        return f"index-{uuid}-{next(self._indexes)}"
 
     def statistics(self) -> str:
         """Draw ``stat-<uuid>-<n>``."""

@@ -7,17 +7,21 @@ bytes     content
 ========  =======================================================
 
 One file holds all hashes of one (partition, bucket); n is also ``_ROW_COUNT`` of the index manifest entry. There is no header and
-no checksum: any file whose length is a multiple of 4 decodes.
+no checksum in the file: any whose length is a multiple of 4 decodes. lakeidx puts one in the name, which other programs keep:
+the UUID's third group is then ``81d8`` (version 8; Java's are of version 4), and its last 8 digits are the CRC-32 of the file.
 
 source   org.apache.paimon.index.HashIndexFile, IntHashSet, release 1.4.2
 """
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.errors import CorruptFileError
+from lakeidx.format.file_names import checksum_in
 
 
 def decode_hash_index(data: bytes, path: str | None = None) -> npt.NDArray[np.int32]:
@@ -30,6 +34,23 @@ def decode_hash_index(data: bytes, path: str | None = None) -> npt.NDArray[np.in
             f"a HASH index is a multiple of 4 bytes long, not {len(data)}", path=path, offset=len(data) - len(data) % 4
         )
     return np.frombuffer(data, dtype=">i4").astype(np.int32)
+
+
+def has_its_checksum(data: bytes, path: str) -> bool:
+    """Return whether a file has the checksum in its name; true of names without one."""
+    expected = checksum_in(path.rpartition("/")[2])
+    return expected is None or expected == zlib.crc32(data)
+
+
+def check_checksum(data: bytes, path: str) -> None:
+    """Check that a file has the checksum in its name.
+
+    errors   CorruptFileError
+    """
+    if not has_its_checksum(data, path):
+        raise CorruptFileError(
+            "the HASH index lacks the checksum in its name: rebuild it, as docs/upkeep.md says", path=path
+        )
 
 
 def encode_hash_index(hashes: npt.NDArray[np.int32]) -> bytes:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import numpy as np
 from pyroaring import BitMap
 
+from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.file_index.container import FileIndexContainer
 from lakeidx.format.deletion_vector import FILE_VERSION, MAGIC_32, MAGIC_64, scan_deletion_vectors
-from lakeidx.format.hash_index import decode_hash_index
+from lakeidx.format.file_names import checksum_in
+from lakeidx.format.hash_index import check_checksum, decode_hash_index
 
 
 def looks_like_deletion_vectors(head: bytes, size: int) -> bool:
@@ -39,12 +40,15 @@ def describe_deletion_vectors(data: bytes, path: str, limit: int) -> dict[str, A
 
 
 def describe_hash_index(data: bytes, path: str, limit: int) -> dict[str, Any]:
-    """Show the count and the hashes themselves, in file order."""
+    """Show the count and the hashes themselves, in file order; a checksum in the name is compared."""
     hashes = decode_hash_index(data, path)
+    check_checksum(data, path)
+    checksum = checksum_in(path.rpartition("/")[2])
     return {
         "kind": "hash index",
         "count": len(hashes),
-        "distinct": int(np.unique(hashes).size),
+        "distinct": len(sorted_distinct(hashes)),
+        "checksum": None if checksum is None else f"{checksum:08x}",
         "hashes": hashes[:limit].tolist(),
     }
 

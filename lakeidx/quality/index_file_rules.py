@@ -21,15 +21,17 @@ class IndexFile:
     entry    the index manifest's entry
     size     bytes of the file in the store, None when it is not there
     hashes   int32[m] in file order; None when the file is not there or its length is no multiple of 4
+    intact   whether its content has the checksum in its name; names of other writers have none
     """
 
     entry: IndexEntry
     size: int | None
     hashes: NDArray[np.int32] | None
+    intact: bool = True
 
 
 def check_index_files(files: Iterable[IndexFile], *, partition_name: PartitionName = bytes.hex) -> RuleResult:
-    """Check that every HASH file has 4 bytes per hash, the manifest's size, and no duplicate hash.
+    """Check that every HASH file has 4 bytes per hash, the manifest's size, the checksum in its name, and no duplicate hash.
 
     files    HASH entries of one index manifest; two of them for one bucket are a fault, too
     cost     sorting the hashes of each file
@@ -48,11 +50,11 @@ def check_index_files(files: Iterable[IndexFile], *, partition_name: PartitionNa
             **{f"files_{kind}": kinds.count(kind) for kind in _FAULTS},
         },
         sample=bounded(faults),
-        description="Every hash index file has 4 bytes per hash and the manifest's size and rows, and no hash twice.",
+        description="Every hash index file has 4 bytes per hash, the manifest's size and rows, its checksum, and no hash twice.",
     )
 
 
-_FAULTS = ("missing", "torn", "of_other_size", "of_other_row_count", "with_repeats", "second_of_bucket")
+_FAULTS = ("missing", "torn", "of_other_size", "of_other_row_count", "damaged", "with_repeats", "second_of_bucket")
 
 
 def _index_faults(files: Iterable[IndexFile], partition_name: PartitionName) -> Iterator[dict[str, Any]]:
@@ -70,6 +72,8 @@ def _index_faults(files: Iterable[IndexFile], partition_name: PartitionName) -> 
             yield {**named, "fault": "torn", "size": size}
         if size != entry.file_size:
             yield {**named, "fault": "of_other_size", "size": size, "manifest_size": entry.file_size}
+        elif not file.intact:
+            yield {**named, "fault": "damaged"}
         if size // 4 != entry.row_count or (file.hashes is not None and len(file.hashes) != entry.row_count):
             rows = size // 4 if file.hashes is None else len(file.hashes)
             yield {**named, "fault": "of_other_row_count", "rows": rows, "manifest_rows": entry.row_count}

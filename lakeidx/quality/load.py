@@ -156,17 +156,17 @@ def _metadata_files(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, in
 def _load_index(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner) -> None:
     entries = [e for e in evidence.view.index if e.index_type == HASH_INDEX]
 
-    def read(entry: IndexEntry) -> tuple[int | None, Hashes | None]:
-        size, hashes = examine_hash_index(metadata, evidence.schema, entry)
+    def read(entry: IndexEntry) -> tuple[int | None, Hashes | None, bool]:
+        size, hashes, intact = examine_hash_index(metadata, evidence.schema, entry)
         # Sorted here, side by side: every rule needs them so.
-        return size, None if hashes is None else np.sort(hashes)
+        return size, None if hashes is None else np.sort(hashes), intact
 
-    for entry, (size, hashes) in zip(entries, pool.map(read, entries), strict=True):
+    for entry, (size, hashes, intact) in zip(entries, pool.map(read, entries), strict=True):
         path = index_file_path(metadata, evidence.schema, entry)
         evidence.expected[path] = entry.file_size
         if size is not None:
             evidence.found[path] = size
-        evidence.index_files.append(IndexFile(entry=entry, size=size, hashes=hashes))
+        evidence.index_files.append(IndexFile(entry=entry, size=size, hashes=hashes, intact=intact))
         if hashes is not None:
             evidence.index[entry.partition, entry.bucket] = hashes
 

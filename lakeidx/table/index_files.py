@@ -8,6 +8,7 @@ source   org.apache.paimon.index.IndexFileHandler, org.apache.paimon.deletionvec
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.deletion_vector import Positions, decode_vector, encode_deletion_vectors, vector_range
-from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
+from lakeidx.format.hash_index import check_checksum, decode_hash_index, encode_hash_index, has_its_checksum
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
@@ -54,7 +55,8 @@ def index_file_path(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
 def read_hash_bytes(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> bytes:
     """Read the bytes of a HASH index file, checked against its entry: 4 big-endian bytes per hash.
 
-    errors   CorruptFileError for a file with another number of hashes than the manifest says; NotFoundError
+    errors   CorruptFileError for a file with another number of hashes than the manifest says, or with another checksum than its
+             name says; NotFoundError
     """
     path = index_file_path(metadata, schema, entry)
     data = metadata.store.get(path)
@@ -64,6 +66,7 @@ def read_hash_bytes(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
             f"the index file has {found}, the manifest says {entry.row_count}: rebuild the index, as docs/upkeep.md says",
             path=path,
         )
+    check_checksum(data, path)
     return data
 
 
@@ -77,16 +80,18 @@ def read_hash_index(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
 
 def examine_hash_index(
     metadata: TableMetadata, schema: TableSchema, entry: IndexEntry
-) -> tuple[int | None, NDArray[np.int32] | None]:
+) -> tuple[int | None, NDArray[np.int32] | None, bool]:
     """Read a HASH index file as it is, for rules that compare it with its entry.
 
-    returns   its bytes, None when it is not there; its hashes in file order, None also when it is torn
+    returns   its bytes, None when it is not there; its hashes in file order, None also when it is torn; whether it has the checksum
+              in its name
     """
+    path = index_file_path(metadata, schema, entry)
     try:
-        data = metadata.store.get(index_file_path(metadata, schema, entry))
+        data = metadata.store.get(path)
     except NotFoundError:
-        return None, None
-    return len(data), decode_hash_index(data) if len(data) % 4 == 0 else None
+        return None, None, True
+    return len(data), decode_hash_index(data) if len(data) % 4 == 0 else None, has_its_checksum(data, path)
 
 
 def known_hashes(
@@ -142,7 +147,7 @@ def write_hash_index(
         partition=partition,
         bucket=bucket,
         index_type=HASH_INDEX,
-        file_name=names.index(),
+        file_name=names.index(zlib.crc32(data)),
         file_size=len(data),
         row_count=len(hashes),
     )

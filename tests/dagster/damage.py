@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from lakeidx.batch.upsert import make_context
 from lakeidx.checks.of_batch import batch_results
 from lakeidx.checks.of_table import verify_whole
 from lakeidx.dagster.assets.checks import check_results
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import ManifestEntry, decode_manifest
@@ -60,16 +62,17 @@ class Damaged:
     def index_file(self, entry: IndexEntry) -> Path:
         return self.root / "index" / entry.file_name
 
-    def rewrite_index(self, entry: IndexEntry, change: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Change an index file and its manifest entry, so that only its hashes are wrong."""
+    def rewrite_index(self, entry: IndexEntry, change: Callable[[np.ndarray], np.ndarray]) -> IndexEntry:
+        """Replace an index file and its manifest entry, so that only its hashes are wrong; return the new entry."""
         path = self.index_file(entry)
         data = encode_hash_index(change(decode_hash_index(path.read_bytes(), str(path))).astype(np.int32))
-        path.write_bytes(data)
-        entries = [
-            replace(e, file_size=len(data), row_count=len(data) // 4) if e.file_name == entry.file_name else e
-            for e in self.index_entries()
-        ]
+        name = NewFileNames().index(zlib.crc32(data))
+        new = replace(entry, file_name=name, file_size=len(data), row_count=len(data) // 4)
+        path.unlink()
+        self.index_file(new).write_bytes(data)
+        entries = [new if e.file_name == entry.file_name else e for e in self.index_entries()]
         (self.root / "manifest" / str(self.snapshot().index_manifest)).write_bytes(encode_index_manifest(entries))
+        return new
 
     def edit_delta(self, change: Callable[[list[ManifestEntry]], list[ManifestEntry]]) -> None:
         """Change the newest snapshot's own manifest; sizes in its list and in the snapshot are put right."""

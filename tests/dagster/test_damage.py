@@ -67,10 +67,20 @@ def test_a_hash_copied_to_a_second_bucket(damaged: Damaged) -> None:
 
 def test_a_hash_twice_in_one_index(damaged: Damaged) -> None:
     entry = min(damaged.index_entries(), key=lambda e: e.row_count)
-    damaged.rewrite_index(entry, lambda hashes: np.append(hashes, hashes[:1]))
+    entry = damaged.rewrite_index(entry, lambda hashes: np.append(hashes, hashes[:1]))
     found = verified(damaged.deployment)
     assert red(found) == {"index_files_agree"}
     assert [(s["file"], s["fault"]) for s in sample(found["index_files_agree"])] == [(entry.file_name, "with_repeats")]
+
+
+def test_a_flipped_bit_in_an_index_file(damaged: Damaged) -> None:
+    entry = damaged.index_entries()[0]
+    path = damaged.index_file(entry)
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    found = verified(damaged.deployment)
+    assert red(found) == {"index_files_agree", "live_keys_indexed"}
+    assert [(s["file"], s["fault"]) for s in sample(found["index_files_agree"])] == [(entry.file_name, "damaged")]
 
 
 @pytest.mark.parametrize("cut", [4, 3])

@@ -40,7 +40,7 @@ _DESCRIPTIONS = {
     "snapshot_chain": "Snapshot ids are contiguous, and totals add up from one to the next.",
     "options_followed": "Every option that enables maintenance is acted on, and every option name is known.",
     "primary_key_once": "No primary key is in two buckets of its partition, none occurs twice after a merge.",
-    "index_files_agree": "Hash index files have 4 bytes per hash, the manifest's count, and no duplicate hash.",
+    "index_files_agree": "Hash index files have 4 bytes per hash, the manifest's count, their checksum, and no duplicate hash.",
     "hash_in_one_bucket": "Every hash of the index is in exactly one bucket of its partition.",
     "live_keys_indexed": "The hash of every live key is in the index of the key's own bucket.",
     "stale_hashes": "Few hashes of the index belong to keys that were deleted.",

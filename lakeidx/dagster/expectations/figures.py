@@ -38,7 +38,7 @@ _FAULTS: dict[str, tuple[str, ...]] = {
     "options_followed": ("options_left_out", "options_unknown"),
     "primary_key_once": ("keys_in_several_buckets", "keys_twice_in_a_bucket"),
     "index_files_agree": ("files_missing", "files_torn", "files_of_other_size", "files_of_other_row_count",
-                          "files_with_repeats", "files_second_of_bucket"),
+                          "files_damaged", "files_with_repeats", "files_second_of_bucket"),
     "hash_in_one_bucket": ("hashes_in_several_buckets",),
     "live_keys_indexed": ("hashes_not_indexed", "buckets_with_gaps"),
     "bucket_rows_within_target": ("buckets_over_target", "partitions_over_max_buckets"),

@@ -12,6 +12,7 @@ from lakeidx.format.file_names import (
     NameKind,
     NewFileNames,
     bucket_dir_name,
+    checksum_in,
     data_file_extension,
     lookup_name,
     numbered,
@@ -99,6 +100,10 @@ def test_new_names_are_numbered_by_kind() -> None:
     assert names.manifest() == f"manifest-{UUID}-0"
     assert names.index_manifest() == f"index-manifest-{UUID}-0"
     assert names.index() == f"index-{UUID}-0"
+    checked = names.index(0x00C0FFEE)
+    assert checked == f"index-{UUID[:14]}81d8{UUID[18:28]}00c0ffee-1"
+    assert checksum_in(checked) == 0x00C0FFEE
+    assert [checksum_in(n) for n in (f"index-{UUID}-0", checked.replace("index", "manifest"), "index")] == [None] * 3
     assert names.statistics() == f"stat-{UUID}-0"
     assert names.data_file() == f"data-{UUID}-0.parquet"
     # Data and changelog files of a writer share one counter.
