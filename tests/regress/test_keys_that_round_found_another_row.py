@@ -23,6 +23,7 @@ CASES: list[tuple[str, Any, list[pa.Array], list[pa.Array]]] = [
      [pa.array([NOON]), pa.array([NOON.replace(tzinfo=UTC)])]),
     ("TIME(3)", NOON.time(), [pa.array([NOON.time()])], [pa.array([NOON])]),
     ("BOOLEAN", True, [pa.array([1])], [pa.array([5]), pa.array([0.5])]),
+    ("BYTES", b"ab", [pa.array([b"ab"])], [pa.array(["ab"]), pa.array(["6162"], pa.large_string())]),
     ("INT", 1, [pa.array([1.0]), pa.array(["1"]).dictionary_encode()], [pa.array([1.5])]),
 ]  # fmt: skip
 
