@@ -173,6 +173,8 @@ REPAIRS = [
     Repair("a report is not believed to be rolled back for a stray", _set(rerun, "is_stray", lambda *_: False), MISLED),
     Repair("what a branch brings back counts again", _set(rerun, "_brought_back", lambda *_: None),
            "test_a_batch_that_a_branch_brought_back_was_committed_twice"),
+    Repair("what a branch may have brought back is refused", _set(rerun, "_refuse_unknown", lambda *_: None),
+           "test_a_batch_that_a_branch_brought_back_was_committed_twice"),
     Repair("a snapshot of the batch itself is no evidence", _own_snapshots_are_evidence, MISLED),
     Repair("two strays, one after the other, are no history", _two_snapshots_are_a_history, HISTORY),
     Repair("what stands before a gap is no history",

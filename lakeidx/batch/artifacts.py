@@ -215,16 +215,14 @@ class CommitReport(Report):
 
 
 class SupersededRun(Report):
-    """A note that a run of a batch does not count any more.
-
-    commit   its report, if it had been committed
-    """
+    """A note that a run of a batch does not count any more; `commit`: its report; `branch`: one that may bring its rows back."""
 
     kind: Literal["superseded"] = "superseded"
     batch_id: str
     run: int
     reason: str
     commit: CommitReport | None = None
+    branch: str | None = None
 
 
 class CommitNote(Report):
@@ -274,9 +272,10 @@ class BatchFiles:
         """Return True unless another program has started the batch again."""
         return not self.store.exists(self._superseded(self.run))
 
-    def supersede(self, reason: str) -> None:
-        """Mark the present run as superseded: its rows are not in the table."""
-        note = SupersededRun(batch_id=self.batch_id, run=self.run, reason=reason, commit=self.read(CommitReport))
+    def supersede(self, reason: str, *, branch: str | None = None) -> None:
+        """Mark the present run as superseded: its rows are not in the table; `branch`: one that may bring them back."""
+        made = self.read(CommitReport)
+        note = SupersededRun(batch_id=self.batch_id, run=self.run, reason=reason, commit=made, branch=branch)
         self.store.put_if_absent(self._superseded(self.run), seal(note.model_dump_json(indent=1).encode()))
         self._run = None
 

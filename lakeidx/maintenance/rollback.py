@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakeidx.batch.artifacts import BatchFiles
 from lakeidx.batch.index_types import index_folder
-from lakeidx.batch.stages.rerun import why_superseded
+from lakeidx.batch.stages.rerun import supersede_lost
 from lakeidx.batch.stages.staged_batches import batch_ids
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.table_view import forget_commits
@@ -45,10 +45,7 @@ def _supersede_batches(metadata: TableMetadata) -> list[str]:
 
     def supersede(batch_id: str) -> bool:
         files = BatchFiles(metadata.store, metadata.paths, batch_id)
-        reason = why_superseded(metadata, files, None)
-        if reason is not None:
-            files.supersede(reason)
-        return reason is not None
+        return supersede_lost(metadata, files, None) is not None
 
     ids = batch_ids(metadata.store, metadata.paths)
     return [i for i, gone in zip(ids, in_parallel(supersede, ids), strict=True) if gone]

@@ -11,6 +11,7 @@ import pytest
 from lakeidx.batch.artifacts import BatchFiles, CommitReport
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table
+from lakeidx.maintenance.snapshot_expiry import run_snapshot_expiry
 from lakeidx.maintenance.staging_cleanup import clean_staging
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
@@ -80,6 +81,56 @@ def test_it_is_refused_when_nobody_knows_what_it_was_made_of(table: TableHandle)
         ):
             upsert(again, DAY, batch_id="day")
     assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day"}
+
+
+def expire_all_but_the_newest(table: TableHandle) -> None:
+    run_snapshot_expiry(table, retention={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_it_is_refused_when_its_snapshot_has_expired_again(table: TableHandle, late: bool, dropped: bool) -> None:
+    """Nothing tells then whether a branch, which may be gone as well, has brought the rows back."""
+    if late:
+        upsert(table, [(1, 1, "other")], batch_id="other")
+        assert not upsert(table, DAY, batch_id="day").already
+    again = bring_back(table)
+    if dropped:
+        shutil.rmtree(Path(table.uri, "branch"))
+    upsert(again, [(1, 1, "more")], batch_id="more")
+    expire_all_but_the_newest(again)
+    for _ in range(2):
+        with pytest.raises(
+            InvalidInputError, match="'day' was rolled back with snapshot 2, and branch 'x' may have brought"
+        ):
+            upsert(again, DAY, batch_id="day")
+    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day,more"}
+
+
+def test_a_branch_of_a_later_snapshot_brings_it_back_unseen(tmp_path: Path) -> None:
+    made = make_table(tmp_path, options=LISTAGG)
+    for name, rows in (("first", [(1, 1, "first")]), ("day", DAY), ("next", [(1, 1, "next")])):
+        upsert(made, rows, batch_id=name)
+    create_tag(made.metadata, "one")
+    make_branch(Path(made.uri), "x", "one")
+    roll_back_table(made.metadata, made.schema, snapshot_id=1)
+    with pytest.raises(InvalidInputError, match="branch 'x' may have brought it back"):
+        upsert(bring_back(made), DAY, batch_id="day")
+    assert content(TableHandle.open(made.uri)) == {(1, 1): "first,day,next"}
+
+
+def test_without_a_branch_that_has_it_it_runs_anew(tmp_path: Path) -> None:
+    made = make_table(tmp_path, options=LISTAGG)
+    upsert(made, [(1, 1, "first")], batch_id="first")
+    create_tag(made.metadata, "one")
+    make_branch(Path(made.uri), "x", "one")
+    upsert(made, DAY, batch_id="day")
+    roll_back_table(made.metadata, made.schema, snapshot_id=1)
+    for name in ("a", "b"):
+        upsert(made, [(1, 1, name)], batch_id=name)
+    expire_all_but_the_newest(made)
+    assert not upsert(made, DAY, batch_id="day").already
+    assert content(TableHandle.open(made.uri)) == {(1, 1): "first,a,b,day"}
 
 
 def test_a_branch_that_stays_one_brings_nothing_back(table: TableHandle) -> None:

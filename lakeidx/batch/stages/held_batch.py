@@ -60,7 +60,7 @@ class HeldBatch(BatchFiles):
         self._closed_ms: dict[str, int] = {}
         self._begun: list[int] = []
 
-    def supersede(self, reason: str) -> None:
+    def supersede(self, reason: str, *, branch: str | None = None) -> None:
         """Do nothing: there is no other run."""
 
     def is_current(self) -> bool:

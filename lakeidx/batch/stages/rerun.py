@@ -12,10 +12,12 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 from lakeidx.batch.artifacts import UPSERT, BatchFiles, BucketAssignmentReport, CommitReport, IngestReport, SourceFile
 from lakeidx.batch.parts import describe_source, landing_store
 from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.chain import is_stray
 from lakeidx.table.metadata import TableMetadata
@@ -30,12 +32,11 @@ def begin_run(metadata: TableMetadata, files: BatchFiles) -> None:
     """Begin a batch before its first stage; when the rows of its last run are no longer in the table, start it again.
 
     cost     two small requests for a new id
-    errors   TableReplacedError; InvalidInputError when the rows of an earlier run came back, and what was known of it is gone
+    errors   TableReplacedError; InvalidInputError when the rows of an earlier run came back, and what was known of it is gone,
+             or may have come back
     """
     ingest = files.read(IngestReport)
-    reason = None if ingest is None else why_superseded(metadata, files, ingest)
-    if reason is not None:
-        files.supersede(reason)
+    reason = None if ingest is None else supersede_lost(metadata, files, ingest)
     back = None if files.run == 1 else _brought_back(metadata, files)
     if back is not None:
         run, snapshot_id = back
@@ -46,7 +47,10 @@ def begin_run(metadata: TableMetadata, files: BatchFiles) -> None:
                 path=metadata.paths.snapshot(snapshot_id),
             )
         log.warning("run %d of batch %s counts again: its snapshot %d is back", run, files.batch_id, snapshot_id)
-    elif reason is not None:
+        return
+    if files.run > 1 and files.read(CommitReport) is None:
+        _refuse_unknown(metadata, files)
+    if reason is not None:
         log.warning("batch %s is run again: %s", files.batch_id, reason)
 
 
@@ -64,6 +68,47 @@ def _brought_back(metadata: TableMetadata, files: BatchFiles) -> tuple[int, int]
         if there is not None and there.commit_user == note.commit.commit_user and not is_stray(metadata, there):
             return note.run, last
     return None
+
+
+def supersede_lost(metadata: TableMetadata, files: BatchFiles, ingest: IngestReport | None) -> str | None:
+    """Mark a batch's run as superseded when its rows are not in the table; returns why, None when it counts."""
+    reason = why_superseded(metadata, files, ingest)
+    if reason is not None:
+        files.supersede(reason, branch=_branch_with(metadata, files.read(CommitReport)))
+    return reason
+
+
+def _branch_with(metadata: TableMetadata, commit: CommitReport | None) -> str | None:
+    """Find a branch that has a batch's snapshot, or one after it and none as old: Java may put it in the place of the table's."""
+    if commit is None or not commit.snapshot_ids or metadata.paths.branch != MAIN_BRANCH:
+        return None
+    last, prefix = commit.snapshot_ids[-1], "branch-"
+    for found in metadata.store.list(metadata.paths.branch_dir):
+        name = found.name.removeprefix(prefix)
+        branch = TableMetadata(metadata.store, TablePaths(metadata.paths.root, branch=name))
+        ids = branch.snapshot_ids()
+        if not ids or ids[-1] < last:
+            continue
+        with suppress(NotFoundError):
+            if ids[0] > last or branch.snapshot(last).commit_user == commit.commit_user:
+                return name
+    return None
+
+
+def _refuse_unknown(metadata: TableMetadata, files: BatchFiles) -> None:
+    """Refuse a batch whose rows a branch may have brought back, with a snapshot that is past and gone."""
+    latest = metadata.latest_snapshot_id() or 0
+    for note in files.superseded_runs():
+        if note.branch is None or note.commit is None:
+            continue
+        last = note.commit.snapshot_ids[-1]
+        if last < latest and not metadata.has_snapshot(last):
+            raise InvalidInputError(
+                f"batch {files.batch_id!r} was rolled back with snapshot {last}, and branch {note.branch!r} may have brought it "
+                "back since: no snapshot of that id is there to tell. Look for the batch's rows in the table; if they are "
+                "missing, give them a batch id of their own",
+                path=metadata.paths.root,
+            )
 
 
 def still_counts(metadata: TableMetadata, batch_id: str) -> bool:
