@@ -15,8 +15,8 @@ def growth_part() -> dict[Path, str]:
     run, measured = page.kept()
     made = {
         "run": f"Run of {run['at'][:10]} on {run['cores']} cores and {run['memory_gib']} GiB, load average {run['load_before']} "
-        "before its last part. The rows of large batches were measured while other programs ran: that makes processor seconds "
-        "larger, and says nothing of counts and bytes.",
+        "before its last part. Large batches were measured while other programs ran, which increases CPU seconds but not requests "
+        "or bytes.",
         "points": page.markdown_points(measured),
         "rows": page.markdown_rows(measured),
         "model": page.markdown_model(measured),
