@@ -64,7 +64,9 @@ class WritingMixin(LookingMixin):
         on_stage   called with the name of each stage as it begins
         errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError
         """
-        context = make_context(self.metadata, batch_id or new_batch_id(), runner=make_runner(runner))
+        context = make_context(
+            self.metadata, new_batch_id() if batch_id is None else batch_id, runner=make_runner(runner)
+        )
         own = batch_id is None and runner is None
         return self._write(context, rows, missing, merge_schema, on_stage, own=own)
 
@@ -116,7 +118,9 @@ class WritingMixin(LookingMixin):
         mode = "table" if whole_table else "partitions"
         if whole_table and where is not None:
             raise InvalidInputError("overwrite the whole table, or the partitions of a condition (where), not both")
-        context = make_context(self.metadata, batch_id or new_batch_id(), runner=make_runner(runner), overwrite=mode)
+        context = make_context(
+            self.metadata, new_batch_id() if batch_id is None else batch_id, runner=make_runner(runner), overwrite=mode
+        )
         context = replacing(context, where)
         return self._write(context, rows, "null", merge_schema, on_stage)
 
@@ -140,7 +144,10 @@ class WritingMixin(LookingMixin):
         overwrite     None, ``partitions`` (those the files have rows for) or ``table``
         """
         context = make_context(
-            self.metadata, batch_id or new_batch_id(), runner=make_runner(runner), overwrite=overwrite
+            self.metadata,
+            new_batch_id() if batch_id is None else batch_id,
+            runner=make_runner(runner),
+            overwrite=overwrite,
         )
         limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
         tell = on_stage or (lambda stage: None)

@@ -389,7 +389,7 @@ def writing_note(paths: TablePaths, batch_id: str) -> str:
 
 def is_batch_id(name: str) -> bool:
     """Return True for a name that a batch may have; other folders of the staging directory begin with ``_``."""
-    return _BATCH_ID.match(name) is not None
+    return isinstance(name, str) and _BATCH_ID.match(name) is not None
 
 
 def check_batch_id(batch_id: str) -> None:
