@@ -97,7 +97,7 @@ class LookingMixin(TableHandle):
         """
         if incremental is None:
             if kinds or mode != IncrementalMode.AUTO:
-                raise InvalidInputError("kinds and mode are for the rows between two states: give incremental, too")
+                raise InvalidInputError("kinds and mode need incremental, the two states whose changes are read")
             if timestamp is not None:
                 if timestamp_ms is not None:
                     raise InvalidInputError("give timestamp or timestamp_ms, not both")
@@ -112,7 +112,7 @@ class LookingMixin(TableHandle):
                 layers=layers,
             )
         if any(v is not None for v in (snapshot, tag, timestamp, timestamp_ms, layers)):
-            raise InvalidInputError("incremental=(after, upto) names the states: give no other")
+            raise InvalidInputError("incremental=(after, upto) cannot be combined with another state")
         first, last = incremental
         after = find_state(self.metadata, first)
         upto = newest_state(self.metadata) if last is None else find_state(self.metadata, last)

@@ -39,7 +39,7 @@ class SystemTable:
         """
         root, layout = split_system_name(uri)
         if layout is None:
-            raise InvalidInputError("this names no system table: write TABLE$audit_log or TABLE$binlog", path=uri)
+            raise InvalidInputError("not a system table: write TABLE$audit_log or TABLE$binlog", path=uri)
         return cls(Table.open(root, storage_options), layout)
 
     def scan(
@@ -63,13 +63,13 @@ class SystemTable:
         names = None if columns is None else [c for c in columns if c not in (SYSTEM_ROW_KIND, SEQUENCE_NUMBER)]
         if incremental is None:
             if mode != IncrementalMode.AUTO:
-                raise InvalidInputError("mode is for the rows between two states: give incremental, too")
+                raise InvalidInputError("mode needs incremental, the two states whose changes are read")
             state = self.table.scan(
                 where=where, columns=names, snapshot=snapshot, tag=tag, timestamp=timestamp, limit=limit
             )
             return scan_with_kinds(state, self.layout)
         if any(v is not None for v in (snapshot, tag, timestamp)):
-            raise InvalidInputError("incremental=(after, upto) names the states: give no other")
+            raise InvalidInputError("incremental=(after, upto) cannot be combined with another state")
         found = self.table.changes(*incremental, mode=mode, where=where, columns=names, limit=limit)
         return replace(found, layout=self.layout)
 

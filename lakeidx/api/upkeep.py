@@ -263,7 +263,7 @@ def duration(text: str) -> int:
     try:
         return parse_duration_ms(text)
     except ValueError as error:
-        raise InvalidInputError(f"{text!r} is no length of time; write e.g. '12 h' or '7 d'") from error
+        raise InvalidInputError(f"{text!r} is not a duration; write e.g. '12 h' or '7 d'") from error
 
 
 def size(text: str) -> int:
@@ -272,7 +272,7 @@ def size(text: str) -> int:
         found = parse_size(text)
     except ValueError as error:
         raise InvalidInputError(
-            f"the target size (--target-size) {text!r} is no size; write e.g. '256 mb' or '1 gb'"
+            f"the target size (--target-size) {text!r} is not a size; write e.g. '256 mb' or '1 gb'"
         ) from error
     if found < 1:
         raise InvalidInputError("the target size (--target-size) must be at least one byte")

@@ -58,4 +58,4 @@ def read_columns(
             raise ValueError(f"the checksum of the numbers is {found!r}, the file says {expected!r}")
         return columns, metadata
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise CorruptFileError(f"the file between two stages cannot be read: {error}", path=path) from error
+        raise CorruptFileError(f"the intermediate file cannot be read: {error}", path=path) from error

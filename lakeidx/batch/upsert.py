@@ -130,7 +130,7 @@ def replacing(context: BatchContext, where: str | Predicate | None) -> BatchCont
     others = sorted(set(columns(predicate)) - set(schema.partition_keys))
     if others:
         raise InvalidInputError(
-            f"overwrite where: {others[0]} is no partition column; the table has {', '.join(schema.partition_keys)}",
+            f"overwrite where: {others[0]} is not a partition column; the table has {', '.join(schema.partition_keys)}",
             path=context.paths.root,
         )
     return replace(context, replaces=predicate)

@@ -120,7 +120,7 @@ def diff(
     usual = DiffFormat.TABLE if output is None and sys.stdout.isatty() else DiffFormat.JSONL
     kind = chosen_format(diff_format, output, DiffFormat, usual, as_json=as_json)
     if limit is not None and (stat or kind not in _SHOWN):
-        raise InvalidInputError(f"--limit is for tables and pages; {'--stat' if stat else kind.value} has no use of it")
+        raise InvalidInputError(f"--limit applies to tables and pages, not to {'--stat' if stat else kind.value}")
     names = list(opened.schema.primary_keys) if keys else _names(columns)
     if kind in _SHOWN and not stat and names is not None:
         names = [*dict.fromkeys((*opened.schema.primary_keys, *names))]

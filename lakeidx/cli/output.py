@@ -192,7 +192,7 @@ def _write_arrow(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | N
     """Write an Arrow IPC stream, to a file or to stdout for another program."""
     if output is None:
         if sys.stdout.isatty():
-            raise InvalidInputError("Arrow is no text: give -o FILE, or pipe it to a program")
+            raise InvalidInputError("Arrow is a binary format: give -o FILE, or pipe it to a program")
         with pa.ipc.new_stream(sys.stdout.buffer, schema) as writer:
             return _write_tables(writer, tables)
     with _new_file(output) as temp, pa.ipc.new_stream(str(temp), schema) as writer:

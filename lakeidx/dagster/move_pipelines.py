@@ -26,7 +26,7 @@ def move_pipelines(folder: Path, defs: Path) -> list[Path]:
     texts = {file: _component(file) for file in files}
     places = {file: defs / file.stem / "defs.yaml" for file in files}
     if len(set(places.values())) < len(files):
-        raise InvalidInputError("two files have one name but for their endings: rename one", path=str(folder))
+        raise InvalidInputError("two files differ only in their endings: rename one", path=str(folder))
     for place in places.values():
         if place.exists():
             raise InvalidInputError("the file exists already: remove it, or the pipeline file", path=str(place))
@@ -49,7 +49,7 @@ def _component(file: Path) -> str:
     except yaml.YAMLError as error:
         raise InvalidInputError(f"not YAML: {' '.join(str(error).split())}", path=str(file)) from error
     if not same:
-        raise InvalidInputError("the file would not mean the same when it is indented: mend it by hand", path=str(file))
+        raise InvalidInputError("the file would not mean the same when it is indented: edit it by hand", path=str(file))
     return component
 
 

@@ -71,7 +71,7 @@ def run_command(
         _raise_reported(reader.custom)
         if limit_seconds and str(error).endswith(f" {job_limit.TIMED_OUT}"):
             raise DagsterPipesExecutionError(
-                f"the job {job} was ended: not done within {limit_seconds:g} s (submit_seconds, LAKEIDX_SUBMIT_SECONDS). "
+                f"the job {job} was stopped after {limit_seconds:g} s (submit_seconds, LAKEIDX_SUBMIT_SECONDS). "
                 "A retry resumes from what is staged; raise the limit if a stage needs longer"
             ) from None
         raise

@@ -124,7 +124,7 @@ def plain_name(name: str) -> str:
     errors   ValueError for a path, ``..`` and what no file can be called; TypeError for no text
     """
     if not name or "/" in name or "\0" in name or name in (".", ".."):
-        raise ValueError(f"{name!r} is no file name: it leads out of its directory")
+        raise ValueError(f"{name!r} is not a file name: it leads out of its directory")
     return name
 
 

@@ -88,7 +88,7 @@ def cast_piece(
     if KIND_COLUMN in piece.rows.column_names:
         codes, unknown = kind_codes(piece.rows.column(KIND_COLUMN))
         if unknown is not None:
-            rejects.mark(unknown, "kind: the row kind is none of +I -U +U -D", KIND_COLUMN)
+            rejects.mark(unknown, "kind: the row kind is not one of +I -U +U -D", KIND_COLUMN)
         if pc.any(pc.not_equal(codes, 0), min_count=0).as_py():
             kept = kept.append_column(VALUE_KIND, codes)
     for find in refuse:

@@ -91,7 +91,7 @@ def alter_table(table: TableHandle, edits: SchemaEdits, *, dry_run: bool = False
             log.info("%s", result)
             return result
     raise CommitConflictError(
-        f"other changes of the schema were faster {_TRIES} times in a row; try again", path=table.uri
+        f"gave up after {_TRIES} tries, since other schema changes came first each time; try again", path=table.uri
     )
 
 
@@ -166,8 +166,8 @@ def _check_staged(table: TableHandle, old: TableSchema, new: TableSchema) -> Non
     running = staged_batches(table.store, table.paths) if reason else []
     if running:
         raise InvalidInputError(
-            f"{reason}, but batch {running[0]!r} is staged under the schema of before: commit it, or clean it up with "
-            "`lakeidx expire`, and alter then",
+            f"{reason}, but batch {running[0]!r} is staged with the schema before this change: commit it, or clean it up with "
+            "`lakeidx expire`, then alter the table",
             path=table.uri,
         )
 
@@ -177,11 +177,11 @@ def _check_index_change(old: TableSchema, new: TableSchema) -> None:
     types = [find_type(index_options(schema)) for schema in (old, new)]
     if before != after and not all(t.by_hash_index for t in types):
         raise InvalidInputError(
-            f"option 'index.type' cannot change from {before} to {after} once the table has a snapshot: keys that are there "
-            "would not be found and written a second time; write the rows into a new table"
+            f"option 'index.type' cannot change from {before} to {after} once the table has a snapshot: existing keys "
+            "would not be found and would be written again; write the rows into a new table"
         )
     if new.primary_keys and is_global(old) != is_global(new):
-        raise InvalidInputError("whether a key lives in one partition cannot change once the table has a snapshot")
+        raise InvalidInputError("whether keys are unique across partitions cannot change once the table has a snapshot")
     was, now = index_options(old).raw, index_options(new).raw
     for key in dict.fromkeys(key for t in types for key in t.placement):
         if was.get(key) != now.get(key):

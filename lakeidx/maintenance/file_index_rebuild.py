@@ -106,8 +106,8 @@ def spec_to_build(schema: TableSchema, index_type: str, columns: Sequence[str]) 
         check_indexed(indexed, schema)
     if index_type != "bloom-filter" and all(i.index == "bloom-filter" for i in indexed_columns(schema.options)):
         _log.warning(
-            "files of this table may hold DELTA_BINARY_PACKED pages, out of which Java Paimon 1.4.2 picks wrong rows by a"
-            " %s index: set file-index.%s.columns and compact before Java reads by it",
+            "files of this table may hold DELTA_BINARY_PACKED pages, from which Java Paimon 1.4.2 reads wrong rows with a"
+            " %s index: set file-index.%s.columns and compact before Java uses it",
             index_type,
             index_type,
         )

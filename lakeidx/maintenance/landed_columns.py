@@ -113,7 +113,7 @@ def _publish(table: TableHandle, base: TableSchema, wanted: TableSchema) -> None
 def put_columns(table: TableHandle, base: TableSchema, wanted: TableSchema) -> bool:
     """Make a schema from `plan_columns` the table's newest; False when another alteration was faster."""
     if not put_schema(table, wanted):
-        log.info("%s: another change of the schema was faster, the new columns are planned again", table.uri)
+        log.info("%s: the schema was changed by another process, planning the new columns again", table.uri)
         return False
     shown = "; ".join(str(d) for d in schema_differences(base, wanted))
     log.info("%s: schema %d is now schema %d (%s)", table.uri, base.id, wanted.id, shown)
@@ -139,7 +139,7 @@ def plan_columns(table: TableHandle, base: TableSchema, columns: Mapping[str, Da
             )
         if here[name] is None and "." in name and type_at(base.fields, name.rpartition(".")[0]) is None:
             raise InvalidInputError(
-                f"column {name!r}: the name of a new column has no dot, which would part a ROW from its field; rename it",
+                f"column {name!r}: the name of a new column must not contain a dot (ROW.field); rename it",
                 path=table.uri,
             )
     edits = SchemaEdits(

@@ -37,7 +37,7 @@ def find_partitions(table: TableHandle, texts: Sequence[str] | None, *, missing_
         if partition in there:
             continue
         if missing_ok:
-            log.warning("%s: partition %r does not exist and is passed over", table.uri, text)
+            log.warning("%s: partition %r does not exist, skipping it", table.uri, text)
             continue
         known = [
             _partition_text(p, table.schema) for p in load_view(table.metadata, snapshot).entries.partition_counts()

@@ -189,8 +189,8 @@ def _check_changelog_told(schema: TableSchema, work: Sequence[RingRewrite]) -> N
             producer = schema.table_options.changelog_producer
             full = " --full" if producer == "full-compaction" else ""
             raise InvalidInputError(
-                f"bucket {bucket} of partition {w.plan.partition or '(the only one)'} has rows that are in no changelog yet, "
-                f"which a resize would lose for it: changelog-producer={producer}; run `lakeidx compact{full}` first",
+                f"bucket {bucket} of partition {w.plan.partition or '(the only one)'} has rows that are not in the changelog yet "
+                f"and would be missing from it after a resize: changelog-producer={producer}; run `lakeidx compact{full}` first",
                 path=w.metadata.paths.root,
             )
 

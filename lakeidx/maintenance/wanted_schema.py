@@ -77,7 +77,7 @@ def _apply_wanted(table: TableHandle, wanted: TableSchema, policy: str, *, lande
     if have.primary_keys != wanted.primary_keys or have.partition_keys != wanted.partition_keys:
         raise InvalidInputError(
             f"the table has the primary key ({', '.join(have.primary_keys)}) and the partition columns "
-            f"({', '.join(have.partition_keys)}), its description others; these never change",
+            f"({', '.join(have.partition_keys)}), its description has others; neither can change",
             path=table.uri,
         )
     changes = [c for c in _wanted_changes(have, wanted) if not (landed and _is_landed(c, have, wanted))]

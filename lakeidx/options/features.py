@@ -103,7 +103,7 @@ REFUSED: tuple[Refused, ...] = (
         "postpone.merge-on-read", _on, (Use.READ,),
         "rows of the postponed bucket count, lakeidx reads those that have a bucket already",
     ),
-    Refused("upsert-key", _set, (Use.WRITE,), "rows are to be merged by that key, lakeidx would append them"),
+    Refused("upsert-key", _set, (Use.WRITE,), "Paimon merges rows by that key, lakeidx would append them"),
     Refused("scan.fallback-branch", _set, (Use.READ,), "missing partitions are read from that branch; lakeidx reads one branch"),
     Refused("scan.primary-branch", _set, (Use.READ,), "partitions are read from that branch first; lakeidx reads one branch"),
     Refused("scan.fallback-snapshot-branch", _set, (Use.READ,), "rows of that branch count, too, lakeidx reads one branch"),

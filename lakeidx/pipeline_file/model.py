@@ -266,9 +266,7 @@ def _landing_problems(config: PipelineConfig, document: YamlDocument) -> Iterato
     if events is not None and not _ON_S3.match(path):
         yield document.line(("landing", "events")), f"landing.events is for folders on S3; landing.path is {path}"
     if events is not None and not _QUEUE.match(events.url):
-        text = (
-            "landing.events.url is no queue: write https://sqs.REGION.amazonaws.com/ACCOUNT/NAME, without credentials"
-        )
+        text = "landing.events.url is not a queue: write https://sqs.REGION.amazonaws.com/ACCOUNT/NAME, without credentials"
         yield document.line(("landing", "events", "url")), text
 
 

@@ -195,7 +195,7 @@ class PartitionsConfig(Strict):
             try:
                 datetime.fromisoformat(value)
             except ValueError:
-                raise ValueError(f"{value!r} is no ISO date or time; write 2013-01-01") from None
+                raise ValueError(f"{value!r} is not an ISO date or time; write 2013-01-01") from None
         return value
 
     @model_validator(mode="after")

@@ -163,7 +163,7 @@ def _to_scalar(value: Any, t: pa.DataType) -> pa.Scalar:
         return pa.scalar(value, t)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
         hint = "bind the predicate to the table's columns first"
-        raise InvalidInputError(f"{value!r} is no value of a column of type {t} ({error}); {hint}") from None
+        raise InvalidInputError(f"{value!r} is not a value of type {t} ({error}); {hint}") from None
 
 
 def _to_array(values: Iterable[Any], t: pa.DataType) -> pa.Array:

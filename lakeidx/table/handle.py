@@ -44,7 +44,7 @@ class TableHandle:
         """
         if split_system_name(uri)[1] is not None:
             raise InvalidInputError(
-                "a system table is only read: by SystemTable.open, lakeidx scan, or Spark", path=uri
+                "system tables are read-only: use SystemTable.open, lakeidx scan, or Spark", path=uri
             )
         store = open_store(uri, storage_options)
         metadata = TableMetadata.open(store, absolute(uri))
@@ -75,7 +75,7 @@ class TableHandle:
                 return table
         if not exist_ok:
             raise InvalidInputError(
-                "the table exists already; exist_ok (--if-not-exists) takes it as it is", path=table.paths.root
+                "the table already exists; exist_ok (--if-not-exists) opens it as it is", path=table.paths.root
             )
         _check_same(table.schema, schema, table.paths.root)
         return table

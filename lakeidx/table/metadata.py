@@ -127,8 +127,8 @@ class TableMetadata(ManifestFiles):
         snapshot, ids = self.snapshot(snapshot_id), self.snapshot_ids()
         if ids and snapshot_id < ids[0]:
             raise NotFoundError(
-                f"snapshot {snapshot_id} has expired; what lies under its name was put there later, by a writer that was "
-                f"overtaken, and is no state of the table; snapshots {ids[0]} to {ids[-1]} exist",
+                f"snapshot {snapshot_id} has expired; the file of that name was written later by a writer that had lost "
+                f"the race for the id, and is not part of the table; snapshots {ids[0]} to {ids[-1]} exist",
                 path=self.paths.snapshot(snapshot_id),
             )
         return snapshot
@@ -202,7 +202,7 @@ class TableMetadata(ManifestFiles):
             if found is not None:
                 return self._follow(found)
         raise NotFoundError(
-            "the newest snapshot vanished again and again while it was read", path=self.paths.snapshot_dir
+            "the newest snapshot was deleted each time while it was read; try again", path=self.paths.snapshot_dir
         )
 
     def append(self, snapshot: Snapshot, before: Snapshot) -> None:

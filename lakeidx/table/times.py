@@ -25,7 +25,7 @@ def epoch_ms(moment: Moment) -> int:
             moment = datetime.fromisoformat(moment.strip())
         except ValueError:
             raise InvalidInputError(
-                f"{moment!r} is no time; write 2026-11-22, 2026-11-22T10:30:00Z, or epoch milliseconds"
+                f"{moment!r} is not a time; write 2026-11-22, 2026-11-22T10:30:00Z, or epoch milliseconds"
             ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

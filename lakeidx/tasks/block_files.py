@@ -42,7 +42,7 @@ def block_folder(place: str | None = None) -> Iterator[str]:
     try:
         folder, lock = _locked_folder(place)
     except OSError as error:
-        raise UnavailableError(f"no folder for rows between tasks: {error.strerror}", path=place) from error
+        raise UnavailableError(f"cannot create a folder for shuffle files: {error.strerror}", path=place) from error
     try:
         yield folder
     finally:
@@ -76,9 +76,7 @@ class BlockWriter(AbstractContextManager["BlockWriter"]):
             while len(left):
                 left = left[self._file.write(left) :]
         except OSError as error:
-            raise UnavailableError(
-                f"rows between tasks cannot be written: {error.strerror}", path=str(self._path)
-            ) from error
+            raise UnavailableError(f"cannot write the shuffle file: {error.strerror}", path=str(self._path)) from error
         return start, payload.size
 
     def __exit__(self, *_: object) -> None:
@@ -101,10 +99,10 @@ def read_block(folder: str, name: str, start: int, size: int) -> pa.Buffer:
             while len(left) and (count := file.readinto(left)):
                 left = left[count:]
     except OSError as error:
-        raise UnavailableError(f"rows between tasks cannot be read: {error.strerror}", path=str(path)) from error
+        raise UnavailableError(f"cannot read the shuffle file: {error.strerror}", path=str(path)) from error
     if len(left):
         raise UnavailableError(
-            f"rows between tasks are missing: {len(left)} of {size} bytes", path=str(path), offset=start
+            f"the shuffle file is cut short: {len(left)} of {size} bytes are missing", path=str(path), offset=start
         )
     return payload
 

@@ -80,8 +80,8 @@ class ProcessRunner(AbstractContextManager["ProcessRunner"]):
             return list(self._pool.map(task, items))
         except BrokenProcessPool as error:
             raise InternalError(
-                f"{label}: a process of this work was ended from outside, as the system does when memory is short; there are"
-                f" {self._parallelism} at a time"
+                f"{label}: a worker process was killed, as the system does when it runs out of memory;"
+                f" {self._parallelism} run at a time"
             ) from error
 
     def shuffle(

@@ -158,6 +158,6 @@ def test_a_job_that_hangs_is_ended_with_all_it_started_and_submitted_again(tmp_p
     assert limited.content() == {(1, 1): "a"}
     assert is_gone(int((tmp_path / "child").read_text()))
     (retried,) = [e for e in done.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
-    assert "the job index_write was ended: not done within 6 s (submit_seconds, LAKEIDX_SUBMIT_SECONDS)" in str(
+    assert "the job index_write was stopped after 6 s (submit_seconds, LAKEIDX_SUBMIT_SECONDS)" in str(
         retried.event_specific_data
     )

@@ -81,7 +81,7 @@ def test_a_batch_that_is_about_to_be_committed_stays_what_it_was_written_for(tmp
         write_attempt(context, context.files.latest_attempt())
 
     store.fail("put_if_absent", "/schema-1", act=stage, times=1)
-    with pytest.raises(InvalidInputError, match="batch 'b1' is staged under the schema of before"):
+    with pytest.raises(InvalidInputError, match="batch 'b1' is staged with the schema before this change"):
         alter_table(handle, SchemaEdits(set={"merge-engine": "first-row"}))
     commit_batch(context)
     assert content(table) == ROWS

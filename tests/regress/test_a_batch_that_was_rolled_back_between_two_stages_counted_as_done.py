@@ -29,7 +29,7 @@ def test_the_commit_that_follows_is_refused_and_the_next_run_lands(tmp_path: Pat
     roll_back(TableHandle.open(table.uri), {"snapshot_id": 1})
 
     with pytest.raises(
-        CommitConflictError, match=r"'b1' does not count .* since its snapshot 2 was rolled back: run it again"
+        CommitConflictError, match=r"'b1' cannot be committed, since its snapshot 2 was rolled back: run it again"
     ):
         commit_batch(slow)
     assert _keys(table) == [1]

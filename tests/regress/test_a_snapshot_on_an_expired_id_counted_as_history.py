@@ -88,7 +88,7 @@ def test_nobody_reads_it(table: TableHandle) -> None:
     assert m.listed_snapshot_ids() == [2, 4]
     assert m.snapshot_ids() == [4]
     assert [s.id for s in m.snapshots()] == [4]
-    with pytest.raises(NotFoundError, match="snapshot 2 has expired; what lies under its name was put there later"):
+    with pytest.raises(NotFoundError, match="snapshot 2 has expired; the file of that name was written later"):
         table.scan(snapshot=2)
     with pytest.raises(NotFoundError, match="no snapshot at or before"):
         table.scan(timestamp_ms=m.snapshot(2).time_millis - 1)
@@ -247,7 +247,7 @@ def test_a_rollback_to_the_tag_of_its_id_brings_the_real_one_back(tmp_path: Path
     put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
     table = TableHandle.open(made.uri)
     assert table.metadata.listed_snapshot_ids() == [2, 4]
-    with pytest.raises(CommitConflictError, match="expire once more, and roll back then"):
+    with pytest.raises(CommitConflictError, match="run the expiry again, then roll back"):
         roll_back_table(table.metadata, table.schema, tag="two")
     expire(table, ALL_STAY)
     roll_back_table(table.metadata, table.schema, tag="two")
@@ -258,7 +258,7 @@ def test_a_rollback_to_the_tag_of_its_id_brings_the_real_one_back(tmp_path: Path
 def test_while_a_branch_is_put_in_the_place_of_snapshots_nothing_is_taken_for_a_gap(table: TableHandle) -> None:
     """Java's fast-forward takes LATEST away, then snapshots in any order, and copies the branch's then, in any order."""
     table.store.delete(table.paths.latest)
-    with pytest.raises(CommitUnknownError, match="as while a branch is put in their place"):
+    with pytest.raises(CommitUnknownError, match="as during the fast-forward of a branch"):
         upsert(table, [(1, 1, "dead")], batch_id="b")
     expire(table, ALL_STAY)
     assert table.metadata.listed_snapshot_ids() == [2, 4]
@@ -277,7 +277,7 @@ def test_a_rollback_to_a_tag_takes_nothing_for_a_gap_then_either(tmp_path: Path)
     put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")]))
     table = TableHandle.open(made.uri)
     table.store.delete(table.paths.latest)
-    with pytest.raises(CommitConflictError, match="as while a branch is put in their place"):
+    with pytest.raises(CommitConflictError, match="as during the fast-forward of a branch"):
         roll_back_table(table.metadata, table.schema, tag="first")
     assert table.metadata.listed_snapshot_ids() == [2, 4]
 

@@ -219,7 +219,7 @@ def test_other_content_is_refused(table: TableHandle, tmp_path: Path) -> None:
     ):
         before = content(TableHandle.open(table.uri))
         with pytest.raises(
-            InvalidInputError, match=r"batch 'day' was ingested with other content .* a batch id of its own"
+            InvalidInputError, match=r"batch 'day' was ingested with other content .* use a new batch id"
         ):
             load(table, "day", *other)
         assert content(TableHandle.open(table.uri)) == before

@@ -28,6 +28,6 @@ def test_reasons(tmp_path: Path) -> None:
         (2, "cast: column n is not INT: 'abc'"),
         (3, "format: 2 columns instead of 3"),
         (4, f"cast: column n is not INT: '{'9' * 80}…'"),
-        (5, "kind: the row kind is none of +I -U +U -D: '+X'"),
+        (5, "kind: the row kind is not one of +I -U +U -D: '+X'"),
     ]
     assert result.ingest.reject_reasons == {"cast": 2, "format": 1, "kind": 1}

@@ -62,8 +62,8 @@ def _by_keys(work: PlaceWork, ingest: IngestReport) -> Placed:
 def _check_overwrite(context: BatchContext, key_index: KeyIndex) -> None:
     if context.overwrite == "partitions" and key_index.is_global:
         raise UnsupportedError(
-            "partitions cannot be overwritten alone where each key lives in one partition of the table: a key may live "
-            "in another one; overwrite the table",
+            "partitions cannot be overwritten in a table whose keys are unique across partitions: a key may exist in another "
+            "partition; overwrite the whole table",
             path=context.paths.root,
         )
     if context.overwrite is not None and key_index.why_no_overwrite:

@@ -145,7 +145,7 @@ def _check_run(context: BatchContext, done: CommitReport | None) -> None:
         reason = "the batch was begun anew"
     if reason is not None:
         raise CommitConflictError(
-            f"batch {files.batch_id!r} does not count as it was staged, since {reason}: run it again", path=files.root
+            f"the staged batch {files.batch_id!r} cannot be committed, since {reason}: run it again", path=files.root
         )
 
 
@@ -262,6 +262,6 @@ def _newest_schema(context: BatchContext, request: CommitRequest) -> TableSchema
     files.supersede(reason)
     raise CommitConflictError(
         f"batch {files.batch_id!r} was staged under schema {staged.id}, and since then {reason} (schema {now.id}): run it again, "
-        "its rows are then staged anew",
+        "which stages its rows with the new schema",
         path=path,
     )

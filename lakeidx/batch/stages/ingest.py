@@ -229,7 +229,7 @@ def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table) ->
     except InvalidInputError as error:
         raise InvalidInputError(
             f"batch {done.batch_id!r} was ingested with other content, under schema {schema.id}: {error.message}; "
-            "give this content a batch id of its own"
+            "use a new batch id for this content"
         ) from error
     check_rows(done, checksums, rows.num_rows)
 

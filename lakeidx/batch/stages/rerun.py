@@ -43,10 +43,12 @@ def begin_run(metadata: TableMetadata, files: BatchFiles) -> None:
         if not files.resume(run):
             raise InvalidInputError(
                 f"batch {files.batch_id!r} is in the table again, with snapshot {snapshot_id} that had been rolled back, and its "
-                "reports are gone: give other rows a batch id of their own",
+                "reports are gone: use a new batch id for other rows",
                 path=metadata.paths.snapshot(snapshot_id),
             )
-        log.warning("run %d of batch %s counts again: its snapshot %d is back", run, files.batch_id, snapshot_id)
+        log.warning(
+            "run %d of batch %s is in effect again: its snapshot %d was restored", run, files.batch_id, snapshot_id
+        )
         return
     if files.run > 1 and files.read(CommitReport) is None:
         _refuse_unknown(metadata, files)
@@ -243,13 +245,13 @@ def check_mode(done: BucketAssignmentReport, overwrite: str | None) -> None:
     if done.overwrite and done.overwrite != now:
         raise InvalidInputError(
             f"batch {done.batch_id!r} ran in mode {done.overwrite}, and is run again in mode {now}: "
-            "give this run a batch id of its own"
+            "use a new batch id for this run"
         )
 
 
 def _other_content(done: IngestReport, what: str, path: str | None) -> InvalidInputError:
     return InvalidInputError(
-        f"batch {done.batch_id!r} was ingested with other content ({what}): give this content a batch id of its own",
+        f"batch {done.batch_id!r} was ingested with other content ({what}): use a new batch id for this content",
         path=path,
     )
 

@@ -311,7 +311,7 @@ def _plain(node: Any, depth: int) -> Any:
     if kind == "record" and node["fields"]:
         fields = [{"name": f["name"], "type": _plain(f["type"], depth + 1)} for f in node["fields"]]
         return {"type": "record", "name": node["name"], "fields": fields}
-    raise ValueError(f"type {kind!r} is none that a Paimon file has")
+    raise ValueError(f"Paimon files have no type {kind!r}")
 
 
 def encode_long(value: int) -> bytes:

@@ -102,7 +102,7 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
         if given is not None:
             return given
         if not context.has_asset_key:
-            raise InvalidInputError(f"{_place(context)} is no asset: name its table with metadata 'table'")
+            raise InvalidInputError(f"{_place(context)} is not an asset: name its table with metadata 'table'")
         return self._table_of(context.asset_key)
 
     def _table_of(self, key: dg.AssetKey) -> str:

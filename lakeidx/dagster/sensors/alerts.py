@@ -88,7 +88,7 @@ def send_alert(alert: Alert, receivers: Iterator[Receiver]) -> None:
             name = getattr(receiver, "func", receiver)
             failed.append(f"{getattr(name, '__name__', 'receiver')}: {type(error).__name__}")
     if failed:
-        raise UnavailableError(f"the alert for run {alert.run_id} was not taken: {', '.join(failed)}")
+        raise UnavailableError(f"the alert for run {alert.run_id} was not delivered: {', '.join(failed)}")
 
 
 def _post(url: str, alert: Alert) -> None:

@@ -134,7 +134,7 @@ def landing_names(pipeline: PipelineConfig, body: str) -> set[str]:
         name = found.key.removeprefix(prefix)
         if found.bucket != bucket or not found.key.startswith(prefix) or ".." in name.split("/"):
             raise InvalidInputError(
-                f"s3://{found.bucket}/{found.key} is not in {landing.path}: let the bucket send events of that folder only"
+                f"s3://{found.bucket}/{found.key} is not in {landing.path}: configure the bucket to send events of that folder only"
             )
         plain = name.removesuffix(landing.success_marker or "")
         if plain and "/" not in name and fnmatchcase(plain, landing.pattern):

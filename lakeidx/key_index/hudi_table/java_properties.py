@@ -63,7 +63,7 @@ def _unescape(text: str, path: str | None) -> str:
         if code == "u":
             digits = text[at + 2 : at + 6]
             if not re.fullmatch(r"[0-9a-fA-F]{4}", digits):
-                raise CorruptFileError(f"\\u{digits} is no character escape", path=path)
+                raise CorruptFileError(f"\\u{digits} is not a character escape", path=path)
             out.append(chr(int(digits, 16)))
             at += 6
         else:

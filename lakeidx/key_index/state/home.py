@@ -84,7 +84,7 @@ class StateHome:
                 if missing:
                     self._catch_up(state, context, metrics, tasks)
             except (CorruptFileError, NotFoundError) as error:
-                _log.warning("the key state of snapshot %d is left aside: %s", snapshot_id, error)
+                _log.warning("ignoring the key state of snapshot %d: %s", snapshot_id, error)
                 continue
             return self.at_snapshot(state, context), missing
         if later:

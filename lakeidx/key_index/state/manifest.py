@@ -100,7 +100,7 @@ class StateFolder:
 
     def discard(self, path: str, reason: Exception) -> None:
         """Delete a manifest that cannot be used, so that another may use its name."""
-        _log.warning("the key state %s is left aside: %s", path, reason)
+        _log.warning("deleting the unusable key state %s: %s", path, reason)
         self._store.delete_many([path])
 
     def publish(self, manifest: StateManifest, *, keep: int, token_of: Callable[[int], str | None]) -> bool:

@@ -183,7 +183,7 @@ class StateKeyIndex(KeyIndexDefaults):
         """Adopt what the tasks of `begin_update` wrote."""
         state, self._updated = self._updated, None
         if state is None:
-            raise InternalError("an update of the key state ends that has not begun")
+            raise InternalError("finish_update of the key state without begin_update")
         state.adopt(stored, expire_before=self._expire_before(context))
         self._state = self._home.at_snapshot(state, context)
 
@@ -219,7 +219,7 @@ class StateKeyIndex(KeyIndexDefaults):
                     if isinstance(error, NotFoundError):
                         raise _superseded(state) from error
                     raise
-                _log.warning("the key state of snapshot %s is left aside: %s", state.snapshot_id, error)
+                _log.warning("ignoring the key state of snapshot %s: %s", state.snapshot_id, error)
                 damaged.add(name_of(error.path or ""))
                 self._state = None
                 continue

@@ -99,12 +99,12 @@ def _events_of(message: _Row, envelope: Envelope, target: ChangeTarget) -> list[
         raise _NoEvent(f"no {envelope.name} message: it has no {'.'.join(envelope.op)}")
     if op in envelope.truncates:
         raise _NoEvent(
-            f"op {op}: the source table was truncated, which landing files cannot do to the table: empty it by an overwrite"
+            f"op {op}: the source table was truncated, which landing files cannot express: overwrite the table with no rows"
         )
     if op not in envelope.codes:
         if op in dict(envelope.skipped):
             raise _Skip(dict(envelope.skipped)[op])
-        raise _NoEvent(f"op {op!r} is none of {', '.join(envelope.codes)}")
+        raise _NoEvent(f"op {op!r} is not one of {', '.join(envelope.codes)}")
     code = envelope.codes[op]
     afters = rows_in(at_path(message, envelope.after))
     befores = rows_in(at_path(message, envelope.before))

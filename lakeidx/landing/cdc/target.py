@@ -50,9 +50,7 @@ def make_target(schema: TableSchema, options: LandingOptions, path: str) -> Chan
     errors   InvalidInputError when an order is asked for and the table's sequence fields are not as many, or it has no key
     """
     if not schema.primary_keys:
-        raise InvalidInputError(
-            "changes need a table with a primary key: an append table keeps no row to change", path=path
-        )
+        raise InvalidInputError("changes need a table with a primary key: an append table has no keys", path=path)
     table_options = schema.table_options
     wanted = [tuple(text.split(".")) for text in options.order]
     sequence = tuple(table_options.sequence_field)

@@ -41,7 +41,7 @@ def key_columns_of(keys: pa.Table, schema: TableSchema) -> pa.Table:
     missing = [n for n in names if n not in keys.column_names]
     extra = [n for n in keys.column_names if n not in names]
     if missing or extra:
-        wrong = f"{missing[0]!r} is missing" if missing else f"{extra[0]!r} is none of them"
+        wrong = f"{missing[0]!r} is missing" if missing else f"{extra[0]!r} is not one of them"
         raise InvalidInputError(f"a key has the columns {', '.join(names)}: {wrong}")
     columns = []
     for name in names:

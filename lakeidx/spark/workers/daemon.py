@@ -53,7 +53,7 @@ def main() -> None:
             _rehearse()
         except OSError as error:
             # No place for temporary files: workers load what they need themselves.
-            log.warning("Spark's workers are started without what lakeidx needs: %s", error)
+            log.warning("Spark's workers are started without lakeidx preloaded: %s", error)
     # Forked workers do not copy pages for the collector's sake, and do not scan what never goes away.
     gc.collect()
     gc.freeze()

@@ -33,7 +33,7 @@ def check_worker_python(session: SparkSession) -> None:
     program = session.sparkContext.pythonExec
     found = shutil.which(program)
     if found is None:
-        raise InvalidInputError(f"Spark's workers would run {program}, which is not there: {_way_out()}")
+        raise InvalidInputError(f"Spark's workers would run {program}, which does not exist: {_way_out()}")
     # Not the files behind links: those of an environment and of the Python it was made from are the same.
     if os.path.abspath(found) == os.path.abspath(sys.executable):
         return
@@ -79,7 +79,7 @@ def _version_of(program: str) -> tuple[str, bool]:
         version, has_lakeidx = done.stdout.split()
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise InvalidInputError(
-            f"Spark's workers would run {program}, which is no Python that runs: {_way_out()}"
+            f"Spark's workers would run {program}, which is not a working Python: {_way_out()}"
         ) from error
     return version, has_lakeidx == "True"
 

@@ -66,7 +66,7 @@ def _of_event_bridge(message: dict[str, Any]) -> list[CreatedObject]:
     except (KeyError, TypeError):
         raise _wrong("the event of EventBridge lacks detail.bucket.name or detail.object.key") from None
     if not all(isinstance(text, str) and text for text in (bucket, key)):
-        raise _wrong("the event of EventBridge has detail.bucket.name or detail.object.key that is no text, or empty")
+        raise _wrong("the event of EventBridge has detail.bucket.name or detail.object.key that is empty or not text")
     return [CreatedObject(bucket, key)]
 
 
@@ -78,7 +78,7 @@ def _object_of(number: int, record: Any) -> CreatedObject | None:
     except (KeyError, TypeError):
         raise _wrong(f"record {number} lacks eventName, s3.bucket.name or s3.object.key") from None
     if not all(isinstance(text, str) and text for text in (event, bucket, key)):
-        raise _wrong(f"record {number} has eventName, s3.bucket.name or s3.object.key that is no text, or empty")
+        raise _wrong(f"record {number} has eventName, s3.bucket.name or s3.object.key that is empty or not text")
     if not event.removeprefix("s3:").startswith(_CREATED):
         return None
     try:

@@ -156,8 +156,8 @@ def _check_gap(metadata: TableMetadata, snapshot: Snapshot) -> None:
     """
     if metadata.latest_hint() is None:
         raise CommitUnknownError(
-            f"snapshots after {snapshot.id} are missing, and so is the hint of the newest one, as while a branch is put in their "
-            "place: commit the batch again when that is done, and other batches after it",
+            f"snapshots after {snapshot.id} and the LATEST hint are missing, as during the fast-forward of a branch: commit the "
+            "batch again when it has ended, and other batches after it",
             path=metadata.paths.snapshot(snapshot.id),
             snapshot_id=snapshot.id,
         )

@@ -187,8 +187,8 @@ class _Attempt:
                 return snapshot_id
             if self.tries > options.commit_max_retries:
                 raise CommitConflictError(
-                    f"gave up after {self.tries} tries: other writers were faster each time; raise commit.max-retries "
-                    "or let one writer at a time work on the table",
+                    f"gave up after {self.tries} tries: other writers committed first each time; raise commit.max-retries "
+                    "or run one writer at a time on the table",
                     path=self.metadata.paths.root,
                 )
             self.sleep(delay * (1 + random.random() * 0.2))  # noqa: S311 - jitter

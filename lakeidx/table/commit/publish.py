@@ -111,8 +111,8 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
         why = "on a snapshot that was rolled back while the commit ran"
         if metadata.has_snapshot(snapshot.id + 1):
             raise CommitUnknownError(
-                f"snapshot {snapshot.id} was put {why}, and other writers went on from it: roll back once more, and commit "
-                "the batches after that again",
+                f"snapshot {snapshot.id} was written {why}, and other writers committed on top of it: roll back again, "
+                "then commit the later batches again",
                 path=metadata.paths.snapshot(snapshot.id),
                 snapshot_id=snapshot.id,
             )

@@ -91,8 +91,8 @@ def _check_stays(metadata: TableMetadata, target: Snapshot, *, tagged: bool) -> 
     if target.id < earliest <= newest or not there or target.id in metadata.stray_snapshot_ids():
         other = f"roll back to snapshot {max(earliest, target.id + 1)} or a newer one, or to a tag"
         raise CommitConflictError(
-            f"snapshot {target.id} is being expired, or an expiry stopped half-way through it: "
-            f"{'expire once more, and roll back then' if tagged else other}",
+            f"snapshot {target.id} is being expired, or its expiry was interrupted: "
+            f"{'run the expiry again, then roll back' if tagged else other}",
             path=metadata.paths.snapshot(target.id),
             snapshot_id=target.id,
         )
@@ -134,8 +134,8 @@ def _drop_strays(metadata: TableMetadata) -> None:
     strays = metadata.stray_snapshot_ids()
     if strays and metadata.latest_hint() is None:
         raise CommitConflictError(
-            f"snapshots after {strays[-1]} are missing, and so is the hint of the newest one, as while a branch is put in their "
-            "place: roll back when that is done, and other batches after it",
+            f"snapshots after {strays[-1]} and the LATEST hint are missing, as during the fast-forward of a branch: roll back "
+            "when it has ended, and commit other batches after that",
             path=metadata.paths.snapshot(strays[-1]),
             snapshot_id=strays[-1],
         )

@@ -63,7 +63,7 @@ def find_state(metadata: TableMetadata, name: StateName) -> State:
     except InvalidInputError:
         have = ", ".join(tags) or "none"
         raise InvalidInputError(
-            f"{name!r} is no tag of the table, no snapshot id and no ISO time; tags: {have}", path=metadata.paths.root
+            f"{name!r} is not a tag of the table, a snapshot id or an ISO time; tags: {have}", path=metadata.paths.root
         ) from None
     return state_at(metadata, time_ms)
 

@@ -107,7 +107,7 @@ class ChangeFollower:
             raise self._expired(number) or error from None
         if snapshot.commit_kind is CommitKind.OVERWRITE and not whole and not self.compares_states:
             where = self.metadata.paths.root
-            log.warning("%s: snapshot %d is an overwrite, of which only mode derived gives rows", where, number)
+            log.warning("%s: snapshot %d is an overwrite, whose rows only mode derived returns", where, number)
         position = Position(number, snapshot.identity, whole=whole)
         return StreamStep(snapshot, changes, position, self._batch_id(position))
 

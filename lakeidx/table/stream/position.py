@@ -47,7 +47,7 @@ class Position:
             or not isinstance(whole, bool)
         ):
             raise InvalidInputError(
-                f"{dict(value)} is no position of a stream: start a new stream, with a new checkpoint"
+                f"{dict(value)} is not a stream position: start a new stream, with a new checkpoint"
             )
         return cls(snapshot, identity, whole, units, of)
 

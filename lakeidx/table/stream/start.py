@@ -102,7 +102,7 @@ class Start:
             return _whole(metadata.past_snapshot(self.snapshot))
         if self.snapshot > newest.id + 1:
             raise InvalidInputError(
-                f"snapshot {self.snapshot} is not there yet; the newest is {newest.id}: start with latest"
+                f"snapshot {self.snapshot} does not exist yet; the newest is {newest.id}: start with latest"
             )
         return _before(metadata, self.snapshot)
 

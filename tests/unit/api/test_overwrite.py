@@ -64,7 +64,7 @@ def test_a_row_outside_is_refused_and_nothing_changes(tmp_path: Path) -> None:
 
 def test_conditions_are_over_partition_columns_and_exclude_the_whole_table(tmp_path: Path) -> None:
     table = make(tmp_path)
-    with pytest.raises(lakeidx.InvalidInputError, match="id is no partition column; the table has day"):
+    with pytest.raises(lakeidx.InvalidInputError, match="id is not a partition column; the table has day"):
         table.overwrite(rows(), where="id = 1")
     with pytest.raises(lakeidx.InvalidInputError, match="not both"):
         table.overwrite(rows(), where="day = '2026-01-31'", whole_table=True)

@@ -191,7 +191,7 @@ def test_times_are_iso(tmp_path: Path) -> None:
     )
     with pytest.raises(lakeidx.NotFoundError, match="no snapshot at or before"):
         table.scan(timestamp="2000-01-01")
-    with pytest.raises(lakeidx.InvalidInputError, match="is no time"):
+    with pytest.raises(lakeidx.InvalidInputError, match="is not a time"):
         table.scan(timestamp="yesterday")
 
 

@@ -82,12 +82,12 @@ def test_changes_of_a_range(table: Table) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["diff", "1", "yesterday"], "'yesterday' is no tag of the table, no snapshot id and no ISO time"),
+        (["diff", "1", "yesterday"], "'yesterday' is not a tag of the table, a snapshot id or an ISO time"),
         (["diff", "1", "9"], "snapshot 9"),
         (["diff", "2", "1"], "the first must not be greater"),
         (["diff", "1", "2", "--keys", "--columns", "v"], "give --keys or --columns, not both"),
         (["diff", "1", "branch:dev"], "branch 'dev' does not exist; branches: none"),
-        (["diff", "1", "2", "--limit", "3"], "--limit is for tables and pages; jsonl has no use of it"),
+        (["diff", "1", "2", "--limit", "3"], "--limit applies to tables and pages, not to jsonl"),
         (["changes", "2"], "'2': write a range as A..B"),
         (["changes", "1..2", "--columns", "w"], "w"),
     ],

@@ -271,7 +271,7 @@ def test_a_lost_race_is_planned_again(table: lakeidx.Table, tmp_path: Path, monk
         ([{"id": [2], "n": [1], "wait": pa.array([1], pa.duration("s"))}], "column 'wait': a table cannot hold values of duration"),
         ([{"id": [2], "n": [1], "N": [1]}], "a column 'N' and the table 'n': Spark and others"),
         ([{"id": [2], "n": [1], "_KEY_x": [1]}], "_KEY_x"),
-        ([{"id": [2], "n": [1], "a.b": [1]}], "'a.b': the name of a new column has no dot"),
+        ([{"id": [2], "n": [1], "a.b": [1]}], "'a.b': the name of a new column must not contain a dot"),
     ],
 )  # fmt: skip
 def test_columns_that_cannot_be_added_are_refused_in_one_line(

@@ -85,7 +85,7 @@ def test_one_without_data_is_an_error_or_a_line_in_the_log(tmp_path: Path, caplo
     assert find_partitions(table, ["p=1", "p=2"], missing_ok=True) == {
         *parse_partitions(["p=1", "p=2"], table.schema).values()
     }
-    assert [r.message for r in caplog.records] == [f"{table.uri}: partition 'p=2' does not exist and is passed over"]
+    assert [r.message for r in caplog.records] == [f"{table.uri}: partition 'p=2' does not exist, skipping it"]
 
 
 def test_an_expired_one_does_not_exist(tmp_path: Path) -> None:

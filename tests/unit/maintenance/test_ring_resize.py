@@ -116,7 +116,7 @@ def test_tables_whose_compaction_writes_changelog_rows(tmp_path: Path, producer:
     """They are resized once every row is in a changelog; nothing is told twice, and what comes later once."""
     table = RingTable(tmp_path, {"changelog-producer": producer})
     table.upsert([(1, f"k{n}", "a" * 50) for n in range(60)])
-    with pytest.raises(InvalidInputError, match=r"has rows that are in no changelog yet.* run `lakeidx compact"):
+    with pytest.raises(InvalidInputError, match=r"has rows that are not in the changelog yet.* run `lakeidx compact"):
         table.resize(SPLIT)
     full = producer == "full-compaction"
     run_compaction(table.metadata, LocalRunner(1), full=full)

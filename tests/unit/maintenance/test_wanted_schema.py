@@ -85,5 +85,5 @@ def test_options_of_other_programs_stay_unless_all(tmp_path: Path) -> None:
 
 def test_keys_never_change(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    with pytest.raises(InvalidInputError, match="these never change"):
+    with pytest.raises(InvalidInputError, match="neither can change"):
         ensure_table(table.uri, {**wanted(), "primaryKeys": ["p", "k", "v"]}, policy="all")

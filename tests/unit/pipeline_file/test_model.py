@@ -43,7 +43,7 @@ def problem(text: str, **environment: str) -> str:
         (13, "partitions:\n  key: '('\n", "not a regular expression"),
         (13, "partitions:\n  key: abc\n", "needs a group"),
         (12, "partitions:\n  by: daily\n  key: (x)\n", "need 'start'"),
-        (13, "partitions:\n  start: soon\n  by: files\n", "no ISO date"),
+        (13, "partitions:\n  start: soon\n  by: files\n", "not an ISO date"),
         (12, "owners: [somebody]\n", "owner 'somebody'"),
         (12, "warehouse: /other\n", "duplicate key 'warehouse'"),
         (13, "tags:\n  a: ${SECRET}\n", "${SECRET} is allowed in warehouse"),
@@ -217,7 +217,7 @@ def test_an_event_queue_of_a_folder_on_s3(tmp_path: Path) -> None:
     )
     for url in ("landing-queue", "https://sqs.eu-west-1.amazonaws.com", "https://key:secret@q/1", "arn:aws:sqs:eu:1:q"):
         text = with_events(events=EVENTS.replace("https://sqs.eu-west-1.amazonaws.com/1/landing", url))
-        assert "line 6: landing.events.url is no queue: write https://sqs.REGION" in problem(text)
+        assert "line 6: landing.events.url is not a queue: write https://sqs.REGION" in problem(text)
         assert "secret" not in problem(text)
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text(with_events(name, EVENTS.replace("/in", f"/{name}")), encoding="utf-8")

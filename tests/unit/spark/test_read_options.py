@@ -50,8 +50,8 @@ def test_the_ends_of_a_range(table: Table) -> None:
     ("options", "says"),
     [
         ({"_tag": "a,x"}, "incremental-between-tag: no tag 'x'; tags: a, b"),
-        ({"": "1,x"}, "'x' is no tag of the table"),
-        ({"_timestamp": "1,yesterday"}, "'yesterday' is no time"),
+        ({"": "1,x"}, "'x' is not a tag of the table"),
+        ({"_timestamp": "1,yesterday"}, "'yesterday' is not a time"),
         ({"": "1,3", "_tag": "a,b"}, "give one of incremental-between"),
         ({"": "1,branch:none"}, "branch 'none' does not exist"),
     ],

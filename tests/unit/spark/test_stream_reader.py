@@ -282,7 +282,7 @@ def test_what_stops_a_stream_is_said(table: Table) -> None:
     Path(table.paths.earliest).unlink(missing_ok=True)
     with pytest.raises(NotFoundError, match="to continue with snapshot 2, but snapshot 2 has expired; the oldest is 3"):
         latest({"snapshot": 1}, maxFilesPerTrigger="1")
-    with pytest.raises(InvalidInputError, match="is no position of a stream"):
+    with pytest.raises(InvalidInputError, match="is not a stream position"):
         latest({"what": 1})
     part = latest({"snapshot": 3}, maxFilesPerTrigger="1")
     assert (part["snapshot"], part["units"]) == (4, 1)

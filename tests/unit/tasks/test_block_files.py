@@ -31,11 +31,11 @@ def test_a_file_that_is_gone_or_short_is_an_error_and_no_rows(tmp_path: Path) ->
     with BlockWriter(str(tmp_path)) as writer:
         start, size = writer.write(pa.py_buffer(b"0123456789"))
     os.truncate(tmp_path / writer.name, 7)
-    with pytest.raises(UnavailableError, match=r"are missing: 3 of 10 bytes") as raised:
+    with pytest.raises(UnavailableError, match="cut short: 3 of 10 bytes are missing") as raised:
         read_block(str(tmp_path), writer.name, start, size)
     assert raised.value.retryable
     os.remove(tmp_path / writer.name)
-    with pytest.raises(UnavailableError, match=rf"{writer.name}: .*cannot be read: No such file"):
+    with pytest.raises(UnavailableError, match=rf"{writer.name}: cannot read the shuffle file: No such file"):
         read_block(str(tmp_path), writer.name, start, size)
 
 
@@ -52,9 +52,9 @@ def largest_file(size: int) -> Iterator[None]:
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     with BlockWriter(str(tmp_path)) as writer, largest_file(1500):
         assert writer.write(pa.py_buffer(bytes(1000))) == (0, 1000)
-        with pytest.raises(UnavailableError, match="rows between tasks cannot be written: File too large"):
+        with pytest.raises(UnavailableError, match="cannot write the shuffle file: File too large"):
             writer.write(pa.py_buffer(bytes(1000)))
-    with pytest.raises(UnavailableError, match="no folder for rows between tasks: No such file"):
+    with pytest.raises(UnavailableError, match="cannot create a folder for shuffle files: No such file"):
         block_folder(str(tmp_path / "missing")).__enter__()
 
 

@@ -104,7 +104,7 @@ def test_an_error_of_a_task_is_raised_as_it_is(runner: ProcessRunner) -> None:
 
 
 def test_a_process_that_is_ended_from_outside_is_an_error() -> None:
-    with ProcessRunner(1) as made, pytest.raises(InternalError, match="index_write: a process of this work was ended"):
+    with ProcessRunner(1) as made, pytest.raises(InternalError, match="index_write: a worker process was killed"):
         made.map(end, range(4), label="index_write")
 
 

@@ -259,7 +259,7 @@ def test_an_alteration_that_the_batch_could_be_broken_by_is_refused_meanwhile(ta
     store.fail("put_if_absent", "snapshot/snapshot-", act=alter)
     other.upsert(rows("a", range(6)))
     assert len(refused) == 1
-    assert "is staged under the schema of before" in refused[0]
+    assert "is staged with the schema before this change" in refused[0]
     assert content(table) == dict.fromkeys(range(6), "a")
 
 

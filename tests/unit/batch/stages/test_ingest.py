@@ -82,7 +82,7 @@ def test_rejected_rows_carry_file_line_reason_and_text(table: TableHandle, tmp_p
         ("b.csv", 2, "cast: column amount is not DECIMAL(5, 2): '1000.00'"),
         ("b.csv", 3, "cast: column amount is not DECIMAL(5, 2): '1.005'"),
         ("b.csv", 4, "cast: column day is not DATE: '2024-13-01'"),
-        ("b.csv", 5, "kind: the row kind is none of +I -U +U -D: 'insert'"),
+        ("b.csv", 5, "kind: the row kind is not one of +I -U +U -D: 'insert'"),
         ("b.csv", 6, "format: 2 columns instead of 5"),
         ("b.csv", 7, "cast: column k is not BIGINT: 'x'"),
         ("b.csv", 8, "null: column note must not be null"),

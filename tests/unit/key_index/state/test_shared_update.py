@@ -107,5 +107,5 @@ def test_nothing_is_stored_for_a_snapshot_that_does_not_follow(tmp_path: Path) -
     commit = commit_rows(table, key_index, [("a", (1,))], {}, tell=False)
     work = TagTasks(LocalRunner(2), lambda: table.context({}), "t")
     assert key_index.begin_update(replace(commit, base_id=7), commit.partitions, table.context({}), 1, work) is None
-    with pytest.raises(InternalError, match="has not begun"):
+    with pytest.raises(InternalError, match="without begin_update"):
         key_index.finish_update([], table.context({}))

@@ -277,7 +277,7 @@ def test_messages_of_dms(tmp_path: Path) -> None:
 
 BAD_LINES = [
     ("debezium", {"id": 1}, "no debezium message: it has no op"),
-    ("debezium", {"op": "x", "after": {"id": 1}}, "op 'x' is none of c, r, u, d"),
+    ("debezium", {"op": "x", "after": {"id": 1}}, "op 'x' is not one of c, r, u, d"),
     ("debezium", {"op": "t"}, "the source table was truncated"),
     ("debezium", {"op": "d", "before": None, "after": None}, "op d without its row in before: have the source write rows before"),
     ("debezium", {"op": "c", "before": None, "after": None}, "op c without its row in after"),
@@ -287,7 +287,7 @@ BAD_LINES = [
     ("canal", {"type": "TRUNCATE", "data": None}, "the source table was truncated"),
     ("maxwell", {"type": "insert"}, "op insert without its row in data"),
     ("ogg", [1], "a line must be a JSON object"),
-    ("dms-json", {"metadata": {"operation": "shrink"}}, "op 'shrink' is none of load, insert, update, delete"),
+    ("dms-json", {"metadata": {"operation": "shrink"}}, "op 'shrink' is not one of load, insert, update, delete"),
 ]  # fmt: skip
 
 

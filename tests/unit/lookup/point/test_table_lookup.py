@@ -74,7 +74,7 @@ def test_rows_in_the_order_of_the_keys(tmp_path: Path) -> None:
     ("keys", "words"),
     [
         ({"id": [1]}, "'d' is missing"),
-        ({"d": ["x"], "id": [1], "v": ["x"]}, "'v' is none of them"),
+        ({"d": ["x"], "id": [1], "v": ["x"]}, "'v' is not one of them"),
         ({"d": ["x"], "id": ["one"]}, "'id' is BIGINT"),
         ({"d": ["x"], "id": [1.5]}, "'id' is BIGINT"),
     ],

@@ -62,7 +62,7 @@ def test_a_forked_worker_loads_nothing_more_and_a_full_disk_stops_no_daemon(tmp_
     )
     assert done.stdout == "pid\n"
     assert done.returncode == (3 if broken else 0), done.stderr
-    assert ("without what lakeidx needs" in done.stderr) == broken
+    assert ("without lakeidx preloaded" in done.stderr) == broken
 
 
 def _break(broken: bool) -> str:

@@ -58,9 +58,9 @@ def test_a_python_without_lakeidx(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("says", ["exit 1", "echo none"])
 def test_what_is_no_python(tmp_path: Path, says: str) -> None:
-    with pytest.raises(InvalidInputError, match="no Python that runs"):
+    with pytest.raises(InvalidInputError, match="not a working Python"):
         check_worker_python(session(python(tmp_path, says)))
-    with pytest.raises(InvalidInputError, match="which is not there: set PYSPARK_PYTHON"):
+    with pytest.raises(InvalidInputError, match="which does not exist: set PYSPARK_PYTHON"):
         check_worker_python(session("/no/such/python"))
 
 

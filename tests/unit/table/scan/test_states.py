@@ -58,7 +58,7 @@ def test_ranges_are_parsed_to_states(table: Table) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("yesterday", "'yesterday' is no tag of the table, no snapshot id and no ISO time; tags: first, second"),
+        ("yesterday", "'yesterday' is not a tag of the table, a snapshot id or an ISO time; tags: first, second"),
         ("branch:dev", "branch 'dev' does not exist; branches: none"),
     ],
 )

@@ -192,8 +192,8 @@ def test_an_overwrite_is_said_to_be_left_out(tmp_path: Path, caplog: pytest.LogC
     write(table, {1: "a"})
     table.overwrite(pa.table({"k": [2], "v": ["b"]}), whole_table=True)
     assert [s.changes.to_arrow().num_rows for s in table.follow("1")] == [1, 0]
-    said = [m for r in caplog.records if "overwrite, of which" in (m := r.getMessage())]
-    assert said == [f"{table.uri}: snapshot 2 is an overwrite, of which only mode derived gives rows"]
+    said = [m for r in caplog.records if "overwrite, whose rows" in (m := r.getMessage())]
+    assert said == [f"{table.uri}: snapshot 2 is an overwrite, whose rows only mode derived returns"]
     derived = list(table.follow("2", mode="derived"))
     assert [r["_rowkind"] for r in derived[0].changes.to_arrow().to_pylist()] == ["-D", "+I"]
     assert len(caplog.records) == len(said)

@@ -15,5 +15,5 @@ def test_positions_are_read_as_they_were_written() -> None:
     assert Position.from_json({"snapshot": 4, "incremental": 1}) == Position(4)
     for bad in ({}, {"snapshot": "1"}, {"snapshot": True}, {"snapshot": 1, "units": -1}, {"snapshot": 1, "identity": 2},
                 {"snapshot": 1, "whole": "yes"}):  # fmt: skip
-        with pytest.raises(InvalidInputError, match="is no position of a stream"):
+        with pytest.raises(InvalidInputError, match="is not a stream position"):
             Position.from_json(bad)

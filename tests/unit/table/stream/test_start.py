@@ -76,7 +76,7 @@ def test_what_is_no_start_is_named(table: Table) -> None:
         InvalidInputError, match="'soon': start with latest-full, latest, compacted-full, earliest, a snap"
     ):
         Start.parse(table.metadata, "soon")
-    with pytest.raises(InvalidInputError, match="snapshot 6 is not there yet; the newest is 4: start with latest"):
+    with pytest.raises(InvalidInputError, match="snapshot 6 does not exist yet; the newest is 4: start with latest"):
         found(table, "6")
     with pytest.raises(InvalidInputError, match="from-snapshot needs a snapshot id"):
         Start(StartMode.FROM_SNAPSHOT).position(table.metadata)
