@@ -200,7 +200,7 @@ def test_where_keys_do_not_move(tmp_path: Path, off: str) -> None:
 
 def test_overwriting_one_partition_of_a_table_over_partitions(moving: TableHandle) -> None:
     upsert(moving, [(1, 1, "a"), (2, 2, "b")])
-    with pytest.raises(UnsupportedError, match="overwrite the table"):
+    with pytest.raises(UnsupportedError, match="overwrite the whole table"):
         upsert(moving, [(1, 2, "x")], overwrite="partitions")
     upsert(moving, [(1, 2, "x"), (2, 2, "y"), (3, 3, "z")], overwrite="table")
     assert content(moving) == {(2, 2): "y", (3, 3): "z"}
