@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from lakeidx.api.table import Table
+from lakeidx.arguments import PathLike, path_text
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.predicate import Predicate
@@ -32,14 +33,14 @@ class SystemTable:
         self.layout = layout
 
     @classmethod
-    def open(cls, uri: str, storage_options: Mapping[str, Any] | None = None) -> Self:
+    def open(cls, uri: PathLike, storage_options: Mapping[str, Any] | None = None) -> Self:
         """Open ``TABLE$audit_log`` or ``TABLE$binlog``.
 
         errors   InvalidInputError for another path; NotFoundError when the directory is not a table
         """
-        root, layout = split_system_name(uri)
+        root, layout = split_system_name(path_text(uri))
         if layout is None:
-            raise InvalidInputError("not a system table: write TABLE$audit_log or TABLE$binlog", path=uri)
+            raise InvalidInputError("not a system table: write TABLE$audit_log or TABLE$binlog", path=root)
         return cls(Table.open(root, storage_options), layout)
 
     def scan(

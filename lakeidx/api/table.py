@@ -16,6 +16,7 @@ from lakeidx.api.looking import LookingMixin
 from lakeidx.api.new_table import advise_new_table
 from lakeidx.api.upkeep import UpkeepMixin
 from lakeidx.api.writing import WritingMixin
+from lakeidx.arguments import PathLike
 from lakeidx.batch.index_types import check_index_type, index_type, limits_of
 from lakeidx.format.schema.edits import SchemaEdits, TypeSpec
 from lakeidx.format.schema.schema_file import new_schema
@@ -33,7 +34,7 @@ class Table(WritingMixin, LookingMixin, UpkeepMixin):
     @classmethod
     def create(
         cls,
-        uri: str,
+        uri: PathLike,
         spec: Mapping[str, Any],
         storage_options: Mapping[str, Any] | None = None,
         *,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from lakeidx import arguments
 from lakeidx.api.reports import ExpireResult, OrphansResult, RollbackResult, TagResult, VerifyResult
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.api.verification import run_verification
@@ -104,7 +105,12 @@ class UpkeepMixin(TableHandle):
         retain   delete the tag after this time (``30 d``); None = never
         """
         kept = None if retain is None else duration(retain)
-        tag = create_tag(self.metadata, name, snapshot_id=snapshot, retained_ms=kept)
+        tag = create_tag(
+            self.metadata,
+            arguments.text(name, name="the name of a tag"),
+            snapshot_id=_snapshot_id(snapshot),
+            retained_ms=kept,
+        )
         return self._logged(TagResult(tag=name, snapshot=tag.snapshot.id))
 
     def delete_tag(self, name: str, *, dry_run: bool = False) -> TagResult:
@@ -145,7 +151,9 @@ class UpkeepMixin(TableHandle):
 
     def rollback(self, *, snapshot: int | None = None, tag: str | None = None, dry_run: bool = False) -> RollbackResult:
         """Make an older state the newest again; no writer may be at work in the meantime."""
-        report = roll_back_table(self.metadata, self.schema, snapshot_id=snapshot, tag=tag, dry_run=dry_run)
+        report = roll_back_table(
+            self.metadata, self.schema, snapshot_id=_snapshot_id(snapshot), tag=tag, dry_run=dry_run
+        )
         return self._logged(RollbackResult.of(report))
 
     def rebuild_index(
@@ -258,10 +266,14 @@ class UpkeepMixin(TableHandle):
         return result
 
 
+def _snapshot_id(value: int | None) -> int | None:
+    return None if value is None else arguments.whole_number(value, name="snapshot")
+
+
 def duration(text: str) -> int:
     """Parse a duration like ``12 h`` into milliseconds; InvalidInputError otherwise."""
     try:
-        return parse_duration_ms(text)
+        return parse_duration_ms(arguments.text(text, name="a length of time"))
     except ValueError as error:
         raise InvalidInputError(f"{text!r} is not a duration; write e.g. '12 h' or '7 d'") from error
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakeidx.api.table import Table
+from lakeidx.arguments import PathLike, path_text
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, did_you_mean
 from lakeidx.format.paths import TablePaths
@@ -26,7 +27,8 @@ class Warehouse:
     storage_options  as for `Table.open`
     """
 
-    def __init__(self, uri: str, storage_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, uri: PathLike, storage_options: Mapping[str, Any] | None = None) -> None:
+        uri = path_text(uri, name="a warehouse")
         self.uri = uri.rstrip("/") or "/"
         self.storage_options = storage_options
         self.store = open_store(uri, storage_options)

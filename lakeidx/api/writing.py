@@ -13,6 +13,7 @@ from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.api.looking import LookingMixin
 from lakeidx.api.reports import DeletePlan
 from lakeidx.api.runners import RunnerLike, make_runner
+from lakeidx.arguments import PathLike, paths
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.held_batch import held_batch, may_hold
 from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing
@@ -126,7 +127,7 @@ class WritingMixin(LookingMixin):
 
     def upsert_files(
         self,
-        files: Sequence[str],
+        files: Sequence[PathLike],
         options: LandingOptions | None = None,
         *,
         batch_id: str | None = None,
@@ -143,6 +144,7 @@ class WritingMixin(LookingMixin):
         max_rejected  refuse it when more rows are: ``100``, ``5%`` or ``100,5%``
         overwrite     None, ``partitions`` (those the files have rows for) or ``table``
         """
+        found = paths(files, name="files")
         context = make_context(
             self.metadata,
             new_batch_id() if batch_id is None else batch_id,
@@ -152,7 +154,7 @@ class WritingMixin(LookingMixin):
         limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
         tell = on_stage or (lambda stage: None)
         tell("ingest")
-        ingest_landing(context, files, options, strict=strict, max_rejected=limit)
+        ingest_landing(context, found, options, strict=strict, max_rejected=limit)
         return self._finished(finish_batch(context, tell), context)
 
     @overload

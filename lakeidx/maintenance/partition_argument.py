@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeidx import arguments
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
@@ -56,7 +57,10 @@ def parse_partitions(texts: Sequence[str] | None, schema: TableSchema) -> dict[s
     errors   InvalidInputError for other columns than the partition's, one that is given twice or not at all, or a value that is
              not of the column's type
     """
-    return {text: _parse_partition(text, schema) for text in texts or ()}
+    return {
+        text: _parse_partition(text, schema)
+        for text in (() if texts is None else arguments.texts(texts, name="partitions"))
+    }
 
 
 def _parse_partition(text: str, schema: TableSchema) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from lakeidx.arguments import PathLike, path_text
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.feature_gate import warn_once
@@ -33,7 +34,7 @@ class TableHandle:
         self.metadata = TableMetadata(store, paths)
 
     @classmethod
-    def open(cls, uri: str, storage_options: Mapping[str, Any] | None = None) -> Self:
+    def open(cls, uri: PathLike, storage_options: Mapping[str, Any] | None = None) -> Self:
         """Open the table in a directory.
 
         What the table's options request and lakeidx does not do is logged once; uses that would go wrong are refused when
@@ -42,6 +43,7 @@ class TableHandle:
         uri      ``/lake/db.db/flights`` or ``s3://bucket/lake/db.db/flights``
         errors   NotFoundError when the directory is not a table; InvalidInputError for a system table
         """
+        uri = path_text(uri)
         if split_system_name(uri)[1] is not None:
             raise InvalidInputError(
                 "system tables are read-only: use SystemTable.open, lakeidx scan, or Spark", path=uri
@@ -55,7 +57,7 @@ class TableHandle:
     @classmethod
     def create(
         cls,
-        uri: str,
+        uri: PathLike,
         spec: Mapping[str, Any],
         storage_options: Mapping[str, Any] | None = None,
         *,
@@ -66,6 +68,7 @@ class TableHandle:
         exist_ok   take a table that is already there, if its columns and keys are the same
         errors     InvalidInputError naming the column or option; when the table exists already
         """
+        uri = path_text(uri)
         schema = new_schema(spec)
         table = cls(open_store(uri, storage_options), TablePaths.of(absolute(uri), schema))
         if not table.metadata.schema_ids():
@@ -139,6 +142,8 @@ def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:
         from lakeidx.predicate.parse import parse_where
 
         return parse_where(where, schema.fields)
+    if not isinstance(where, Predicate):
+        raise InvalidInputError(f"where must be SQL text or a predicate, not {where!r}")
     return bind(where, schema.fields)
 
 

@@ -27,6 +27,8 @@ def epoch_ms(moment: Moment) -> int:
             raise InvalidInputError(
                 f"{moment!r} is not a time; write 2026-11-22, 2026-11-22T10:30:00Z, or epoch milliseconds"
             ) from None
+    if not isinstance(moment, datetime):
+        raise InvalidInputError(f"expected a time as text, datetime or epoch milliseconds, not {moment!r}")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)

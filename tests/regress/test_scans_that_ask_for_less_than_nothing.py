@@ -15,7 +15,7 @@ from lakeidx.testing.small_tables import make_table, upsert
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"limit": -1}, "limit must be 0 or more rows, not -1"), ({"columns": "kv"}, "columns must be a list of names, not 'kv'"),
+        ({"limit": -1}, "limit must be 0 or more rows, not -1"), ({"columns": "kv"}, "columns must be a list of texts, not 'kv'"),
         ({"columns": ["w"]}, "no column 'w'"),
     ],
 )  # fmt: skip

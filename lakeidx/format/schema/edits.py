@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from lakeidx.arguments import texts
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.changes import (
     SchemaChange,
@@ -61,6 +62,12 @@ class SchemaEdits:
     move: Mapping[str, str] | None = None
     comment: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("set", "rename", "add", "types", "nullable", "comments", "defaults", "move"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Mapping):
+                raise InvalidInputError(f"{name} must be a mapping of names, not {value!r}")
+
     def __bool__(self) -> bool:
         return self.comment is not None or any(getattr(self, f.name) for f in fields(self))
 
@@ -74,12 +81,12 @@ class SchemaEdits:
 
     def _option_changes(self, has_snapshot: bool) -> Iterator[SchemaChange]:
         if self.reset:
-            yield remove_options(list(self.reset), has_snapshot=has_snapshot)
+            yield remove_options(list(texts(self.reset, name="reset")), has_snapshot=has_snapshot)
         if self.set:
             yield set_options(raw_options(self.set), has_snapshot=has_snapshot)
 
     def _column_changes(self) -> Iterator[SchemaChange]:
-        yield from (drop_column(name) for name in self.drop)
+        yield from (drop_column(name) for name in texts(self.drop, name="drop"))
         yield from (rename_column(name, new) for name, new in (self.rename or {}).items())
         yield from (add_column(name, _read_type(t, name)) for name, t in (self.add or {}).items())
         yield from (change_type(name, _read_type(t, name)) for name, t in (self.types or {}).items())

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from lakeidx.arguments import texts, whole_number
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
@@ -326,11 +327,9 @@ def asked_columns(schema: TableSchema, columns: Sequence[str] | None, limit: int
 
     errors   InvalidInputError for a column that is not there, one text in place of several, a negative number of rows
     """
-    if limit is not None and limit < 0:
+    if limit is not None and whole_number(limit, name="limit") < 0:
         raise InvalidInputError(f"limit must be 0 or more rows, not {limit}")
-    if isinstance(columns, str):
-        raise InvalidInputError(f"columns must be a list of names, not {columns!r}")
-    names = schema.field_names if columns is None else tuple(columns)
+    names = schema.field_names if columns is None else texts(columns, name="columns")
     for name in names:
         schema.field(name)
     return names

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from lakeidx import arguments
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.metadata import TableMetadata
@@ -45,8 +46,8 @@ def find_state(metadata: TableMetadata, name: StateName) -> State:
     """
     if isinstance(name, State):
         return name
-    if isinstance(name, int):
-        return State(metadata, name)
+    if not isinstance(name, str):
+        return State(metadata, arguments.whole_number(name, name="a snapshot id"))
     text = name.strip()
     if text.startswith(_BRANCH):
         branch, at, state = text.removeprefix(_BRANCH).partition("@")
@@ -85,9 +86,9 @@ def time_travel(
     if len(asked) > 1:
         raise InvalidInputError(f"a scan reads one state: give only one of {', '.join(asked)}")
     if snapshot_id is not None:
-        return metadata.past_snapshot(snapshot_id)
+        return metadata.past_snapshot(arguments.whole_number(snapshot_id, name="snapshot"))
     if tag is not None:
-        return metadata.tag(tag)
+        return metadata.tag(arguments.text(tag, name="tag"))
     if timestamp_ms is not None:
         return metadata.snapshot_at(timestamp_ms)
     return metadata.latest_snapshot()
