@@ -57,7 +57,7 @@ def _own_state_goes_like_others(patch: pytest.MonkeyPatch) -> None:
 
 def _two_snapshots_are_a_history(patch: pytest.MonkeyPatch) -> None:
     for module in (chain, publish, earlier_commit):
-        patch.setattr(module, "went_on_without", _next_one_tells)
+        patch.setattr(module, "was_bypassed", _next_one_tells)
 
 
 def _own_snapshots_are_evidence(patch: pytest.MonkeyPatch) -> None:

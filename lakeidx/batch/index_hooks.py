@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.batch.assignment.told_keys import ToldKeys, store_in_tasks, tell_in_tasks, told_parts
+from lakeidx.batch.assignment.committed_keys import CommittedKeys, committed_parts, notify_in_tasks, store_in_tasks
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import follows_commits, index_context, open_key_index, uses_key_index
 from lakeidx.errors import CorruptFileError, NotFoundError, UnavailableError
@@ -50,7 +50,7 @@ class IndexHooks:
         self._schema: TableSchema = context.metadata.schema(ingest.schema_id)
         self._keeps = bool(assign.located_paths)
         self._active = self._keeps or follows_commits(self._schema)
-        self._told: CommitInfo | None = None
+        self._described: CommitInfo | None = None
 
     def prepare(self) -> None:
         """Prepare the index before the snapshot is written.
@@ -79,7 +79,7 @@ class IndexHooks:
         snapshot = _own_snapshot(metadata, snapshot_ids[0], self._request.commit_user) or metadata.latest_snapshot()
         with open_key_index(self._schema, self._context.paths) as key_index:
             try:
-                self._tell(key_index, snapshot_ids[0], snapshot)
+                self._notify(key_index, snapshot_ids[0], snapshot)
             except UnavailableError as error:
                 if not key_index.catches_up:
                     raise
@@ -89,29 +89,29 @@ class IndexHooks:
 
     def _in_tasks(self, key_index: KeyIndex) -> bool:
         """Return True when the batch was placed in tasks, and tasks may update the index."""
-        return bool(self._assign.placing_tasks) and key_index.told_in_shares
+        return bool(self._assign.placing_tasks) and key_index.notified_in_shares
 
     def _update_in_shares(
         self, info: CommitInfo, call: str, snapshot: Snapshot | None, options: Mapping[str, str] | None = None
     ) -> None:
         """Call a method of the index in tasks, each with the keys that are its own; `options`: besides the table's."""
-        keys = ToldKeys.of(self._context.metadata, self._schema, self._assign)
-        remake = partial(_told_context, self._context.metadata, self._schema, snapshot, options)
-        tell_in_tasks(self._context, keys, told_parts(self._ingest, self._assign), info, call, remake)
+        keys = CommittedKeys.of(self._context.metadata, self._schema, self._assign)
+        remake = partial(_notify_context, self._context.metadata, self._schema, snapshot, options)
+        notify_in_tasks(self._context, keys, committed_parts(self._ingest, self._assign), info, call, remake)
 
-    def _tell(self, key_index: KeyIndex, snapshot_id: int, snapshot: Snapshot | None) -> None:
+    def _notify(self, key_index: KeyIndex, snapshot_id: int, snapshot: Snapshot | None) -> None:
         stores = bool(self._assign.placing_tasks) and key_index.updates_in_shares
         in_tasks = self._in_tasks(key_index)
-        told = self._describe(keys=False) if stores or in_tasks else self._info
-        info = replace(told, snapshot_id=snapshot_id, added=self._added(self._request.changes))
+        described = self._describe(keys=False) if stores or in_tasks else self._info
+        info = replace(described, snapshot_id=snapshot_id, added=self._added(self._request.changes))
         context = self._index_context(snapshot)
         if not stores:
             key_index.update_locations(info, context)
             if in_tasks and self._assign.deletes:
                 self._update_in_shares(info, "update_locations", snapshot)
             return
-        keys = ToldKeys.of(self._context.metadata, self._schema, self._assign)
-        parts = told_parts(self._ingest, self._assign)
+        keys = CommittedKeys.of(self._context.metadata, self._schema, self._assign)
+        parts = committed_parts(self._ingest, self._assign)
         try:
             store_in_tasks(self._context, keys, parts, info, key_index, context)
         except (CorruptFileError, NotFoundError) as error:
@@ -132,7 +132,7 @@ class IndexHooks:
             if self._in_tasks(key_index):
                 self._update_in_shares(self._describe(keys=False), "rollback", snapshot, sync)
             else:
-                context = _told_context(self._context.metadata, self._schema, snapshot, sync)
+                context = _notify_context(self._context.metadata, self._schema, snapshot, sync)
                 key_index.rollback(self._info, context)
 
     def _base(self) -> Snapshot | None:
@@ -145,9 +145,9 @@ class IndexHooks:
     @property
     def _info(self) -> CommitInfo:
         # Not a cached_property, whose lock (Python 3.11) all batches of a process would share while they read.
-        if self._told is None:
-            self._told = self._describe(keys=True)
-        return self._told
+        if self._described is None:
+            self._described = self._describe(keys=True)
+        return self._described
 
     def _describe(self, *, keys: bool) -> CommitInfo:
         context, assign = self._context, self._assign
@@ -157,15 +157,15 @@ class IndexHooks:
             base_id=assign.base_snapshot_id,
         )
         if keys and self._keeps:
-            told = ToldKeys.of(context.metadata, self._schema, assign)
-            return told.read(told_parts(self._ingest, assign), info)
+            keys_of = CommittedKeys.of(context.metadata, self._schema, assign)
+            return keys_of.read(committed_parts(self._ingest, assign), info)
         return info
 
     def _added(self, changes: TableChanges) -> list[LiveFile]:
         return [_live_file(self._context.metadata, e) for e in changes.append if e.kind is FileKind.ADD]
 
 
-def _told_context(
+def _notify_context(
     metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot | None, options: Mapping[str, str] | None
 ) -> IndexContext:
     made = index_context(metadata, schema, snapshot)

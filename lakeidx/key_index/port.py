@@ -263,7 +263,7 @@ class KeyIndex(Protocol):
         ...
 
     @property
-    def told_in_shares(self) -> bool:
+    def notified_in_shares(self) -> bool:
         """True when `prepare_commit`, `update_locations` and `rollback` may be called with any share of a batch's keys, in any
         process, several at a time; all rows of a key are in one share.
         """
@@ -306,7 +306,7 @@ class KeyIndexDefaults:
     narrows_files = False
     has_external_state = False
     prepares_commits = True
-    told_in_shares = False
+    notified_in_shares = False
     updates_in_shares = False
     catches_up = False
     follows_compactions = False

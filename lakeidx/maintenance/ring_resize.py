@@ -142,7 +142,7 @@ def run_ring_resize(
         rings = HashRings(context)
         view = load_view(metadata, snapshot, partitions=partitions)
         work = _plan_rewrites(metadata, schema, view, context, rings, target_bytes=wanted)
-        _check_changelog_told(schema, work)
+        _check_changelog_complete(schema, work)
         if dry_run or not work:
             return _report((), work, (), attempt, started, dry_run=dry_run)
         done = runner.map(_rewrite_buckets, work, label=f"ring_resize: {metadata.paths.root}")
@@ -180,7 +180,7 @@ def _check_has_rings(schema: TableSchema) -> None:
         raise InvalidInputError("rings need a table with dynamic buckets: option bucket = -1")
 
 
-def _check_changelog_told(schema: TableSchema, work: Sequence[RingRewrite]) -> None:
+def _check_changelog_complete(schema: TableSchema, work: Sequence[RingRewrite]) -> None:
     """Raise InvalidInputError when rows to move are in no changelog yet: the changelog of a later compaction would lack them."""
     least = least_level(schema, IncrementalMode.AUTO) or 0
     for w in work:

@@ -107,7 +107,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.batch.assignment.shares": ("unit/batch/stages/test_bucket_assignment.py",),
     "lakeidx.batch.assignment.placed": ("unit/batch/test_index_types.py",),
     "lakeidx.batch.assignment.placing": ("unit/inspect/test_journey.py", "unit/batch/test_index_types.py",),
-    "lakeidx.batch.assignment.told_keys": ("unit/batch/assignment/test_in_tasks.py", "unit/batch/test_index_types.py"),
+    "lakeidx.batch.assignment.committed_keys": ("unit/batch/assignment/test_in_tasks.py", "unit/batch/test_index_types.py"),
     "lakeidx.batch.assignment.targets": ("unit/batch/test_index_types.py",),
     "lakeidx.batch.context": ("unit/batch/test_index_types.py",),
     "lakeidx.batch.evidence": ("unit/batch/test_index_types.py",),

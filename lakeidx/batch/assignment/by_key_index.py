@@ -78,9 +78,9 @@ def place_by_key_index(
 def _updates_index(key_index: KeyIndex, task: int | None) -> bool:
     """Return True when the index is updated at the commit with its own answers; for a batch in tasks only if tasks may update it.
 
-    The driver would read the keys of the whole batch for it. One that is not told finds out when the next batch comes.
+    The driver would read the keys of the whole batch for it. An index that is not updated catches up with the next batch.
     """
-    in_shares = key_index.told_in_shares or key_index.updates_in_shares
+    in_shares = key_index.notified_in_shares or key_index.updates_in_shares
     return key_index.has_external_state and (task is None or in_shares)
 
 

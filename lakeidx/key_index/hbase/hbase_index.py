@@ -62,7 +62,7 @@ class HBaseKeyIndex(KeyIndexDefaults):
 
     name = "hbase"
     is_global = True
-    in_shares = told_in_shares = True
+    in_shares = notified_in_shares = True
     has_external_state = True
     why_no_overwrite = (
         "a table with index type hbase cannot be overwritten: HBase would still return the locations of the old keys; "

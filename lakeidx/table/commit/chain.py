@@ -59,12 +59,12 @@ def is_stray(metadata: TableMetadata, snapshot: Snapshot) -> bool:
         return False
     try:
         delta = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        return went_on_without(metadata, snapshot, metadata.manifests(delta), ()) is not False
+        return was_bypassed(metadata, snapshot, metadata.manifests(delta), ()) is not False
     except NotFoundError:
         return True
 
 
-def went_on_without(
+def was_bypassed(
     metadata: TableMetadata, snapshot: Snapshot, data: Sequence[ManifestEntry], index: Sequence[IndexEntry]
 ) -> bool | None:
     """Return True when later snapshots follow another snapshot of that id, which had expired when this one was put.
@@ -99,7 +99,7 @@ def went_on_without(
 
 
 def discard_unreadable(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Delete a snapshot that is not in the history, by `went_on_without`, if files that it refers to are missing.
+    """Delete a snapshot that is not in the history, by `was_bypassed`, if files that it refers to are missing.
 
     That is so when another process that runs the same batch had committed it, and an expiry removed what both took over from the
     snapshot before, or what the next one replaced.

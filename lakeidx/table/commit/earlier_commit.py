@@ -12,7 +12,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.storage.base import join, parent_of
-from lakeidx.table.commit.chain import absent, discard_unreadable, went_on_without
+from lakeidx.table.commit.chain import absent, discard_unreadable, was_bypassed
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, names_that_are_read
 from lakeidx.table.index_files import index_file_path
@@ -64,7 +64,7 @@ def _is_stray(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot, req
     # An expiry takes the manifests first, and may have stopped then.
     with contextlib.suppress(NotFoundError):
         delta = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        without = went_on_without(metadata, snapshot, metadata.manifests(delta), index)
+        without = was_bypassed(metadata, snapshot, metadata.manifests(delta), index)
     if without is None:
         without = not was_in_history(metadata, changes, snapshot, request.files_since_ms)
     if not without:

@@ -11,7 +11,7 @@ from lakeidx.format.consumer import encode_hint
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.snapshot import Snapshot, encode_snapshot
-from lakeidx.table.commit.chain import discard_unreadable, is_same, went_on_without
+from lakeidx.table.commit.chain import discard_unreadable, is_same, was_bypassed
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.commit.earlier_commit import missing_files, was_in_history
 from lakeidx.table.metadata import TableMetadata
@@ -97,7 +97,7 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
     except TableReplacedError:
         metadata.store.delete(metadata.paths.snapshot(snapshot.id))
         raise
-    without = went_on_without(metadata, snapshot, made.data, made.index)
+    without = was_bypassed(metadata, snapshot, made.data, made.index)
     if without is None:
         # What is still there stands before a gap, and was put just now.
         without = metadata.has_snapshot(snapshot.id) or not was_in_history(metadata, made.changes, snapshot)

@@ -33,7 +33,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit, count_differing, plan_diff, read_changes, read_diff
 from lakeidx.table.scan.layout import ROW_KIND, Layout
-from lakeidx.table.scan.plan import ScanPlan, asked_columns
+from lakeidx.table.scan.plan import ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State
 from lakeidx.table.scan.table_scan import ScanUnit, TableScan
@@ -171,7 +171,7 @@ def scan_changes(
     errors      InvalidInputError for a range that is the wrong way round, or over two branches; NotFoundError when a snapshot of
                 it has expired; UnsupportedError for comparisons in a table without a primary key
     """
-    names = asked_columns(schema, columns, limit)
+    names = selected_columns(schema, columns, limit)
     metadata = upto.metadata
     plans: tuple[ChangePlan, ...]
     if mode is IncrementalMode.DIFF:

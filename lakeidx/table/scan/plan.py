@@ -322,7 +322,7 @@ def _bucket_files(
     return BucketFiles(partition, bucket, total, sections, merge, mine)
 
 
-def asked_columns(schema: TableSchema, columns: Sequence[str] | None, limit: int | None) -> tuple[str, ...]:
+def selected_columns(schema: TableSchema, columns: Sequence[str] | None, limit: int | None) -> tuple[str, ...]:
     """Return the columns of a scan's result; None = all.
 
     errors   InvalidInputError for a column that is not there, one text in place of several, a negative number of rows

@@ -21,7 +21,7 @@ from lakeidx.table.scan.explain import ScanExplanation
 from lakeidx.table.scan.file_indexes import FileIndexTest
 from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.metrics import ScanMetrics
-from lakeidx.table.scan.plan import BucketFiles, ScanPlan, asked_columns
+from lakeidx.table.scan.plan import BucketFiles, ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND, SectionReader
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
@@ -54,7 +54,7 @@ class TableScan:
     ) -> None:
         self.metadata = metadata
         self.plan = plan
-        self.columns = asked_columns(plan.schema, columns, limit)
+        self.columns = selected_columns(plan.schema, columns, limit)
         self.keep_deletes = keep_deletes
         self.keep_sequence = keep_sequence
         self.limit = limit

@@ -11,7 +11,7 @@ import pytest
 from pyspark import cloudpickle
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
-from lakeidx.batch.assignment.told_keys import ToldKeys
+from lakeidx.batch.assignment.committed_keys import CommittedKeys
 from lakeidx.batch.index_types import _in_memory
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_table
 from lakeidx.table.handle import TableHandle
@@ -152,13 +152,13 @@ def test_keys_around_the_commit_are_read_part_by_part(
     """Not all at once by the process that commits: before the commit, after it, and when it lost a conflict."""
     monkeypatch.setattr("lakeidx.batch.parts.PART_ROWS", 50)
     read: list[int] = []
-    whole = ToldKeys.read
+    whole = CommittedKeys.read
 
-    def counted(self: ToldKeys, parts: Any, info: Any) -> Any:
+    def counted(self: CommittedKeys, parts: Any, info: Any) -> Any:
         read.append(len(parts))
         return whole(self, parts, info)
 
-    monkeypatch.setattr(ToldKeys, "read", counted)
+    monkeypatch.setattr(CommittedKeys, "read", counted)
     table = IndexedTable.make(tmp_path, name, options_of(name, True)).table
     gone = ["+I", "-D"] * 100
     put(table, "a", rows([(k % 2, k, "a") for k in range(200)]), MeteredRunner())

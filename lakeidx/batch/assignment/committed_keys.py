@@ -1,7 +1,7 @@
 """Updates of a key index around the commit of a batch: where each key was, and where it is now.
 
 Both are read again from what the stages before have left, since another process may have written it: of all parts at once, or part
-by part in tasks, for index types whose tasks store them or that may be told of shares of the keys.
+by part in tasks, for index types whose tasks store them or that are notified of shares of the keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HASH, _OWN, _PARTITION, _BUCKET, _DELETED, _WAS_PARTITION, _WAS_BUCKET = (
 )
 
 
-class ToldPart(NamedTuple):
+class CommittedPart(NamedTuple):
     """A part of the batch.
 
     source    the landing file that it is taken from by reference
@@ -47,7 +47,7 @@ class ToldPart(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ToldKeys:
+class CommittedKeys:
     """Reads parts; pickles, and its size does not grow with rows.
 
     partitions   distinct partitions of the batch's targets
@@ -62,13 +62,13 @@ class ToldKeys:
     bucket: Int32s
 
     @classmethod
-    def of(cls, metadata: TableMetadata, schema: TableSchema, assign: BucketAssignmentReport) -> ToldKeys:
+    def of(cls, metadata: TableMetadata, schema: TableSchema, assign: BucketAssignmentReport) -> CommittedKeys:
         """Make it for a batch."""
         partitions, numbers = number_partitions((), (bytes.fromhex(t.partition) for t in assign.targets))
         partition = np.array([numbers[bytes.fromhex(t.partition)] for t in assign.targets], np.int32)
         return cls(metadata, schema, partitions, partition, np.array([t.bucket for t in assign.targets], np.int32))
 
-    def read(self, parts: Sequence[ToldPart], info: CommitInfo) -> CommitInfo:
+    def read(self, parts: Sequence[CommittedPart], info: CommitInfo) -> CommitInfo:
         """Return `info` with the keys of parts; rows that are dropped change no location, and are left out."""
         store = self.metadata.store
         batch = read_batch(self.metadata, [(p.part, p.source) for p in parts], self.schema)
@@ -90,11 +90,11 @@ class ToldKeys:
         )
 
 
-def told_parts(ingest: IngestReport, assign: BucketAssignmentReport) -> list[ToldPart]:
+def committed_parts(ingest: IngestReport, assign: BucketAssignmentReport) -> list[CommittedPart]:
     """Return the parts of a batch whose index keeps something outside the table."""
     paths = zip(sourced_parts(ingest), assign.located_paths, assign.targets_paths, strict=True)
     return [
-        ToldPart(number, part, source, located, targets, tasks_of_part(assign.placing_tasks, number))
+        CommittedPart(number, part, source, located, targets, tasks_of_part(assign.placing_tasks, number))
         for number, ((part, source), located, targets) in enumerate(paths)
     ]
 
@@ -103,11 +103,11 @@ def told_parts(ingest: IngestReport, assign: BucketAssignmentReport) -> list[Tol
 class _Tasks:
     """What the tasks do; pickles."""
 
-    keys: ToldKeys
+    keys: CommittedKeys
     info: CommitInfo
     update: ShareUpdate
 
-    def split(self, item: ToldPart) -> Iterator[RoutedRows]:
+    def split(self, item: CommittedPart) -> Iterator[RoutedRows]:
         """Map: read one part."""
         rows, tasks = self.update.route(self.keys.read([item], self.info))
         if len(tasks):
@@ -120,8 +120,8 @@ class _Tasks:
 
 def store_in_tasks(
     context: BatchContext,
-    keys: ToldKeys,
-    parts: Sequence[ToldPart],
+    keys: CommittedKeys,
+    parts: Sequence[CommittedPart],
     info: CommitInfo,
     key_index: KeyIndex,
     index_context: IndexContext,
@@ -152,66 +152,66 @@ def store_in_tasks(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Telling:
+class _NotifyTasks:
     """Updates an index type with shares of a batch's keys; pickles.
 
     call     name of its method
     remake   makes what the index works with
     """
 
-    keys: ToldKeys
+    keys: CommittedKeys
     info: CommitInfo
     call: str
     remake: Callable[[], IndexContext]
     tasks: int
 
-    def split(self, item: ToldPart) -> Iterator[RoutedRows]:
+    def split(self, item: CommittedPart) -> Iterator[RoutedRows]:
         """Map: read one part; all rows of a key go to one task."""
         info = self.keys.read([item], self.info)
         assert info.batch is not None
         if len(info.batch):
             owners = (info.batch.hashes.view(np.uint32) % self.tasks).astype(np.int32)
-            yield RoutedRows(item.number, _told_rows(info), owners)
+            yield RoutedRows(item.number, _rows_of_info(info), owners)
 
-    def tell(self, _task: int, blocks: Iterator[Block]) -> None:
+    def notify(self, _task: int, blocks: Iterator[Block]) -> None:
         """Reduce: update the index with the received keys."""
         tables = [b.rows for b in blocks]
         if not tables:
             return
         schema = self.keys.schema
-        info = _told_info(self.info, pa.concat_tables(tables), schema)
+        info = _info_of_rows(self.info, pa.concat_tables(tables), schema)
         with open_key_index(schema, self.keys.metadata.paths) as key_index:
             getattr(key_index, self.call)(info, self.remake())
 
 
-def tell_in_tasks(
+def notify_in_tasks(
     context: BatchContext,
-    keys: ToldKeys,
-    parts: Sequence[ToldPart],
+    keys: CommittedKeys,
+    parts: Sequence[CommittedPart],
     info: CommitInfo,
     call: str,
     remake: Callable[[], IndexContext],
 ) -> None:
-    """Call a method of the key index in tasks, each with its share of a batch's keys (`KeyIndex.told_in_shares`).
+    """Call a method of the key index in tasks, each with its share of a batch's keys (`KeyIndex.notified_in_shares`).
 
     info     the commit, without keys
     call     ``prepare_commit``, ``update_locations`` or ``rollback``
-    errors   what the method raises, with some keys told and others not
+    errors   what the method raises, after which the index may have some of the keys only
     """
     rows = sum(p.part.rows for p in parts)
     count = count_shares(rows, context.runner.parallelism)
-    tasks = _Telling(keys, replace(info, added=()), call, remake, count)
+    tasks = _NotifyTasks(keys, replace(info, added=()), call, remake, count)
     context.runner.shuffle(
         tasks.split,
         parts,
-        tasks.tell,
+        tasks.notify,
         targets=range(count),
         weights=[max(1, rows // count)] * count,
         label=context.label("key_index"),
     )
 
 
-def _told_rows(info: CommitInfo) -> pa.Table:
+def _rows_of_info(info: CommitInfo) -> pa.Table:
     """Return what a commit did to keys as columns."""
     batch, was = info.batch, info.was
     assert batch is not None
@@ -230,8 +230,8 @@ def _told_rows(info: CommitInfo) -> pa.Table:
     return pa.table({**columns, **{name: pa.array(values) for name, values in plain.items()}, **own})
 
 
-def _told_info(info: CommitInfo, rows: pa.Table, schema: TableSchema) -> CommitInfo:
-    """Return the commit with the keys of `_told_rows`."""
+def _info_of_rows(info: CommitInfo, rows: pa.Table, schema: TableSchema) -> CommitInfo:
+    """Return the commit with the keys of `_rows_of_info`."""
     joined = rows.unify_dictionaries().combine_chunks()
 
     def coded(name: str) -> tuple[tuple[bytes, ...], Int32s]:
