@@ -126,7 +126,7 @@ def test_messages_of_an_event_queue_become_runs_once(
     assert [r.partition_key for r in requests] == ["b +é.parquet", "c.parquet"]
     said = capfd.readouterr().err
     assert "stays in the queue: no event notification of S3: it is not JSON" in said
-    assert f"{lake}-other/landing/b.parquet is not in {lake}/landing: let the bucket send" in said
+    assert f"{lake}-other/landing/b.parquet is not in {lake}/landing: configure the bucket to send" in said
     assert len(queue.bodies()) == 5, "none is deleted before its run request is recorded"
     # The daemon dies before it has recorded anything: the messages come again, and the runs are the same.
     queue.show_again()
