@@ -56,7 +56,8 @@ def cast_column(column: pa.ChunkedArray | pa.Array, wanted: DataType) -> CastCol
     """Cast a column to a Paimon type's Arrow type; values that do not fit are marked, not guessed.
 
     Text is read as SQL would: ISO dates and times, decimal numbers, hex for binary, true/false.
-    A fraction that the type cannot hold, an overflow and a text that is no such value fail.
+    A fraction that the Arrow type cannot hold, an overflow and a text that is no such value fail. Not checked are digits between
+    the declared precision and the stored one (TIMESTAMP(0) is stored in milliseconds), and lengths of CHAR and VARCHAR.
     errors   InvalidInputError when values of the column's type never cast to the wanted one
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
