@@ -19,7 +19,6 @@ import lakeidx.batch.stages.commit as commit_stage
 import lakeidx.batch.stages.ingest as ingest_stage
 import lakeidx.batch.stages.rerun as rerun
 import lakeidx.batch.upsert as batch_upsert
-import lakeidx.maintenance.rollback as table_rollback
 import lakeidx.table.commit.commit_changes as commit_changes
 import lakeidx.table.expiration.rollback as rollback
 import lakeidx.table.expiration.tags as tags
@@ -143,7 +142,6 @@ def _file_names_only(patch: pytest.MonkeyPatch) -> None:
 
 def _reports_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rerun, "why_superseded", lambda metadata, files, ingest: None)
-    patch.setattr(table_rollback, "why_superseded", lambda metadata, files, ingest: None)
 
 
 def _one_staging(patch: pytest.MonkeyPatch) -> None:

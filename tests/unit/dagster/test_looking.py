@@ -48,7 +48,9 @@ def test_a_marker_stands_for_its_file() -> None:
     ],
 )  # fmt: skip
 def test_what_lies_elsewhere_is_refused(key: str, bucket: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"is not in s3://lake/in/orders/: configure the bucket to send") as caught:
+    with pytest.raises(
+        InvalidInputError, match=r"is not in s3://lake/in/orders/: configure the bucket to send"
+    ) as caught:
         landing_names(pipeline(), message("in/orders/a.csv", key, bucket=bucket))
     assert len(str(caught.value).splitlines()) == 1
 
