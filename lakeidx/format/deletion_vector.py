@@ -20,12 +20,12 @@ source   org.apache.paimon.deletionvectors.BitmapDeletionVector, Bitmap64Deletio
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyroaring import BitMap, BitMap64
 
+from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.cursor import Cursor
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import DeletionVectorMeta
@@ -55,7 +55,7 @@ def encode_vector(positions: Iterable[int], *, bitmap64: bool = False) -> bytes:
     bitmap = BitMap64(positions) if bitmap64 else BitMap(positions)
     bitmap.run_optimize()
     body = (MAGIC_64 if bitmap64 else MAGIC_32) + bitmap.serialize()
-    return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+    return struct.pack(">i", len(body)) + body + struct.pack(">I", crc32(body))
 
 
 def encode_deletion_vectors(
@@ -123,7 +123,7 @@ def _read(cursor: Cursor) -> VectorAt:
     magic = body[:4]
     if magic not in (MAGIC_32, MAGIC_64):
         raise cursor.error(f"expected a deletion vector, found magic {magic.hex()}", at=at + 4)
-    if cursor.i32be() & 0xFFFFFFFF != zlib.crc32(body):
+    if cursor.i32be() & 0xFFFFFFFF != crc32(body):
         raise cursor.error("the CRC-32 of the vector does not match", at=cursor.pos - 4)
     try:
         positions = (BitMap if magic == MAGIC_32 else BitMap64).deserialize(body[4:])

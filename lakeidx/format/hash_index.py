@@ -15,11 +15,10 @@ source   org.apache.paimon.index.HashIndexFile, IntHashSet, release 1.4.2
 
 from __future__ import annotations
 
-import zlib
-
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.containers.checksum import crc32
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.file_names import checksum_in
 
@@ -39,7 +38,7 @@ def decode_hash_index(data: bytes, path: str | None = None) -> npt.NDArray[np.in
 def has_its_checksum(data: bytes, path: str) -> bool:
     """Return whether a file has the checksum in its name; true of names without one."""
     expected = checksum_in(path.rpartition("/")[2])
-    return expected is None or expected == zlib.crc32(data)
+    return expected is None or expected == crc32(data)
 
 
 def check_checksum(data: bytes, path: str) -> None:

@@ -8,13 +8,13 @@ source   org.apache.paimon.index.IndexFileHandler, org.apache.paimon.deletionvec
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError, NotFoundError
@@ -147,7 +147,7 @@ def write_hash_index(
         partition=partition,
         bucket=bucket,
         index_type=HASH_INDEX,
-        file_name=names.index(zlib.crc32(data)),
+        file_name=names.index(crc32(data)),
         file_size=len(data),
         row_count=len(hashes),
     )

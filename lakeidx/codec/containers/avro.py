@@ -26,7 +26,6 @@ import functools
 import io
 import json
 import secrets
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -42,6 +41,7 @@ from lakeidx.codec.containers.avro_codecs import (
     compressor,
     inflate_of,
 )
+from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.cursor import Cursor
 
 MAGIC = b"Obj\x01"
@@ -108,10 +108,7 @@ def file_head(schema: str, codec: str, sync: bytes, blocks: Iterable[bytes | mem
 
 
 def _checksum(parts: Iterable[bytes | memoryview]) -> str:
-    found = 0
-    for part in parts:
-        found = zlib.crc32(part, found)
-    return f"{found:08x}"
+    return f"{crc32(*parts):08x}"
 
 
 def decode_container(data: bytes, path: str | None = None) -> list[Record]:
