@@ -21,6 +21,7 @@ from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.chain import is_stray
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.states import branch_names
 
 log = logging.getLogger(__name__)
 
@@ -84,9 +85,8 @@ def _branch_with(metadata: TableMetadata, commit: CommitReport | None) -> str | 
     """Find a branch that has a batch's snapshot, or one after it and none as old: Java may put it in the place of the table's."""
     if commit is None or not commit.snapshot_ids or metadata.paths.branch != MAIN_BRANCH:
         return None
-    last, prefix = commit.snapshot_ids[-1], "branch-"
-    for found in metadata.store.list(metadata.paths.branch_dir):
-        name = found.name.removeprefix(prefix)
+    last = commit.snapshot_ids[-1]
+    for name in branch_names(metadata):
         branch = TableMetadata(metadata.store, TablePaths(metadata.paths.root, branch=name))
         ids = branch.snapshot_ids()
         if not ids or ids[-1] < last:

@@ -19,6 +19,7 @@ from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.states import branch_names
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.parallel_walk import parallel_walk
 
@@ -215,10 +216,8 @@ def _all_states(metadata: TableMetadata, branches: Iterable[TablePaths]) -> Iter
 
 def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:
     yield replace(metadata.paths, branch=MAIN_BRANCH)
-    prefix = "branch-"
-    for info in metadata.store.list(metadata.paths.branch_dir):
-        if info.is_dir and info.name.startswith(prefix):
-            yield TablePaths(metadata.paths.root, branch=info.name[len(prefix) :])
+    for name in branch_names(metadata):
+        yield TablePaths(metadata.paths.root, branch=name)
 
 
 def _candidates(metadata: TableMetadata) -> Iterator[FileInfo]:

@@ -122,9 +122,15 @@ def find_range(metadata: TableMetadata, text: str) -> tuple[State, State]:
     return after, find_state(metadata, last) if last.strip() else newest_state(metadata)
 
 
-def _branch(metadata: TableMetadata, name: str) -> TableMetadata:
+def branch_names(metadata: TableMetadata) -> list[str]:
+    """List the names of a table's branches, sorted."""
     prefix = "branch-"
-    there = sorted(f.name.removeprefix(prefix) for f in metadata.store.list(metadata.paths.branch_dir) if f.is_dir)
+    found = (f for f in metadata.store.list(metadata.paths.branch_dir) if f.is_dir and f.name.startswith(prefix))
+    return sorted(f.name.removeprefix(prefix) for f in found)
+
+
+def _branch(metadata: TableMetadata, name: str) -> TableMetadata:
+    there = branch_names(metadata)
     if name not in there:
         have = ", ".join(there) or "none"
         raise NotFoundError(f"branch {name!r} does not exist; branches: {have}", path=metadata.paths.root)
