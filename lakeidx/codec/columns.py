@@ -107,6 +107,11 @@ def _is_plain_bytes(t: pa.DataType) -> bool:
     )
 
 
+def is_text(t: pa.DataType) -> bool:
+    """Return True for each of Arrow's types of strings."""
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
 def _holds_bytes(t: pa.DataType) -> bool:
     if pa.types.is_dictionary(t):
         return _holds_bytes(t.value_type)

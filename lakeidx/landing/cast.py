@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeidx.codec.columns import is_text
 from lakeidx.data.nested_nulls import without_hidden_nulls
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.text.nested_json import nested_from_json
@@ -85,7 +86,7 @@ def _cast_array(array: pa.Array, wanted: DataType) -> CastColumn:
     if pa.types.is_dictionary(array.type):
         inner = _cast_array(array.dictionary, wanted)
         return _take_back(inner, array.indices)
-    if _is_text(array.type):
+    if is_text(array.type):
         try:
             return CastColumn(_cast_text(array, wanted, target))
         except _VALUE_ERRORS:
@@ -113,10 +114,6 @@ def _take_back(distinct: CastColumn, indices: pa.Array) -> CastColumn:
     present = np.asarray(pc.is_valid(indices))
     codes = np.asarray(pc.fill_null(indices, 0))
     return CastColumn(values, distinct.failed[codes] & present)
-
-
-def _is_text(t: pa.DataType) -> bool:
-    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
 
 
 def _cast_texts(texts: pa.Array, wanted: DataType, target: pa.DataType) -> CastColumn:
@@ -168,7 +165,7 @@ def _halve(array: pa.Array, wanted: DataType, target: pa.DataType) -> CastColumn
 
 
 def _cast(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Array:
-    if _is_text(array.type):
+    if is_text(array.type):
         return _cast_text(array, wanted, target)
     if wanted.root is Root.VARIANT or (wanted.is_nested and array.type != target):
         if not pa.types.is_nested(array.type):

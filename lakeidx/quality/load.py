@@ -156,19 +156,19 @@ def _metadata_files(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, in
 def _load_index(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner) -> None:
     entries = [e for e in evidence.view.index if e.index_type == HASH_INDEX]
 
-    def read(entry: IndexEntry) -> tuple[int | None, Hashes | None, bool]:
+    def read(entry: IndexEntry) -> IndexFile:
         size, hashes, intact = examine_hash_index(metadata, evidence.schema, entry)
         # Sorted here, side by side: every rule needs them so.
-        return size, None if hashes is None else np.sort(hashes), intact
+        return IndexFile(entry=entry, size=size, hashes=None if hashes is None else np.sort(hashes), intact=intact)
 
-    for entry, (size, hashes, intact) in zip(entries, pool.map(read, entries), strict=True):
+    for entry, file in zip(entries, pool.map(read, entries), strict=True):
         path = index_file_path(metadata, evidence.schema, entry)
         evidence.expected[path] = entry.file_size
-        if size is not None:
-            evidence.found[path] = size
-        evidence.index_files.append(IndexFile(entry=entry, size=size, hashes=hashes, intact=intact))
-        if hashes is not None:
-            evidence.index[entry.partition, entry.bucket] = hashes
+        if file.size is not None:
+            evidence.found[path] = file.size
+        evidence.index_files.append(file)
+        if file.hashes is not None:
+            evidence.index[entry.partition, entry.bucket] = file.hashes
 
 
 def _broken(evidence: TableEvidence) -> set[str]:

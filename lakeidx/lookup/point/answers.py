@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeidx.codec.columns import is_text
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.data.rows import take_column, take_rows
 from lakeidx.errors import InvalidInputError
@@ -58,7 +59,7 @@ def _without_loss(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArr
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     cast, given = column.cast(target), column.type
-    if pa.types.is_binary(target) and _is_text(given):
+    if pa.types.is_binary(target) and is_text(given):
         raise pa.ArrowInvalid("a text may be hex digits, as in rows that are written, or characters: give bytes")
     if pa.types.is_floating(given):
         rounds = pa.types.is_decimal(target) or pa.types.is_boolean(target)
@@ -71,10 +72,6 @@ def _without_loss(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArr
         if pc.any(lost).as_py():
             raise pa.ArrowInvalid(f"{column.filter(lost)[0].as_py()!r} is no value of it")
     return cast
-
-
-def _is_text(t: pa.DataType) -> bool:
-    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
 
 
 def without_nulls(keys: pa.Table) -> npt.NDArray[np.int64] | None:
