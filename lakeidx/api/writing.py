@@ -65,9 +65,7 @@ class WritingMixin(LookingMixin):
         on_stage   called with the name of each stage as it begins
         errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError
         """
-        context = make_context(
-            self.metadata, new_batch_id() if batch_id is None else batch_id, runner=make_runner(runner)
-        )
+        context = self._context(batch_id, runner)
         own = batch_id is None and runner is None
         return self._write(context, rows, missing, merge_schema, on_stage, own=own)
 
@@ -119,9 +117,7 @@ class WritingMixin(LookingMixin):
         mode = "table" if whole_table else "partitions"
         if whole_table and where is not None:
             raise InvalidInputError("overwrite the whole table, or the partitions of a condition (where), not both")
-        context = make_context(
-            self.metadata, new_batch_id() if batch_id is None else batch_id, runner=make_runner(runner), overwrite=mode
-        )
+        context = self._context(batch_id, runner, mode)
         context = replacing(context, where)
         return self._write(context, rows, "null", merge_schema, on_stage)
 
@@ -145,12 +141,7 @@ class WritingMixin(LookingMixin):
         overwrite     None, ``partitions`` (those the files have rows for) or ``table``
         """
         found = paths(files, name="files")
-        context = make_context(
-            self.metadata,
-            new_batch_id() if batch_id is None else batch_id,
-            runner=make_runner(runner),
-            overwrite=overwrite,
-        )
+        context = self._context(batch_id, runner, overwrite)
         limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
         tell = on_stage or (lambda stage: None)
         tell("ingest")
@@ -227,6 +218,11 @@ class WritingMixin(LookingMixin):
             ingest_given(running, given, missing=missing, merge_schema=policy)
             result = finish_batch(running, tell)
         return self._finished(result, context)
+
+    def _context(self, batch_id: str | None, runner: RunnerLike, overwrite: str | None = None) -> BatchContext:
+        """Make a batch's context; an id is drawn for None only: an empty one would be another with each try."""
+        name = new_batch_id() if batch_id is None else batch_id
+        return make_context(self.metadata, name, runner=make_runner(runner), overwrite=overwrite)
 
     def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
         """Log a committed batch, and compact when the table's options request it."""
