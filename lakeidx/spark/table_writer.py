@@ -64,7 +64,7 @@ class TableWriter(DataSourceArrowWriter):
             raise InvalidInputError('where: is for writes with .mode("overwrite"); filter the data frame')
         self.options = options
         self.overwrite = overwrite
-        self.batch_id = options.batch_id or new_batch_id()
+        self.batch_id = new_batch_id() if options.batch_id is None else options.batch_id
         self.columns = columns
         self.base = table.schema
         self.schema = self._merged(table, self.base)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
+from lakeidx.errors import InvalidInputError
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
 from lakeidx.table.handle import TableHandle
@@ -74,3 +75,10 @@ def test_a_commit_above_its_budget_holds_no_rows(tmp_path: Path, monkeypatch: py
         assert found.num_rows == 200_000
         assert found.column("k").combine_chunks().unique().to_numpy().sum() == 200_000 * 199_999 // 2
         assert found.column("v").combine_chunks().unique().to_pylist() == ["b"]
+
+
+def test_an_empty_batch_id_is_refused(tmp_path: Path) -> None:
+    """It drew a new id with each try, so the rows of a write that came again were added again."""
+    options = ReadOptions.parse({"path": make_table(tmp_path).uri, "batch-id": ""})
+    with pytest.raises(InvalidInputError, match="batch"):
+        TableWriter(options, SCHEMA, overwrite=False)
