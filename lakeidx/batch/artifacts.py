@@ -87,7 +87,7 @@ class StagedPart(Report):
 class IngestReport(Report):
     """Outcome of `ingest`.
 
-    table_id   that of the table the rows are for ("" in reports of older releases)
+    table_id   that of the table the rows are for; schema_digest: of the schema's file ("" in reports of older releases)
     content    of rows that come without an order or parts of their own: see `lakeidx.batch.row_content`
     skipped    messages of change capture tools that are no rows (tombstones, ddl), by what they are
     newest_change_ms   newest time at which the source committed a row, epoch ms
@@ -108,6 +108,7 @@ class IngestReport(Report):
     skipped: dict[str, int] = {}
     newest_change_ms: int | None = None
     digests: dict[str, str] = {}
+    schema_digest: str = ""
     seconds: float
 
     def source_of(self, part: StagedPart) -> SourceFile | None:

@@ -20,6 +20,7 @@ from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
 from lakeidx.batch.assignment.committed_keys import CommittedKeys, committed_parts, notify_in_tasks, store_in_tasks
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import follows_commits, index_context, open_key_index, uses_key_index
+from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.errors import CorruptFileError, NotFoundError, UnavailableError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
@@ -47,7 +48,7 @@ class IndexHooks:
         self._request = request
         ingest = context.files.require(IngestReport)
         self._ingest = ingest
-        self._schema: TableSchema = context.metadata.schema(ingest.schema_id)
+        self._schema: TableSchema = staged_schema(context.metadata, context.files)
         self._keeps = bool(assign.located_paths)
         self._active = self._keeps or follows_commits(self._schema)
         self._described: CommitInfo | None = None

@@ -9,16 +9,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakeidx.batch.artifacts import CommitReport, IngestReport, writing_note
+from lakeidx.batch.artifacts import BatchFiles, CommitReport, IngestReport, writing_note
 from lakeidx.batch.index_types import index_type
 from lakeidx.batch.stages.staged_batches import walk_staging
+from lakeidx.errors import CommitConflictError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS
-from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema, schema_digest
 from lakeidx.storage.base import ObjectStore
+from lakeidx.table.metadata import TableMetadata
 
 #: Options that a batch follows while it is assigned and written, besides those that no table with data can change.
 _WRITTEN_BY = ("bucket", "changelog-producer", "deletion-vectors.enabled")
+
+
+def staged_schema(metadata: TableMetadata, files: BatchFiles) -> TableSchema:
+    """Read the schema that a batch's rows were staged under.
+
+    errors   CommitConflictError when the table does not have it any more
+    """
+    ingest = files.require(IngestReport)
+    reason = lost_schema(metadata, ingest)
+    if reason:
+        raise stage_again(files, reason)
+    return metadata.schema(ingest.schema_id)
+
+
+def lost_schema(metadata: TableMetadata, ingest: IngestReport) -> str:
+    """Return why a table does not have the schema of staged rows any more, "" when it has.
+
+    A branch that is fast-forwarded brings schemas of its own under the ids that the table has given since they parted. One
+    that rows were committed with is in every branch that has their snapshot.
+    """
+    try:
+        there = metadata.schema(ingest.schema_id)
+    except NotFoundError:
+        return f"schema {ingest.schema_id} was taken away, as a fast-forwarded branch does"
+    if ingest.schema_digest in ("", schema_digest(there)):
+        return ""
+    return f"another schema {ingest.schema_id} has taken its place, as after the fast-forward of a branch"
+
+
+def stage_again(files: BatchFiles, reason: str) -> CommitConflictError:
+    """Give the error for staged rows that will never be committed: the run does not count, and the batch is run anew."""
+    path, staged = files.root, files.require(IngestReport).schema_id
+    files.supersede(reason)
+    return CommitConflictError(
+        f"batch {files.batch_id!r} was staged under schema {staged}, and since then {reason}: run it again, which stages its "
+        "rows with the new schema",
+        path=path,
+    )
 
 
 def drift_reason(staged: TableSchema, now: TableSchema) -> str:

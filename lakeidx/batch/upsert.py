@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import run_commit
 from lakeidx.batch.stages.index_write import run_index_write
@@ -217,7 +218,7 @@ def ingest_rows(
     begin_run(metadata, context.files)
     done = context.files.read(IngestReport)
     if done is not None:
-        schema = metadata.schema(done.schema_id)
+        schema = staged_schema(metadata, context.files)
     return stage_table(
         context.files,
         schema or metadata.latest_schema(),

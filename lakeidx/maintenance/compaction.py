@@ -234,7 +234,7 @@ def _request(user: str, kept: Sequence[Done], view: SnapshotView, schema: TableS
         base_snapshot_id=None if view.snapshot is None else view.snapshot.id,
         exact_files=exact,
         vectors={(w.partition, w.bucket, name): vector for w, _ in kept for name, vector in w.vectors.items()},
-        schema_id=schema.id,
+        schema=schema,
         # Nobody else has the name.
         tried_before=False,
     )
@@ -250,7 +250,7 @@ def _sort_out(
     stale: set[tuple[bytes, int]] = set()
     for w, d in kept:
         holds = (
-            w.schema.id == schema.id
+            w.schema == schema
             and _has_its_files(w, d, live.get(w.place, set()))
             and all(vectors.get((*w.place, f.file_name)) == w.vectors.get(f.file_name) for f in w.task.files)
             and not index_file_conflicts(view.index, d.changes.compact_index)

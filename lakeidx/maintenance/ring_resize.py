@@ -157,7 +157,7 @@ def run_ring_resize(
                 base_snapshot_id=view.snapshot.id if view.snapshot is not None else None,
                 exact_files=_exact_files(work),
                 vectors={(w.partition, bucket, name): v for w in work for (bucket, name), v in w.vectors.items()},
-                schema_id=schema.id,
+                schema=schema,
             )
             result = commit_changes(metadata, request, sleep=sleep)
         except CommitConflictError:

@@ -19,6 +19,7 @@ from lakeidx.batch.row_content import content_of, join_contents
 from lakeidx.batch.stages.rerun import begin_run, check_rows, why_superseded
 from lakeidx.batch.upsert import BatchResult, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import schema_digest
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.missing_columns import refuse_missing
@@ -170,6 +171,7 @@ class TableWriter(DataSourceArrowWriter):
         report = IngestReport(
             batch_id=self.batch_id,
             schema_id=self.schema.id,
+            schema_digest=schema_digest(self.schema),
             sources=(),
             parts=tuple(parts),
             rows_in=rows,

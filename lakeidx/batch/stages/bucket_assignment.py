@@ -20,6 +20,7 @@ from lakeidx.batch.assignment.room import check_buckets_fit
 from lakeidx.batch.assignment.targets import BatchFigures, check_indexed, describe_targets
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import check_index_type, index_type
+from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.stages.rerun import check_mode
 from lakeidx.batch.target_files import write_numbers
 from lakeidx.errors import CommitConflictError, NotFoundError
@@ -45,7 +46,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         return done
     started = time.monotonic()
     ingest = context.files.require(IngestReport)
-    schema = context.metadata.schema(ingest.schema_id)
+    schema = staged_schema(context.metadata, context.files)
     check_index_type(schema)
     plan = _place(context, ingest, schema)
     figures, latest, view = plan.figures, plan.latest, plan.view

@@ -11,11 +11,11 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 
-from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_hooks import IndexHooks
-from lakeidx.batch.schema_drift import drift_reason
+from lakeidx.batch.schema_drift import drift_reason, stage_again, staged_schema
 from lakeidx.batch.stages.rerun import why_superseded
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.paths import TablePaths
@@ -248,20 +248,9 @@ def _check_files(context: BatchContext, attempt: int, changes: TableChanges) -> 
 
 
 def _newest_schema(context: BatchContext, request: CommitRequest) -> TableSchema:
-    """Read the newest schema; refuse a batch whose rows do not fit it, unless an earlier try has committed them.
-
-    What was staged will never be committed, so the run does not count any more: the batch is run anew when it comes again.
-    """
-    staged = context.metadata.schema(context.files.require(IngestReport).schema_id)
+    """Read the newest schema; refuse a batch whose rows do not fit it, unless an earlier try has committed them."""
     now = context.metadata.latest_schema()
-    reason = drift_reason(staged, now)
-    files = context.files
+    reason = drift_reason(staged_schema(context.metadata, context.files), now)
     if not reason or was_committed(context.metadata, request):
         return now
-    path = files.root
-    files.supersede(reason)
-    raise CommitConflictError(
-        f"batch {files.batch_id!r} was staged under schema {staged.id}, and since then {reason} (schema {now.id}): run it again, "
-        "which stages its rows with the new schema",
-        path=path,
-    )
+    raise stage_again(context.files, f"{reason} (schema {now.id})")

@@ -28,6 +28,7 @@ from lakeidx.batch.artifacts import (
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves
 from lakeidx.batch.parts import read_part, text_columns
+from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.target_files import read_part_targets, tasks_of_part
 from lakeidx.bucket_assignment.maintainer import plan_index_update
 from lakeidx.codec.rows.binary_row_vec import hash_columns
@@ -153,7 +154,7 @@ def run_index_write(
     started = time.monotonic()
     ingest = context.files.require(IngestReport)
     assign = context.files.require(BucketAssignmentReport, attempt=attempt)
-    schema = context.metadata.schema(ingest.schema_id)
+    schema = staged_schema(context.metadata, context.files)
     tasks = WriteContext.of(context, schema, assign, budget_bytes)
     written = context.runner.shuffle(
         tasks.split,

@@ -21,7 +21,7 @@ from lakeidx.batch.stages.landing_shares import check_unchanged, share_files
 from lakeidx.batch.stages.rejected_rows import RejectedRows, join_rejected
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.errors import InvalidInputError, RejectedRowsError
-from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema, schema_digest
 from lakeidx.landing.cast_rows import RefuseRows, cast_piece
 from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns, says_nothing
@@ -73,11 +73,10 @@ def run_ingest(
         return done
     started = time.monotonic()
     options = _checked(schema, landing, options)
-    store = files.store
-    sources = describe_sources(store, landing)
+    sources = describe_sources(files.store, landing)
     out_dir = files.new_dir("ingest")
     looked_up = table if options.check_before else None
-    tasks = [IngestTask(store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
+    tasks = [IngestTask(files.store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
     tasks, results = _ingest_all(tasks, runner, label=_label(files, table, sources))
     _refuse_columns(tasks, results)
     rejected = join_rejected([r.rejected for r in results])
@@ -88,6 +87,7 @@ def run_ingest(
     report = IngestReport(
         batch_id=files.batch_id,
         schema_id=schema.id,
+        schema_digest=schema_digest(schema),
         sources=sources,
         parts=tuple(p for r in results for p in r.parts),
         rows_in=rows_in,
@@ -205,6 +205,7 @@ def stage_table(
     report = IngestReport(
         batch_id=files.batch_id,
         schema_id=schema.id,
+        schema_digest=schema_digest(schema),
         sources=(),
         parts=tuple(parts),
         rows_in=rows.num_rows,

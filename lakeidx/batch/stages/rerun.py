@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from lakeidx.batch.artifacts import UPSERT, BatchFiles, BucketAssignmentReport, CommitReport, IngestReport, SourceFile
 from lakeidx.batch.parts import describe_source, landing_store
+from lakeidx.batch.schema_drift import lost_schema
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.storage.base import ObjectStore
@@ -127,7 +128,9 @@ def why_superseded(metadata: TableMetadata, files: BatchFiles, ingest: IngestRep
         metadata.latest_schema()
         return "the table was dropped and created again"
     commit = files.read(CommitReport)
-    if commit is None or not commit.snapshot_ids:
+    if commit is None:
+        return None if ingest is None else lost_schema(metadata, ingest) or None
+    if not commit.snapshot_ids:
         return None
     last = commit.snapshot_ids[-1]
     latest = metadata.latest_snapshot()

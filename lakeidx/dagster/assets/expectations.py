@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import read_part
+from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.dagster.assets.batch_figures import batch_figures
 from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.stages import open_batch
@@ -152,7 +153,7 @@ def _columns(config: PipelineConfig, expected: Sequence[ExpectationConfig]) -> l
 
 def _staged(batch: BatchContext, report: IngestReport, columns: list[str]) -> Iterator[pa.Table]:
     """Yield the staged rows of a batch but deletes, part by part."""
-    schema = batch.metadata.schema(report.schema_id)
+    schema = staged_schema(batch.metadata, batch.files)
     for part in report.parts:
         rows = read_part(batch.store, report.source_of(part), part, schema, columns)
         if part.has_kinds:

@@ -23,6 +23,7 @@ source   org.apache.paimon.schema.TableSchema, SchemaSerializer, release 1.4.2
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -56,6 +57,7 @@ __all__ = [
     "encode_schema",
     "highest_field_id",
     "new_schema",
+    "schema_digest",
     "schema_to_json",
 ]
 
@@ -97,6 +99,11 @@ def encode_schema(schema: TableSchema) -> bytes:
     return format_json(schema_to_json(schema))
 
 
+def schema_digest(schema: TableSchema) -> str:
+    """Return the SHA-256 of a schema's file: after a branch was fast-forwarded another schema may have the id."""
+    return schema.once("digest", lambda: hashlib.sha256(encode_schema(schema)).hexdigest())
+
+
 def decode_schema(data: bytes, path: str | None = None) -> TableSchema:
     """Read a schema file of any version up to 3.
 
@@ -124,6 +131,7 @@ def decode_schema(data: bytes, path: str | None = None) -> TableSchema:
         version=version,
         unknown=o.rest(_KNOWN),
     )
+    schema.once("digest", lambda: hashlib.sha256(data).hexdigest())
     names = set(schema.field_names)
     if len(names) != len(fields):
         raise o.error("fields", "columns of different names")

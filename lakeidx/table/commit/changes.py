@@ -13,6 +13,7 @@ from lakeidx.codec.containers.checksum import crc32
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.table.commit.conflicts import VectorPlaces
 
 #: Commit identifier of batch writers.
@@ -155,7 +156,7 @@ class CommitRequest:
     exact_files                      buckets that must hold exactly these data files (by name): their index is rewritten
     vectors                          deletion vectors that the rows of a compaction were read with, by
                                      (partition, bucket, data file)
-    schema_id                        schema the changes were planned with, when they must not outlive it; None = any
+    schema                           the one the changes were planned with, when they must not outlive it; None = any
     tried_before                     an earlier call may have committed these changes, and its snapshot may have expired since
     files_since_ms                   none of its files is older (epoch ms); None when they were written just now
     durable                          False: a power cut may still take its files, so the commit waits for the disk to have them
@@ -174,7 +175,7 @@ class CommitRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     exact_files: Mapping[tuple[bytes, int], frozenset[str]] = field(default_factory=dict)
     vectors: VectorPlaces = field(default_factory=dict)
-    schema_id: int | None = None
+    schema: TableSchema | None = None
     tried_before: bool = True
     files_since_ms: int | None = None
     durable: bool = True

@@ -94,9 +94,10 @@ def commit_changes(
         # The kernel keeps this promise on a disk; of an object store it is asked, once per process.
         ensure_safe(metadata.store, metadata.paths.manifest_dir)
     schema = schema or metadata.latest_schema()
-    if request.schema_id is not None and request.schema_id != schema.id:
+    if request.schema is not None and request.schema != schema:
         raise CommitConflictError(
-            f"the table has schema {schema.id} now, the changes were planned with schema {request.schema_id}",
+            f"the table has schema {schema.id} now, the changes were planned with schema {request.schema.id}"
+            f"{', another of that id' if request.schema.id == schema.id else ''}",
             path=metadata.paths.root,
         )
     changes = request.changes
