@@ -4,7 +4,7 @@
 codec     type  payload
 ========  ====  ===========================================================================================
 none      0     the bytes
-zstd      1     one bare frame: no content size, no checksum (written as a stream)
+zstd      1     bare frames, one after another: no content size, no checksum (written as a stream). Java writes one
 lz4       2     i32 LE compressed size, i32 LE original size, LZ4 block
 lzo       3     i32 LE compressed size, i32 LE original size, LZO1X stream (read only: no library writes it)
 ========  ====  ===========================================================================================
@@ -135,7 +135,19 @@ def decompress_block(
 
 
 def _decompress_zstd(payload: memoryview, size: int, path: str | None, base: int) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(decompress_zstd(payload, size, path=path, base=base), np.uint8)
+    found = decompress_zstd(payload, size, path=path, base=base)
+    if len(found) < size:
+        found = _decompress_zstd_frames(payload, size, path, base)
+    return np.frombuffer(found, np.uint8)
+
+
+def _decompress_zstd_frames(payload: memoryview, size: int, path: str | None, base: int) -> bytes:
+    """Decompress zstd frames that follow one another, up to `size` bytes and perhaps one more."""
+    try:
+        with _zstd_context().stream_reader(payload, read_across_frames=True) as reader:
+            return reader.read(size + 1)
+    except zstandard.ZstdError as e:
+        raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
 
 
 def decompress_zstd(payload: memoryview, size: int, *, path: str | None = None, base: int = 0) -> bytes:
@@ -171,10 +183,33 @@ def decompress_zstd_ranges(
     return found
 
 
+def decompress_zstd_into(
+    data: memoryview, begins: Sequence[int], ends: Sequence[int], sizes: Sequence[int], bodies: Sequence[npt.NDArray[np.uint8]],
+    *, path: str | None = None,
+) -> None:  # fmt: skip
+    """Decompress the zstd frames ``data[begin:end]``, each to the begin of an array that has more than ``size`` bytes.
+
+    errors    CorruptFileError for a damaged frame or another size
+    """
+    reader, begin = _zstd_context().stream_reader, 0
+    try:
+        for begin, end, size, body in zip(begins, ends, sizes, bodies, strict=True):
+            # One byte more than expected, so that a longer frame shows.
+            found = reader(_bounded(data[begin:end], size, path, begin)).readinto(body.data[: size + 1])
+            if found != size:
+                raise CorruptFileError(f"frame holds {found} bytes, expected {size}", path=path, offset=begin)
+    except zstandard.ZstdError as e:
+        raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=begin) from e
+
+
 def as_arrays(blocks: Sequence[bytes]) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.int64]]:
     """Return views of byte strings, and int64[n], the address of each."""
-    addresses = np.array([pa.py_buffer(block).address for block in blocks], np.int64)
-    return [np.frombuffer(block, np.uint8) for block in blocks], addresses
+    return [np.frombuffer(block, np.uint8) for block in blocks], addresses_of_bytes(blocks)
+
+
+def addresses_of_bytes(blocks: Sequence[bytes | npt.NDArray[np.uint8]]) -> npt.NDArray[np.int64]:
+    """Return int64[n], the address of each byte string or array; valid while the caller keeps them alive."""
+    return np.array([pa.py_buffer(block).address for block in blocks], np.int64)
 
 
 def _bounded(frame: memoryview, size: int, path: str | None, base: int) -> memoryview:

@@ -6,6 +6,7 @@ All numbers are little-endian; "varint" is unsigned LEB128.
 part            bytes
 ==============  ======================================================================================================
 data blocks     each: stored body, trailer
+section index   may be absent, see `sst_sections`; Java writes none
 bloom filter    bit set, no header, no trailer; may be absent
 index block     stored body, trailer; one entry for each data block, in order
 footer          36 bytes, see `Footer`
@@ -43,8 +44,10 @@ import numpy.typing as npt
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.containers.compress import BlockCodec, BlockCompressor, decompress_block
 from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.varint import MAX_INT, decode_varint, encode_varint
 from lakeidx.errors import CorruptFileError
+from lakeidx.format.lookup.sst_sections import decode_sections
 
 MAGIC = 1481571681
 FOOTER_SIZE = 36
@@ -119,16 +122,23 @@ def decode_footer(data: bytes, file_size: int, *, path: str | None = None) -> Fo
 
 
 def stored_block(body: bytes | memoryview, compressor: BlockCompressor) -> tuple[bytes | memoryview, bytes]:
-    """Frame a block body as stored in the file: stored body and trailer.
-
-    The compressed form is taken only when it, with its size prefix, is smaller than 7/8 of the body (as Paimon does).
-    """
+    """Frame a block body as stored in the file: stored body, compressed where that saves enough, and trailer."""
     stored, codec = body, BlockCodec.NONE
     if compressor.codec is not BlockCodec.NONE:
         packed = encode_varint(len(body)) + compressor.compress(body)
-        if len(packed) < len(body) - len(body) // 8:
+        if saves_enough(len(packed), len(body)):
             stored, codec = packed, compressor.codec
-    return stored, _TRAILER.pack(codec, crc32(stored, bytes([codec])))
+    return stored, block_trailer([stored], codec)
+
+
+def saves_enough(stored_bytes: int, body_bytes: int) -> bool:
+    """Return True when Paimon takes the compressed form of a block: with its size prefix below 7/8 of the body."""
+    return stored_bytes < body_bytes - body_bytes // 8
+
+
+def block_trailer(parts: Sequence[bytes | memoryview], codec: BlockCodec) -> bytes:
+    """Encode the trailer of a block whose stored body is the concatenated parts."""
+    return _TRAILER.pack(codec, crc32(*parts, bytes([codec])))
 
 
 def read_block(file: memoryview, handle: BlockHandle, *, path: str | None = None) -> memoryview:
@@ -269,8 +279,22 @@ def describe_sst(file: memoryview, *, path: str | None = None) -> dict[str, Any]
             "index_size": index.size,
             "magic": MAGIC,
         },
+        **_describe_section_index(file, footer, blocks, path),
         "blocks": blocks,
     }
+
+
+def _describe_section_index(
+    file: memoryview, footer: Footer, blocks: Sequence[dict[str, Any]], path: str | None
+) -> dict[str, Any]:
+    """Describe what lies between the data blocks and the filter: nothing, or the section index."""
+    end = blocks[-1]["offset"] + blocks[-1]["size"] + TRAILER_SIZE if blocks else 0
+    size = (footer.bloom or footer.index).offset - end - TRAILER_SIZE
+    if size == -TRAILER_SIZE:
+        return {}
+    entries = decode_body(read_block(file, BlockHandle(end, size), path=path), path=path, base=end)
+    decode_sections(RowBytes.from_list([value for _, value in entries]), end, path=path)
+    return {"section_index": {"offset": end, "size": size, "sections": len(entries)}}
 
 
 def _sized(cursor: Cursor) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lakeidx.codec.jit import inlined, kernel
-from lakeidx.codec.memory import compare_bytes, load_i64, load_u8, load_u32
+from lakeidx.codec.memory import compare_bytes, load_i64, load_u8, load_u32, store_u8, store_u32
 from lakeidx.codec.varint import MAX_INT, load_varint, load_varint_unchecked
 from lakeidx.lookup.keys.order import compare_keys, row_fault
 from lakeidx.lookup.keys.rank import common_prefix
@@ -114,6 +114,31 @@ def check_bodies(
 
 
 @kernel
+def add_positions(bodies: Any, sizes: Any, counts: Any) -> Any:
+    """Complete block bodies that have their entries, given by address, size and number, with the positions of these.
+
+    bodies   address of each body, of ``size + 4 * count + 5`` bytes
+    returns  (which body is damaged or -1, position of the fault in it)
+    """
+    for j in range(len(bodies)):
+        body, count = bodies[j], counts[j]
+        end, at, position = body + sizes[j], body, body + sizes[j]
+        for _ in range(count):
+            store_u32(position, at - body)
+            position += 4
+            for _part in range(2):
+                length, start = load_varint(at, end)
+                if start == 0 or length > end - start:
+                    return np.int64(j), at - body
+                at = start + length
+        if at != end:
+            return np.int64(j), at - body
+        store_u32(position, count)
+        store_u8(position + 4, 1)
+    return np.int64(-1), np.int64(0)
+
+
+@kernel
 def body_sizes(data: Any, ends: Any, starts: Any, numbers: Any, out: Any, payloads: Any) -> None:
     """Write the body size of each block numbers[...] into out, by its unchecked prefix; 0 when it is not compressed.
 
@@ -161,3 +186,14 @@ def read_handles(values: Any, sizes: Any, trailer: Any, starts: Any, ends: Any) 
         starts[i], ends[i] = place, place + size
         place += size + trailer
     return np.int64(-1), place
+
+
+@kernel
+def spans_of_body(
+    body: Any, count: Any, step: Any, end: Any, keys: Any, key_sizes: Any, values: Any, sizes: Any
+) -> None:
+    """Write the addresses and sizes of all keys and values of a checked body into int64[count] each."""
+    for i in range(count):
+        at = body + (i * step if step else np.int64(load_u32(body + end + 4 * i)))
+        key_sizes[i], keys[i] = load_varint_unchecked(at)
+        sizes[i], values[i] = load_varint_unchecked(keys[i] + key_sizes[i])

@@ -366,17 +366,6 @@ def number_many(descriptor: Any, keys: Any, offsets: Any, blocks: Any, firsts: A
 
 
 @kernel
-def spans_of_body(
-    body: Any, count: Any, step: Any, end: Any, keys: Any, key_sizes: Any, values: Any, sizes: Any
-) -> None:
-    """Write the addresses and sizes of all keys and values of a checked body into int64[count] each."""
-    for i in range(count):
-        at = body + (i * step if step else np.int64(load_u32(body + end + 4 * i)))
-        key_sizes[i], keys[i] = load_varint_unchecked(at)
-        sizes[i], values[i] = load_varint_unchecked(keys[i] + key_sizes[i])
-
-
-@kernel
 def add_to_filter(keys: Any, key_sizes: Any, filter_address: Any, bits: Any, probes: Any) -> None:
     """Add keys given by address and size to a Bloom filter."""
     for i in range(len(keys)):

@@ -13,7 +13,6 @@ from lakeidx.codec.hashes.murmur import hash_bytes_many
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.lookup.sst import (
-    TRAILER_SIZE,
     BlockHandle,
     Footer,
     encode_body,
@@ -27,11 +26,13 @@ from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.packed import addresses_of
 from lakeidx.lookup.scratch_file import ScratchFile
 from lakeidx.lookup.sort_store import build_kernels as kernels
+from lakeidx.lookup.sort_store.section_writer import SectionWriter
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType
 
 
 class SortLookupStoreWriter(EntryWriter):
-    """Writes one SST, byte for byte as Java does for the same input (zstd and lz4: as far as the library versions agree).
+    """Writes one SST, byte for byte as Java does for the same input (zstd and lz4: as far as the library versions agree), but for
+    the sections of zstd blocks of more than 8 KB (`format.lookup.sst_sections`).
 
     path              the file; it appears at `finish`
     order             form and order of the keys
@@ -39,7 +40,7 @@ class SortLookupStoreWriter(EntryWriter):
                       kept until `finish`, 4 bytes each); 0: no filter
     errors            InvalidInputError for a key that is not greater than the one before it, of another form, or an entry
                       of 2 GiB; UnavailableError for a full disk. After an error the writer is aborted.
-    cost              memory of one block, the filter, and the last key of each block
+    cost              memory of one block, the filter, and the last key of each block and section
     source            org.apache.paimon.lookup.sort.SortLookupStoreWriter, release 1.4.2
     """
 
@@ -54,6 +55,7 @@ class SortLookupStoreWriter(EntryWriter):
         self._options = options
         super().__init__(order)
         self._compressor = BlockCompressor(options.compression, options.zstd_level)
+        self._sections = SectionWriter(self._compressor)
         self._filter: BloomFilter | None = None
         self._hashes: list[npt.NDArray[np.int32]] | None = None
         if options.bloom_fpp is not None and expected_entries is None:
@@ -156,21 +158,21 @@ class SortLookupStoreWriter(EntryWriter):
         self._body, self._starts = body, starts
 
     def _close_block(self) -> None:
+        end, count = int(self._state[kernels.SIZE]), int(self._state[kernels.COUNT])
         size = int(kernels.close_body(self._state.ctypes.data, self._body.ctypes.data, self._starts.ctypes.data))
         assert self._last_key is not None
-        self._index.append((self._last_key, encode_index_value(self._write_block(self._body[:size].data))))
-
-    def _write_block(self, body: bytes | memoryview) -> BlockHandle:
-        stored, trailer = stored_block(body, self._compressor)
-        handle = BlockHandle(self._file.size, len(stored))
-        self._file.write(stored, trailer)
-        return handle
+        *stored, trailer = self._sections.store(self._body[:size].data, self._starts[:count], end, self._last_key)
+        handle = BlockHandle(self._file.size, sum(map(len, stored)))
+        self._file.write(*stored, trailer)
+        self._index.append((self._last_key, encode_index_value(handle)))
 
     def _tail(self) -> tuple[list[bytes | memoryview], Footer]:
         """Build the parts between the data blocks and the footer."""
         bloom, entries = None, 0
         parts: list[bytes | memoryview] = []
-        offset = self._file.size
+        if self._sections.index:
+            parts += stored_block(encode_body(self._sections.index), self._compressor)
+        offset = self._file.size + sum(map(len, parts))
         if self._hashes and self._options.bloom_fpp is not None:
             self._filter = BloomFilter(BloomShape.for_rate(self._entries, self._options.bloom_fpp))
             shape = self._filter.shape
@@ -182,5 +184,4 @@ class SortLookupStoreWriter(EntryWriter):
             offset += bloom.size
         stored, trailer = stored_block(encode_body(self._index), self._compressor)
         parts += [stored, trailer]
-        assert len(trailer) == TRAILER_SIZE
         return parts, Footer(BlockHandle(offset, len(stored)), bloom, entries)

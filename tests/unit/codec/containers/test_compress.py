@@ -3,6 +3,7 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from lakeidx.codec.containers.compress import (
     BlockCodec,
     BlockCompressor,
+    addresses_of_bytes,
     as_arrays,
     decompress_block,
+    decompress_zstd_into,
     decompress_zstd_ranges,
     parse_codec,
 )
@@ -99,3 +102,33 @@ def test_many_frames_of_a_file() -> None:
     with pytest.raises(CorruptFileError, match="zstd frame is damaged") as error:
         decompress_zstd_ranges(memoryview(data), begins, [*ends[:2], ends[2] - 1], [250, 0, 420], path="x")
     assert error.value.offset == begins[2]
+
+
+def test_frames_that_follow_one_another_are_one_block() -> None:
+    blocks = [b"first" * 50, b"", b"second" * 70]
+    payload = b"".join(BlockCompressor(BlockCodec.ZSTD).compress(block) for block in blocks)
+    whole = b"".join(blocks)
+    assert decompress_block(BlockCodec.ZSTD, memoryview(payload), len(whole)).tobytes() == whole
+    for size in (len(whole) - 1, len(whole) + 1):
+        with pytest.raises(CorruptFileError, match=f"holds 670 bytes, expected {size}"):
+            decompress_block(BlockCodec.ZSTD, memoryview(payload), size)
+    for end in range(len(payload)):
+        with pytest.raises(CorruptFileError):
+            decompress_block(BlockCodec.ZSTD, memoryview(payload[:end]), len(whole))
+
+
+def test_frames_are_decompressed_into_arrays() -> None:
+    blocks = [b"first" * 50, b"second" * 70]
+    frames = [BlockCompressor(BlockCodec.ZSTD).compress(block) for block in blocks]
+    data, begins, ends = memoryview(b"".join(frames)), [0, len(frames[0])], [len(frames[0]), sum(map(len, frames))]
+    bodies = [np.zeros(len(block) + 3, np.uint8) for block in blocks]
+    decompress_zstd_into(data, begins, ends, [250, 420], bodies)
+    assert [body[:-3].tobytes() for body in bodies] == blocks
+    assert [a.ctypes.data for a in bodies] == addresses_of_bytes(bodies).tolist()
+    for size in (419, 421):
+        with pytest.raises(CorruptFileError, match=rf"frame holds 420 bytes, expected {size}") as error:
+            decompress_zstd_into(data, begins, ends, [250, size], bodies, path="x")
+        assert (error.value.path, error.value.offset) == ("x", begins[1])
+    with pytest.raises(CorruptFileError) as error:
+        decompress_zstd_into(data, begins, [ends[0], ends[1] - 1], [250, 420], bodies, path="x")
+    assert error.value.offset == begins[1]

@@ -1,0 +1,77 @@
+"""Stores the block bodies of an SST in sections (`format.lookup.sst_sections`), and gathers the section index."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeidx.codec.containers.checksum import crc32
+from lakeidx.codec.containers.compress import BlockCodec, BlockCompressor
+from lakeidx.codec.varint import decode_varint, encode_varint
+from lakeidx.format.lookup.sst import block_trailer, saves_enough, stored_block
+from lakeidx.format.lookup.sst_sections import Section, encode_section, first_entries_of_sections
+
+Bytes = bytes | memoryview
+
+
+class SectionWriter:
+    """Stores block bodies one after another."""
+
+    def __init__(self, compressor: BlockCompressor) -> None:
+        self._compressor = compressor
+        self._index: list[tuple[bytes, bytes]] = []
+        self._has_cut = False
+
+    @property
+    def index(self) -> Sequence[tuple[bytes, bytes]]:
+        """Entries of the section index; none when no block has several sections, so that the file needs no index of them."""
+        return self._index if self._has_cut else ()
+
+    def store(self, body: memoryview, starts: npt.NDArray[np.int64], end: int, last_key: bytes) -> list[Bytes]:
+        """Store a block body: with zstd a frame for each section, where that saves as much as Paimon wants.
+
+        starts   int64[n], where each entry begins; `end` where the last one ends
+        returns  the parts of the stored body, and its trailer
+        """
+        firsts = first_entries_of_sections(starts, end) if self._compressor.codec is BlockCodec.ZSTD else [0]
+        if len(firsts) > 1:
+            bounds = [*starts[firsts].tolist(), end, len(body)]
+            frames = [self._compressor.compress(body[a:b]) for a, b in itertools.pairwise(bounds)]
+            prefix = encode_varint(len(body))
+            if saves_enough(len(prefix) + sum(map(len, frames)), len(body)):
+                keys = [_key_at(body, at) for at in starts[np.array(firsts[1:]) - 1].tolist()]
+                return self._cut(prefix, frames, bounds, [*firsts, len(starts)], [*keys, last_key])
+        stored, trailer = stored_block(body, self._compressor)
+        plain = stored is body
+        content = 0 if plain else len(encode_varint(len(body)))
+        self._add(last_key, [stored, trailer], content, len(stored) - content, 0 if plain else len(body), 0)
+        return [stored, trailer]
+
+    def _cut(
+        self, prefix: bytes, frames: list[bytes], bounds: list[int], firsts: list[int], keys: list[bytes]
+    ) -> list[Bytes]:
+        """Note a block of several sections; the last frame has the positions."""
+        self._has_cut = True
+        *sections, positions = frames
+        trailer = block_trailer([prefix, *frames], BlockCodec.ZSTD)
+        for i, (frame, key) in enumerate(zip(sections, keys, strict=True)):
+            before, after = [prefix] if i == 0 else [], [positions, trailer] if i == len(sections) - 1 else []
+            self._add(
+                key, [*before, frame, *after], sum(map(len, before)), len(frame), bounds[i + 1] - bounds[i],
+                firsts[i + 1] - firsts[i],
+            )  # fmt: skip
+        return [prefix, *frames, trailer]
+
+    def _add(
+        self, key: bytes, parts: Sequence[Bytes], content: int, content_bytes: int, body_bytes: int, entries: int
+    ) -> None:
+        section = Section(sum(map(len, parts)), content, content_bytes, body_bytes, entries, crc32(*parts))
+        self._index.append((key, encode_section(section)))
+
+
+def _key_at(body: memoryview, at: int) -> bytes:
+    size, start = decode_varint(body, at)
+    return bytes(body[start : start + size])
