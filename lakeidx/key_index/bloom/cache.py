@@ -12,6 +12,8 @@ min_key       binary  record key range of the footer, null = none
 max_key       binary
 ============  ======  =================================================================================================
 
+The schema's metadata has ``crc32``, the checksum of all values (`_checksum`).
+
 Data files never change, so an entry is right for ever and a cache of any snapshot serves any other: entries of files
 that are gone are dropped, files that are new have their footers read. A cache that cannot be read is rebuilt.
 """
@@ -131,7 +133,10 @@ def decode_cache(data: bytes, path: str | None = None) -> dict[str, KeyFooter]:
 
 
 def _checksum(rows: Sequence[tuple[str | bytes | None, ...]]) -> int:
-    return crc32(repr(rows).encode())
+    """Return the CRC-32 of the lengths of all values, written as a list, and of the values, row by row."""
+    values = [v.encode() if isinstance(v, str) else v for row in rows for v in row]
+    lengths = [None if v is None else len(v) for v in values]
+    return crc32(repr(lengths).encode(), *(v for v in values if v is not None))
 
 
 def _newest(context: IndexContext) -> dict[str, KeyFooter]:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
+from lakeidx.key_index.bloom.cache import decode_cache
 from lakeidx.key_index.locations import CommitInfo, KeyLocations
 from lakeidx.key_index.port import KeyIndex
 from lakeidx.key_index.simple import SimpleKeyIndex
@@ -285,6 +287,27 @@ def test_metadata_cache_is_made_kept_and_mended(table: FakeTable) -> None:
     table.write("a", 0, _keys(2), options=BLOOM_OPTIONS)
     table.commit()
     check(table, rows, key_index, options)
+
+
+@pytest.mark.parametrize("column", ["file_name", "type_code", "filter", "min_key", "max_key"])
+def test_another_value_in_the_metadata_cache_is_found(table: FakeTable, column: str) -> None:
+    options = {**BLOOM_OPTIONS, "hoodie.bloom.index.use.metadata": "true"}
+    table.write("a", 0, _keys(1), options=BLOOM_OPTIONS)
+    table.commit()
+    BloomKeyIndex().update_locations(CommitInfo(instant="1", started_ms=0), table.context(options))
+    (path,) = (table.root.parent / "_index" / "bloom-filters").iterdir()
+    assert decode_cache(path.read_bytes())
+    with pa.ipc.open_file(path) as reader:
+        cache = reader.read_all()
+    for wrong in ("", "wrong", None)[: 3 if cache.schema.field(column).nullable else 2]:
+        changed = pa.array([wrong], cache.schema.field(column).type)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, cache.schema) as writer:
+            writer.write_table(
+                cache.set_column(cache.schema.get_field_index(column), cache.schema.field(column), changed)
+            )
+        with pytest.raises(CorruptFileError, match="checksum"):
+            decode_cache(sink.getvalue().to_pybytes())
 
 
 def test_empty_string_keys_live_too(tmp_path: Path) -> None:
