@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Literal, overload
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.api.looking import LookingMixin
@@ -87,9 +88,15 @@ class WritingMixin(LookingMixin):
         rows = step.changes.to_arrow()
         if not rows.num_rows:
             return None
-        names = [KIND_COLUMN if n == ROW_KIND else n for n in rows.column_names]
+        rows = rows.rename_columns([KIND_COLUMN if n == ROW_KIND else n for n in rows.column_names])
+        named = self.schema.table_options.rowkind_field
+        if named in rows.column_names:
+            # The column of a deleted row has the kind with which that came into the other table.
+            retracts = pc.is_in(rows.column(KIND_COLUMN), pa.array(["-U", "-D"]))
+            kinds = pc.if_else(retracts, None, rows.column(named))
+            rows = rows.set_column(rows.column_names.index(named), named, kinds)
         return self.upsert(
-            rows.rename_columns(names),
+            rows,
             batch_id=step.batch_id,
             missing=missing,
             merge_schema=merge_schema,

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
+from lakeidx.data.engines import kinds_by_column
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
@@ -200,12 +201,35 @@ def read_part(
     *,
     dictionaries: Collection[str] = (),
 ) -> pa.Table:
-    """Read a staged part: the wanted table columns in their Arrow types, then _VALUE_KIND when the part has kinds.
+    """Read a staged part: the wanted table columns in their Arrow types, then _VALUE_KIND when its rows have kinds.
+
+    The column that ``rowkind.field`` names says the kind before anything looks for keys or adds deletes of its own.
 
     source         the landing file that a part by reference is taken from
     dictionaries   text columns that may come as dictionaries; those do whose values repeat much in the file
-    errors         InvalidInputError when a landing file staged by reference was changed, CorruptFileError when it is damaged
+    errors         InvalidInputError when a landing file staged by reference was changed, and for a row kind that is none;
+                   CorruptFileError when it is damaged
     """
+    named = schema.table_options.rowkind_field
+    if named is not None:
+        rows = _read_columns(store, source, part, schema, dict.fromkeys((*columns, named)), dictionaries)
+        own = rows.column(VALUE_KIND) if part.has_kinds else None
+        try:
+            kinds = kinds_by_column(rows.column(named), own, named)
+        except InvalidInputError as error:
+            raise InvalidInputError(error.message, path=part.path) from error
+        return rows.select([c for c in columns if c != VALUE_KIND]).append_column(VALUE_KIND, kinds)
+    return _read_columns(store, source, part, schema, columns, dictionaries)
+
+
+def _read_columns(
+    store: ObjectStore,
+    source: SourceFile | None,
+    part: StagedPart,
+    schema: TableSchema,
+    columns: Collection[str],
+    dictionaries: Collection[str],
+) -> pa.Table:
     if source is not None:
         _check_source(store, source)
         store = landing_store(store, part.path)

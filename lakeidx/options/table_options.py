@@ -221,7 +221,9 @@ class TableOptions(RetentionOptions):
     sequence_field_sort_order = choice(
         "sequence.field.sort-order", "ascending descending", "Which end of sequence.field wins."
     )
-    rowkind_field = opt_text("rowkind.field", "STRING column of the row kind.")
+    rowkind_field = opt_text(
+        "rowkind.field", "STRING column of the row kind; null only in rows that delete by `_kind`."
+    )
     partial_update_remove_record_on_delete = boolean(
         "partial-update.remove-record-on-delete", False, "-D removes the row."
     )

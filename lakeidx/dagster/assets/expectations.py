@@ -156,7 +156,7 @@ def _staged(batch: BatchContext, report: IngestReport, columns: list[str]) -> It
     schema = staged_schema(batch.metadata, batch.files)
     for part in report.parts:
         rows = read_part(batch.store, report.source_of(part), part, schema, columns)
-        if part.has_kinds:
+        if VALUE_KIND in rows.column_names:
             rows = rows.filter(pc.is_in(rows.column(VALUE_KIND), pa.array(_STAYING, pa.int8()))).drop_columns(
                 VALUE_KIND
             )

@@ -6,6 +6,13 @@ Aggregate functions live in `functions`, their record-at-a-time twins in `scalar
 
 from lakeidx.data.engines.base import MergeEngine
 from lakeidx.data.engines.factory import make_engine, validate_merge_options
-from lakeidx.data.engines.writing import apply_write_options, sequence_fields
+from lakeidx.data.engines.writing import apply_write_options, kinds_by_column, sequence_fields
 
-__all__ = ["MergeEngine", "apply_write_options", "make_engine", "sequence_fields", "validate_merge_options"]
+__all__ = [
+    "MergeEngine",
+    "apply_write_options",
+    "kinds_by_column",
+    "make_engine",
+    "sequence_fields",
+    "validate_merge_options",
+]

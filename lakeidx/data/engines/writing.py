@@ -14,20 +14,14 @@ from lakeidx.data.engines.runs import kinds_of, one_array
 from lakeidx.data.row_kinds import SHORT_NAMES, UPDATE_BEFORE, is_retract
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.schema.table_schema import VALUE_KIND
 
 
 def apply_write_options(kv: pa.Table, schema: TableSchema) -> pa.Table:
-    """Apply defaults and checks to the rows before they are written.
+    """Drop the rows that are not written: -D and -U by ``ignore-delete``, -U by ``ignore-update-before``.
 
-    kv       key-value table in input order; `_SEQUENCE_NUMBER` is ignored (dropped rows take no number)
-    returns  the rows left, with `_VALUE_KIND` from ``rowkind.field`` if that is set; -D and -U dropped by
-             ``ignore-delete``, -U by ``ignore-update-before``
-    errors   InvalidInputError for a row kind that is null or unknown
+    kv   key-value table in input order; `_SEQUENCE_NUMBER` is ignored (dropped rows take no number)
     """
     options = schema.table_options
-    if options.rowkind_field is not None:
-        kv = _with_kinds_of_column(kv, options.rowkind_field)
     if not options.ignore_delete and not options.ignore_update_before:
         return kv
     kinds = kinds_of(kv)
@@ -35,18 +29,25 @@ def apply_write_options(kv: pa.Table, schema: TableSchema) -> pa.Table:
     return kv.filter(pa.array(~dropped)) if bool(np.any(dropped)) else kv
 
 
-def _with_kinds_of_column(kv: pa.Table, name: str) -> pa.Table:
-    column = kv.column(name)
-    codes = pc.index_in(column, pa.array(SHORT_NAMES, column.type), skip_nulls=False)
+def kinds_by_column(values: pa.ChunkedArray, own: pa.ChunkedArray | None, name: str) -> pa.Array:
+    """Return the kinds (int8) that rows have by their column ``rowkind.field``, in either case as in Java.
+
+    own      the kinds they came with; a delete by its key alone has no value in the column, and stays one
+    name     of the column
+    errors   InvalidInputError for a value that is null or unknown
+    """
+    codes = one_array(pc.index_in(pc.utf8_upper(values.cast(pa.string())), pa.array(SHORT_NAMES)))
+    if codes.null_count and own is not None:
+        keyed = is_retract(one_array(own).to_numpy()) & one_array(values.is_null()).to_numpy(zero_copy_only=False)
+        codes = pc.if_else(pa.array(keyed), one_array(own).cast(codes.type), codes)
     if codes.null_count:
-        first = one_array(codes.is_null()).index(True).as_py()
-        value = column[first].as_py()
+        first = codes.is_null().index(True).as_py()
+        value = values[first].as_py()
         found = "null" if value is None else repr(value)
         raise InvalidInputError(
             f"option 'rowkind.field': column {name!r} must hold one of {', '.join(SHORT_NAMES)}, not {found} (row {first})"
         )
-    at = kv.schema.get_field_index(VALUE_KIND)
-    return kv.set_column(at, kv.schema.field(at), codes.cast(pa.int8()))
+    return codes.cast(pa.int8())
 
 
 def sequence_fields(schema: TableSchema) -> tuple[tuple[str, ...], bool]:

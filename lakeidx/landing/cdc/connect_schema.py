@@ -11,6 +11,7 @@ from typing import Any
 from lakeidx.types import DataType, parse_type
 
 _BEGIN = re.compile(rb'\s*\{\s*"schema"\s*:\s*(?=\{)')
+_SCHEMA = re.compile(rb'"schema"\s*:\s*\{')
 _THEN = re.compile(r'\s*,\s*"payload"\s*:')
 #: Patterns begin with the line feed before a line: that finds their places much faster than ``^`` does.
 _BLANK = re.compile(rb"[ \t]*(?=\n)")
@@ -90,11 +91,7 @@ def split_runs(block: bytes) -> Iterator[Run]:
         prefix, columns = _schema_part(block[begin : _line_end(block, begin)])
         if prefix is None:
             # Lines with a schema part in another place are read one by one.
-            end = (
-                _line_end(block, begin)
-                if columns is not None
-                else _next(block, begin, rb'[ \t]*\{\s*"schema"\s*:\s*\{')
-            )
+            end = _line_end(block, begin) if columns is not None else _next_with_schema(block, begin)
             yield Run(block[start:end], block.count(b"\n", start, end), columns)
         else:
             end = _next(block, begin, b"(?!" + re.escape(prefix) + b"|[ \\t]*\n)")
@@ -119,6 +116,12 @@ def _next(block: bytes, start: int, pattern: bytes) -> int:
     """Return where the next line after that of `start` begins that a pattern matches."""
     found = re.compile(b"\n" + pattern).search(block, _line_end(block, start) - 1)
     return found.start() + 1 if found else len(block)
+
+
+def _next_with_schema(block: bytes, start: int) -> int:
+    """Return where the next line after that of `start` begins that may have a schema part, wherever it has it."""
+    found = _SCHEMA.search(block, _line_end(block, start))
+    return block.rfind(b"\n", 0, found.start()) + 1 if found else len(block)
 
 
 def _schema_part(line: bytes) -> tuple[bytes | None, Mapping[str, ConnectColumn] | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakeidx.data.engines import apply_write_options
+from lakeidx.data.engines import apply_write_options, kinds_by_column
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import Field, parse_type
@@ -38,12 +38,9 @@ ALL = kv_of([0, 1, 2, 3], ["-D", "+U", "-U", "+I"])
     ("options", "expected"),
     [
         ({}, [(0, 0), (1, 1), (2, 2), (3, 3)]),
-        ({"rowkind.field": "op"}, [(0, 3), (1, 2), (2, 1), (3, 0)]),
         ({"ignore-delete": "true"}, [(0, 0), (2, 2)]),
         ({"deduplicate.ignore-delete": "true"}, [(0, 0), (2, 2)]),
         ({"ignore-update-before": "true"}, [(0, 0), (2, 2), (3, 3)]),
-        ({"rowkind.field": "op", "ignore-update-before": "true"}, [(0, 3), (1, 2), (3, 0)]),
-        ({"rowkind.field": "op", "ignore-delete": "true"}, [(1, 2), (3, 0)]),
     ],
 )
 def test_rows_as_a_writer_takes_them(options: dict[str, str], expected: list[tuple[int, int]]) -> None:
@@ -54,10 +51,16 @@ def test_rows_as_a_writer_takes_them(options: dict[str, str], expected: list[tup
         assert out.schema == table.schema
 
 
-@pytest.mark.parametrize(("value", "found"), [(None, "null"), ("+i", r"'\+i'"), ("", "''"), ("DELETE", "'DELETE'")])
+def test_kinds_by_a_column() -> None:
+    values = pa.chunked_array([["-D", "+u"], pa.array(["-U", "+I"]).dictionary_encode().cast(pa.string())])
+    assert kinds_by_column(values, None, "op").to_pylist() == [3, 2, 1, 0]
+    own = pa.chunked_array([[0, 3, 3, 1]], pa.int8())
+    assert kinds_by_column(pa.chunked_array([["-D", "+I", None, None]]), own, "op").to_pylist() == [3, 0, 3, 1]
+
+
+@pytest.mark.parametrize(("value", "found"), [(None, "null"), ("+ I", r"'\+ I'"), ("", "''"), ("DELETE", "'DELETE'")])
 def test_unknown_row_kinds_name_column_and_row(value: str | None, found: str) -> None:
-    table = kv_of([0, 0, 0], ["+I", "-D", value])
-    with pytest.raises(
-        InvalidInputError, match=rf"column 'op' must hold one of \+I, -U, \+U, -D, not {found} \(row 2\)"
-    ):
-        apply_write_options(table, schema_of({"rowkind.field": "op"}))
+    expected = rf"column 'op' must hold one of \+I, -U, \+U, -D, not {found} \(row 2\)"
+    for own in (None, pa.chunked_array([[3, 3, 2]], pa.int8())):
+        with pytest.raises(InvalidInputError, match=expected):
+            kinds_by_column(pa.chunked_array([["+I"], ["-D", value]], pa.string()), own, "op")
