@@ -39,16 +39,22 @@ def test_it_is_assigned_on_the_newer_one(table: TableHandle, call: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", range(12))
+@pytest.mark.parametrize("call", range(3))
 def test_it_is_committed_on_the_newer_one(table: TableHandle, call: int) -> None:
-    """Another partition was written, so the batch need not be planned again: its commit follows another snapshot."""
+    """Other partitions were written, so the batch need not be planned again: its commit follows another snapshot."""
     store = FaultStore(table.store)
-    fault = store.fail("get", "/manifest/", act=lambda *_: write_and_expire(table, 2), skip=call)
+    expiries = []
+
+    def another_commits(*_: str) -> None:
+        # The manifests of the snapshot that the commit is to follow are read by the commit alone: what was read before is kept.
+        upsert(TableHandle.open(table.uri), [(3, 3, "meanwhile")])
+        expiry = store.fail("get", "/manifest/", act=lambda *_: write_and_expire(table, 2), skip=call)
+        expiries.append(expiry)
+
+    store.fail("close_output", "/bucket-", act=another_commits)
     upsert(TableHandle(store, table.paths), [(1, 1, "second"), (1, 3, "new")])
-    if fault.hits:
-        assert content(table) == {(1, 1): "second", (2, 2): "other", (1, 3): "new"}
-    else:
-        assert len([c for c in store.calls if c[0] == "get" and "/manifest/" in c[1]]) <= call
+    assert [expiry.hits for expiry in expiries] == [1]
+    assert content(table) == {(1, 1): "second", (2, 2): "other", (1, 3): "new", (3, 3): "meanwhile"}
 
 
 def test_a_file_that_stays_away_is_an_error(table: TableHandle) -> None:
