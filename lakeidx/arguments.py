@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from lakeidx.errors import InvalidInputError
@@ -23,7 +23,7 @@ def path_text(value: PathLike, *, name: str = "a table") -> str:
     errors   InvalidInputError for anything but text and `os.PathLike`
     """
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(text, str) or not text:
+    if not isinstance(text, str) or not text.strip():
         raise InvalidInputError(f"expected the path or URI of {name}, not {value!r}")
     return text
 
@@ -55,3 +55,16 @@ def whole_number(value: Any, *, name: str) -> int:
         return operator.index(value)
     except TypeError:
         raise InvalidInputError(f"{name} must be a whole number, not {value!r}") from None
+
+
+def storage_options(value: Any, *, path: str) -> Mapping[str, Any]:
+    """Return the options of an object store, none for None; InvalidInputError for anything but a mapping of texts to values."""
+    given = {} if value is None else value
+    if isinstance(given, Mapping) and all(isinstance(k, str) for k in given):
+        return given
+    # What was given may hold a secret: only its type is named.
+    found = "a mapping with other names" if isinstance(given, Mapping) else f"of type {type(given).__name__}"
+    raise InvalidInputError(
+        f"storage_options must be None or a mapping of texts to values, such as {{'region': 'eu-central-1'}}, not {found}",
+        path=path,
+    )

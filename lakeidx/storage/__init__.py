@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lakeidx import arguments
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile, join, name_of, parent_of
 from lakeidx.storage.local import LocalStore
@@ -34,13 +35,15 @@ def open_store(uri: str, storage_options: Mapping[str, Any] | None = None) -> Ob
 
     uri              a local path, ``file:`` URI, or ``s3://bucket/...`` (also s3a, s3n); any path of the store will do
     storage_options  for S3 see `lakeidx.storage.s3.store.S3Store`; none for local paths
-    errors           InvalidInputError for an option that is not known; UnsupportedError for another scheme
+    errors           InvalidInputError for an option that is not known, or options that are no mapping; UnsupportedError for
+                     another scheme
     """
     if not isinstance(uri, str) or not uri:
         raise InvalidInputError(f"expected a path or URI, not {uri!r}")
+    options = arguments.storage_options(storage_options, path=uri)
     scheme, colon, rest = uri.partition(":")
     if colon and rest.startswith("//") and scheme.lower() in _S3_SCHEMES:
-        return S3Store(uri, storage_options)
+        return S3Store(uri, options)
     if colon and rest.startswith("//") and scheme.lower() != "file":
         raise UnsupportedError(f"no store for {scheme}:// URIs; use a local path, file:// or s3://", path=uri)
     return LocalStore(uri)

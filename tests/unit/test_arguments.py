@@ -39,7 +39,7 @@ def test_converted_arguments() -> None:
     assert (number, type(number)) == (3, int)
 
 
-@pytest.mark.parametrize("value", [5, None, b"x", "", 1.5, ["/a"]])
+@pytest.mark.parametrize("value", [5, None, b"x", "", "  ", 1.5, ["/a"]])
 def test_what_is_no_path(value: Any) -> None:
     with pytest.raises(InvalidInputError, match="expected the path or URI of a table, not"):
         path_text(value)
@@ -95,3 +95,32 @@ def test_an_argument_of_another_type_is_one_line(
     assert message in str(caught.value)
     assert sorted(Path(table.uri).rglob("*")) == before
     assert lakeidx.Table.open(table.uri).schema.id == 0
+
+
+STORES: dict[str, Callable[[str, Any], Any]] = {
+    "open": lakeidx.Table.open,
+    "create": lambda uri, options: lakeidx.Table.create(uri, SPEC, options),
+    "system": lambda uri, options: lakeidx.SystemTable.open(f"{uri}$audit_log", options),
+    "warehouse": lakeidx.Warehouse,
+}
+
+
+@pytest.mark.parametrize("call", STORES.values(), ids=STORES)
+@pytest.mark.parametrize("uri", ["s3://bucket/d.db/t", "t"])
+@pytest.mark.parametrize(
+    "value", ["region=eu", "", 5, 0, True, b"region", [("secret", "abc")], [], {5: "eu"}], ids=repr
+)
+def test_options_of_a_store_are_a_mapping(
+    tmp_path: Path, call: Callable[[str, Any], Any], uri: str, value: Any
+) -> None:
+    """Of no store, lest a mistake shows only once the table is in an object store."""
+    if uri == "t":
+        uri = f"{tmp_path}/d.db/t"
+    with pytest.raises(
+        InvalidInputError, match="storage_options must be None or a mapping of texts to values"
+    ) as caught:
+        call(uri, value)
+    assert "abc" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert uri in str(caught.value)
+    assert not [*tmp_path.iterdir()]
