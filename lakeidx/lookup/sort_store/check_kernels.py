@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lakeidx.codec.jit import inlined, kernel
-from lakeidx.codec.memory import compare_bytes, load_i64, load_u8, load_u32, store_u8, store_u32
+from lakeidx.codec.memory import compare_bytes, copy_bytes, load_i64, load_u8, load_u32, store_u8, store_u32
 from lakeidx.codec.varint import MAX_INT, load_varint, load_varint_unchecked
 from lakeidx.lookup.keys.order import compare_keys, row_fault
 from lakeidx.lookup.keys.rank import common_prefix
@@ -114,25 +114,26 @@ def check_bodies(
 
 
 @kernel
-def add_positions(bodies: Any, sizes: Any, counts: Any) -> Any:
-    """Complete block bodies that have their entries, given by address, size and number, with the positions of these.
+def add_positions(contents: Any, sizes: Any, counts: Any, bodies: Any) -> Any:
+    """Make block bodies of entries without their positions, given by address, size and number.
 
     bodies   address of each body, of ``size + 4 * count + 5`` bytes
-    returns  (which body is damaged or -1, position of the fault in it)
+    returns  (which content is damaged or -1, position of the fault in it)
     """
-    for j in range(len(bodies)):
-        body, count = bodies[j], counts[j]
-        end, at, position = body + sizes[j], body, body + sizes[j]
+    for j in range(len(contents)):
+        content, size, count, body = contents[j], sizes[j], counts[j], bodies[j]
+        copy_bytes(body, content, size)
+        end, at, position = content + size, content, body + size
         for _ in range(count):
-            store_u32(position, at - body)
+            store_u32(position, at - content)
             position += 4
             for _part in range(2):
                 length, start = load_varint(at, end)
                 if start == 0 or length > end - start:
-                    return np.int64(j), at - body
+                    return np.int64(j), at - content
                 at = start + length
         if at != end:
-            return np.int64(j), at - body
+            return np.int64(j), at - content
         store_u32(position, count)
         store_u8(position + 4, 1)
     return np.int64(-1), np.int64(0)

@@ -33,8 +33,8 @@ from lakeidx.codec.containers.compress import (
     BlockCodec,
     addresses_of_bytes,
     as_arrays,
-    decompress_zstd_into,
     decompress_zstd_ranges,
+    decompress_zstd_together,
 )
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
@@ -220,11 +220,13 @@ class SortFile(BlockFile):
     def _section_bodies(self, stored: Stored, at: npt.NDArray[np.int64]) -> tuple[list[Block], npt.NDArray[np.int64]]:
         """Make the bodies of sections: their entries, decompressed, and the positions of these."""
         sizes = stored.sizes[at]
+        contents = decompress_zstd_together(
+            self.view, stored.contents[at], stored.content_ends[at], sizes, path=self.path
+        )
+        # Each of its own: the cache drops them one by one.
         bodies = [np.empty(size, np.uint8) for size in stored.body_bytes[at].tolist()]
-        contents, ends = stored.contents[at].tolist(), stored.content_ends[at].tolist()
-        decompress_zstd_into(self.view, contents, ends, sizes.tolist(), bodies, path=self.path)
         addresses = addresses_of_bytes(bodies)
-        damaged, fault = checks.add_positions(addresses, sizes, stored.entries[at])
+        damaged, fault = checks.add_positions(addresses_of_bytes(contents), sizes, stored.entries[at], addresses)
         if damaged >= 0:
             raise CorruptFileError(
                 f"entry at {fault} of the section's {sizes[damaged]} bytes is damaged",

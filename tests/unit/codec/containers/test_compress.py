@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import struct
 from contextlib import suppress
 
@@ -14,8 +15,8 @@ from lakeidx.codec.containers.compress import (
     addresses_of_bytes,
     as_arrays,
     decompress_block,
-    decompress_zstd_into,
     decompress_zstd_ranges,
+    decompress_zstd_together,
     parse_codec,
 )
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
@@ -117,18 +118,20 @@ def test_frames_that_follow_one_another_are_one_block() -> None:
             decompress_block(BlockCodec.ZSTD, memoryview(payload[:end]), len(whole))
 
 
-def test_frames_are_decompressed_into_arrays() -> None:
-    blocks = [b"first" * 50, b"second" * 70]
+def test_many_frames_are_decompressed_in_one_call() -> None:
+    blocks = [b"first" * 50, b"second" * 70] * 40
     frames = [BlockCompressor(BlockCodec.ZSTD).compress(block) for block in blocks]
-    data, begins, ends = memoryview(b"".join(frames)), [0, len(frames[0])], [len(frames[0]), sum(map(len, frames))]
-    bodies = [np.zeros(len(block) + 3, np.uint8) for block in blocks]
-    decompress_zstd_into(data, begins, ends, [250, 420], bodies)
-    assert [body[:-3].tobytes() for body in bodies] == blocks
-    assert [a.ctypes.data for a in bodies] == addresses_of_bytes(bodies).tolist()
-    for size in (419, 421):
-        with pytest.raises(CorruptFileError, match=rf"frame holds 420 bytes, expected {size}") as error:
-            decompress_zstd_into(data, begins, ends, [250, size], bodies, path="x")
-        assert (error.value.path, error.value.offset) == ("x", begins[1])
+    sizes, ends = np.array([len(b) for b in blocks]), np.cumsum([len(f) for f in frames])
+    data, begins = memoryview(b"".join(frames)), ends - [len(f) for f in frames]
+    found = decompress_zstd_together(data, begins, ends, sizes)
+    assert [bytes(f) for f in found] == blocks
+    addresses = addresses_of_bytes(found).tolist()
+    assert [ctypes.string_at(a, len(b)) for a, b in zip(addresses, blocks, strict=True)] == blocks
+    assert decompress_zstd_together(data, begins[:0], ends[:0], sizes[:0]) == ()
+    for wrong in (419, 421):
+        with pytest.raises(CorruptFileError, match=f"holds 420 bytes, expected {wrong}") as error:
+            decompress_zstd_together(data, begins, ends, np.where(np.arange(80) == 7, wrong, sizes), path="x")
+        assert (error.value.path, error.value.offset) == ("x", begins[7])
     with pytest.raises(CorruptFileError) as error:
-        decompress_zstd_into(data, begins, [ends[0], ends[1] - 1], [250, 420], bodies, path="x")
-    assert error.value.offset == begins[1]
+        decompress_zstd_together(data, begins, ends - (np.arange(80) == 5), sizes, path="x")
+    assert error.value.offset == begins[5]
