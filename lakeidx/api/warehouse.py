@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakeidx.api.table import Table
-from lakeidx.arguments import PathLike, path_text
+from lakeidx.arguments import PathLike, path_text, text
 from lakeidx.batch.artifacts import staging_root
-from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, did_you_mean
-from lakeidx.format.paths import TablePaths
+from lakeidx.errors import LakeIdxError, NotFoundError, did_you_mean
+from lakeidx.format.paths import TablePaths, split_table_name
 from lakeidx.results import Listing
 from lakeidx.storage import join, open_store
 
@@ -35,9 +35,7 @@ class Warehouse:
 
     def path(self, name: str) -> str:
         """Return the directory of ``database.table``; InvalidInputError for another form."""
-        database, dot, table = name.partition(".")
-        if not dot or not database.strip() or not table.strip() or "/" in name or "\0" in name or table in (".", ".."):
-            raise InvalidInputError(f"write the table as database.table, not {name!r}")
+        database, table = split_table_name(name)
         return join(self.uri, f"{database}{_SUFFIX}", table)
 
     def databases(self) -> list[str]:
@@ -46,7 +44,7 @@ class Warehouse:
 
     def tables(self, database: str | None = None) -> list[str]:
         """Return the names of the tables as ``database.table``, sorted; all, or those of one database."""
-        return list(self._names(self.databases() if database is None else [database]))
+        return list(self._names(self.databases() if database is None else [text(database, name="database")]))
 
     def list(self) -> Listing:
         """Return the tables with their newest snapshot, rows (stored versions) and columns; for unreadable ones the reason."""
@@ -78,7 +76,7 @@ class Warehouse:
         return self.table(name)
 
     def __contains__(self, name: str) -> bool:
-        return name in self.tables(name.partition(".")[0])
+        return name in self.tables(text(name, name="a table").partition(".")[0])
 
     def __repr__(self) -> str:
         return f"Warehouse({self.uri!r}, {len(self.tables())} tables)"

@@ -7,7 +7,8 @@
       branch/branch-<name>/{schema,snapshot,tag,changelog,consumer}/     manifests and data stay under the table
       [<data-file.path-directory>/]<k1=v1>/<k2=v2>/bucket-<n>/
 
-source   org.apache.paimon.utils.FileStorePathFactory, BranchManager, org.apache.paimon.catalog.AbstractCatalog, release 1.4.2
+source   org.apache.paimon.utils.FileStorePathFactory, BranchManager, org.apache.paimon.catalog.{AbstractCatalog, Identifier},
+         release 1.4.2
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ __all__ = [
     "TablePath",
     "TablePaths",
     "bucket_dir_name",
+    "check_table_name",
     "escape",
     "numbered",
     "parse_bucket_dir",
@@ -56,6 +58,7 @@ __all__ = [
     "parse_partition_dir",
     "partition_dir_name",
     "partition_value_text",
+    "split_table_name",
     "split_table_uri",
     "temp_name",
     "unescape",
@@ -78,6 +81,26 @@ class TableLocation:
     warehouse: str
     database: str | None
     table: str
+
+
+def split_table_name(name: str) -> tuple[str, str]:
+    """Split ``database.table`` at its first dot, as Java does: more dots are the table's.
+
+    errors   InvalidInputError for another form, and for anything but text
+    """
+    database, dot, table = name.partition(".") if isinstance(name, str) else ("", "", "")
+    if not dot or not database.strip() or not table.strip() or {"/", "\0"} & {*name} or table in (".", ".."):
+        raise InvalidInputError(f"write the table as database.table, not {name!r}")
+    return database, table
+
+
+def check_table_name(table: str, *, path: str | None = None) -> None:
+    """Refuse the name of a new table that would be taken for that of a branch or a system table, as Java's catalogs do."""
+    if "$" in table:
+        raise InvalidInputError(
+            f"call the table otherwise than {table!r}: behind '$' comes the name of a branch or a system table",
+            path=path,
+        )
 
 
 def split_table_uri(uri: str) -> TableLocation:

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from lakeidx.batch.index_types import check_index_type
 from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.format.paths import check_table_name, split_table_name
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
@@ -113,9 +114,10 @@ class PipelineConfig(Strict):
     @field_validator("table")
     @classmethod
     def _two_names(cls, value: str) -> str:
-        database, dot, table = value.partition(".")
-        if not dot or not database.strip() or not table.strip() or "/" in value:
-            raise ValueError("write the table as database.table")
+        try:
+            check_table_name(split_table_name(value)[1])
+        except InvalidInputError as error:
+            raise ValueError(error.message) from error
         return value
 
     @property

@@ -7,13 +7,13 @@ from typing import Any, Self
 
 from lakeidx.arguments import PathLike, path_text
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.paths import TablePaths
+from lakeidx.format.paths import TablePaths, check_table_name
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_schema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import TRUE, Predicate, bind
 from lakeidx.storage import open_store
-from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.base import ObjectStore, name_of
 from lakeidx.storage.local import absolute
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.bucket_finder import make_bucket_finder
@@ -69,6 +69,7 @@ class TableHandle:
         errors     InvalidInputError naming the column or option; when the table exists already
         """
         uri = path_text(uri)
+        check_table_name(name_of(uri), path=uri)
         schema = new_schema(spec)
         table = cls(open_store(uri, storage_options), TablePaths.of(absolute(uri), schema))
         if not table.metadata.schema_ids():

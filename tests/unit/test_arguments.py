@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,4 +124,37 @@ def test_options_of_a_store_are_a_mapping(
     assert "abc" not in str(caught.value)
     assert "\n" not in str(caught.value)
     assert uri in str(caught.value)
+    assert not [*tmp_path.iterdir()]
+
+
+NAMED: dict[str, Callable[[lakeidx.Warehouse, Any], Any]] = {
+    "create": lambda w, name: w.create(name, SPEC),
+    "table": lambda w, name: w.table(name),
+    "item": lambda w, name: w[name],
+    "contains": lambda w, name: name in w,
+    "drop": lambda w, name: w.drop(name),
+    "path": lambda w, name: w.path(name),
+}
+
+
+@pytest.mark.parametrize("call", NAMED.values(), ids=NAMED)
+@pytest.mark.parametrize("name", [5, None, Path("d.t"), b"d.t"], ids=repr)
+def test_names_in_a_warehouse_are_texts(
+    table: lakeidx.Table, tmp_path: Path, call: Callable[[lakeidx.Warehouse, Any], Any], name: Any
+) -> None:
+    with pytest.raises(InvalidInputError, match=r"a text, not|database\.table, not") as caught:
+        call(lakeidx.Warehouse(tmp_path), name)
+    assert "\n" not in str(caught.value)
+    assert lakeidx.Warehouse(tmp_path).tables() == ["d.t"]
+    with pytest.raises(InvalidInputError, match="database must be a text, not 5"):
+        lakeidx.Warehouse(tmp_path).tables(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["t$branch_x", "t$audit_log", "t$"])
+def test_a_name_of_a_branch_or_system_table_is_not_created(tmp_path: Path, name: str) -> None:
+    """It was, and could not be opened any more."""
+    with pytest.raises(InvalidInputError, match=rf"call the table otherwise than '{re.escape(name)}'"):
+        lakeidx.Warehouse(tmp_path).create(f"d.{name}", SPEC)
+    with pytest.raises(InvalidInputError, match=rf"call the table otherwise than '{re.escape(name)}'"):
+        lakeidx.Table.create(tmp_path / "d.db" / name, SPEC)
     assert not [*tmp_path.iterdir()]

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.paths import NameKind, TableLocation, TablePaths, split_table_uri
+from lakeidx.format.paths import (
+    NameKind,
+    TableLocation,
+    TablePaths,
+    check_table_name,
+    split_table_name,
+    split_table_uri,
+)
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.types import Field, parse_type
 
@@ -188,3 +195,24 @@ def test_split_table_uri(uri: str, location: TableLocation) -> None:
 def test_split_refuses_what_is_no_table(uri: str) -> None:
     with pytest.raises(InvalidInputError):
         split_table_uri(uri)
+
+
+def test_names_are_split_at_the_first_dot() -> None:
+    """As Java's Identifier does; such tables of Java are there to be opened."""
+    for name, parts in {"d.t": ("d", "t"), "d.t.x": ("d", "t.x"), "d..t": ("d", ".t"), " d.t": (" d", "t")}.items():
+        assert split_table_name(name) == parts
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "d", "d.", ".t", "d. ", " .t", "d...", "d..", "d/e.t", "d.t\0", 5, None, b"d.t"]
+)
+def test_what_is_no_name_of_a_table(name: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"write the table as database\.table, not"):
+        split_table_name(name)
+
+
+@pytest.mark.parametrize("name", ["t$branch_x", "t$audit_log", "t$b$c", "t$", "$t"])
+def test_names_that_java_gives_no_new_table(name: str) -> None:
+    check_table_name("t")
+    with pytest.raises(InvalidInputError, match="call the table otherwise"):
+        check_table_name(name)

@@ -68,6 +68,7 @@ def test_a_bad_addition_is_named_with_its_line(line: int, added: str, says: str)
         ("bucket: -1", "index.type: guess", 11, "index.type"),
         ("bucket: -1", "index.type: hbase", 11, "index.type"),
         ("table: d.t", "table: t", 1, "database.table"),
+        ("table: d.t", "table: d.t$branch_x", 1, "call the table otherwise than 't$branch_x'"),
         ("warehouse: /lake\n", "", 1, "'warehouse' is missing"),
     ],
 )
