@@ -158,6 +158,11 @@ class Option(Generic[T]):
         except ValueError as e:
             raise InvalidInputError(f"option '{self.key}': expected {e}, not {text!r}") from e
 
+    def check_given(self, text: str) -> None:
+        """Refuse blanks around a whole number, a boolean or a choice: Java cannot open a table with them."""
+        if text != text.strip() and (self.kind in ("boolean", "integer") or " | " in self.kind):
+            raise InvalidInputError(f"option '{self.key}': write {text.strip()!r} without blanks, not {text!r}")
+
 
 def boolean(key: str, default: bool, doc: str, *fallback: str) -> Option[bool]:
     """Declare a true/false option."""

@@ -83,13 +83,17 @@ def _nearest_field_option(key: str) -> str | None:
     return None if near is None else f"fields.{columns or '<column>'}.{near}"
 
 
-def check_option_names(raw: Mapping[str, str]) -> None:
-    """Refuse an unknown name.
+def check_given_options(raw: Mapping[str, str]) -> None:
+    """Refuse an unknown name, and a text that only lakeidx would read: of a new table's options, or those that are set.
 
     errors   InvalidInputError with the nearest known name
     """
     for key, near in unknown_options(raw).items():
         raise InvalidInputError(unknown_message(key, near))
+    for option in OPTIONS:
+        text = option.find(raw)
+        if text is not None:
+            option.check_given(text)
 
 
 def unknown_message(key: str, near: str | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.options.names import check_option_names
+from lakeidx.options.names import check_given_options
 from lakeidx.options.table_options import OPTION_BY_KEY
 
 SchemaChange = Callable[[TableSchema], TableSchema]
@@ -47,10 +47,13 @@ _NEVER_TURNED_OFF = ("ignore-delete", "ignore-update-before")
 
 
 def set_options(options: Mapping[str, str], *, has_snapshot: bool = True) -> SchemaChange:
-    """Set options; those in `IMMUTABLE_OPTIONS` only before the table's first snapshot; an unknown name is refused."""
+    """Set options; those in `IMMUTABLE_OPTIONS` to another value only before the table's first snapshot.
+
+    An unknown name is refused, and a text that Java does not read.
+    """
 
     def change(schema: TableSchema) -> TableSchema:
-        check_option_names(options)
+        check_given_options(options)
         merged = {**schema.options, **options}
         for key, value in options.items():
             if schema.options.get(key) != value:
@@ -77,11 +80,11 @@ def _refuse_option(schema: TableSchema, key: str, value: str | None, has_snapsho
         raise InvalidInputError(f"option '{key}' can only be set when the table is created")
     if not has_snapshot:
         return
-    if key in IMMUTABLE_OPTIONS:
-        raise InvalidInputError(f"option '{key}' cannot change once the table has a snapshot")
     options = schema.table_options
     option = OPTION_BY_KEY.get(key)
     new = None if option is None else option.default if value is None else option.value_of(value)
+    if key in IMMUTABLE_OPTIONS and (option is None or new != getattr(options, option.attribute)):
+        raise InvalidInputError(f"option '{key}' cannot change once the table has a snapshot")
     if key == "bucket" and new != options.bucket and (new == -1 or options.bucket == -1):
         raise InvalidInputError("option 'bucket' cannot change to or from -1")
     if key == "bucket" and new != options.bucket and -2 in (new, options.bucket):

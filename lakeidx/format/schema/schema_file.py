@@ -41,7 +41,7 @@ from lakeidx.format.schema.table_schema import (
     TableSchema,
 )
 from lakeidx.options.descriptors import raw_options
-from lakeidx.options.names import check_option_names
+from lakeidx.options.names import check_given_options
 from lakeidx.options.table_options import TableOptions
 from lakeidx.types import FIELD_KEYS, Field, assign_field_ids, format_field, parse_type, walk_field_ids
 
@@ -166,7 +166,7 @@ def new_schema(spec: Mapping[str, Any], *, time_millis: int | None = None) -> Ta
     if not isinstance(spec, Mapping):
         raise InvalidInputError(f"a schema must be an object with 'fields', not {type(spec).__name__}")
     options = raw_options(spec.get("options") or {})
-    check_option_names(options)
+    check_given_options(options)
     columns = read_columns(spec)
     primary_keys = key_columns(spec, "primaryKeys", options, "primary-key")
     partition_keys = key_columns(spec, "partitionKeys", options, "partition")

@@ -11,7 +11,7 @@ import pytest
 from lakeidx.errors import InvalidInputError
 from lakeidx.options.catalogue import FORMAT_PREFIXES, HARMLESS, HARMLESS_KEYS, OLD_NAMES, OTHER_PROGRAMS
 from lakeidx.options.features import LEFT_OUT, REFUSED
-from lakeidx.options.names import KNOWN, check_option_names, options_of_other_programs, unknown_options
+from lakeidx.options.names import KNOWN, check_given_options, options_of_other_programs, unknown_options
 from lakeidx.options.table_options import OPTION_BY_KEY, OPTIONS
 from tests.arch.sources import MODULES, ROOT, nodes
 
@@ -101,7 +101,7 @@ def test_defaults_of_options_with_a_rule_turn_nothing_on(version: str) -> None:
 def test_unknown_names_are_refused_with_the_nearest_known(key: str, near: str | None) -> None:
     assert unknown_options({key: "1", "bucket": "1"}) == {key: near}
     with pytest.raises(InvalidInputError, match=re.escape(f"unknown option '{key}'")) as error:
-        check_option_names({"bucket": "1", key: "1"})
+        check_given_options({"bucket": "1", key: "1"})
     assert near is None or f"did you mean '{near}'" in str(error.value)
 
 

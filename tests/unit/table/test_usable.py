@@ -31,11 +31,16 @@ REFUSED = [
     ({"spill-compression.zstd-level": "0"}, "'spill-compression.zstd-level': a level is 1 to 22, not 0"),
     ({"dynamic-bucket.max-buckets": "40000"}, "dynamic-bucket.max-buckets: must be -1"),
     ({"bucket": "-2"}, "'bucket' = -2: lakeidx could not write the table: rows of a postponed bucket"),
+    ({"num-levels": " 5"}, "'num-levels': write '5' without blanks, not ' 5'"),
+    ({"write-only": "true "}, "'write-only': write 'true' without blanks"),
+    ({"bucket": " 1 "}, "'bucket': write '1' without blanks, not ' 1 '"),
+    ({"merge-engine": " deduplicate"}, "'merge-engine': write 'deduplicate' without blanks"),
     ({"blob-field": "v"}, "'blob-field' = v: lakeidx could not write the table"),
 ]  # fmt: skip
 TAKEN = [
     {"file.compression": "LZ4"}, {"manifest.compression": "ZSTD"}, {"avro.codec": "NULL"}, {"file.format": "PARQUET"},
     {"changelog-file.format": "avro"}, {"lookup.cache-spill-compression": "NONE"}, {"scan.fallback-branch": "b"},
+    {"target-file-size": " 64 mb "}, {"snapshot.time-retained": " 1 h "},
     {"file.compression.zstd-level": "22"}, {"dynamic-bucket.max-buckets": "32767"}, {"parquet.page.size": "1"},
 ]  # fmt: skip
 
@@ -92,3 +97,19 @@ def test_what_cannot_be_read_may_be_mended(tmp_path: Path) -> None:
         table.alter(add={"w": "INT"})
     table.alter(reset=["num-levels"])
     table.upsert(rows([(1, 1, "a")]))
+
+
+def test_blanks_that_an_older_release_took_are_read_and_may_be_mended(tmp_path: Path) -> None:
+    """Java cannot open such a table."""
+    table = make_table(tmp_path, options={"merge-engine": "deduplicate"})
+    path = table.paths.schema(0)
+    table.store.put(path, table.store.get(path).replace(b'"deduplicate"', b'" deduplicate"'))
+    there = Table.open(table.uri)
+    there.upsert(rows([(1, 1, "a")]))
+    there.alter(add={"w": "INT"})
+    assert there.schema.options["merge-engine"] == " deduplicate"
+    with pytest.raises(InvalidInputError, match="'merge-engine' cannot change once"):
+        there.alter(set={"merge-engine": "first-row"})
+    there.alter(set={"merge-engine": "deduplicate"})
+    assert there.schema.options["merge-engine"] == "deduplicate"
+    assert there.scan().to_arrow().num_rows == 1
