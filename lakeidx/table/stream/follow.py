@@ -61,7 +61,8 @@ class ChangeFollower:
     columns   columns to give, in order; None = all
     where     tested on each row by its own values
     mode      see `lakeidx.table.scan.changes`; not diff
-    schema    all rows are read with it, and the stream stops when a column it reads is dropped or gets another type;
+    schema    all rows are read with it, and the stream stops when a column it reads is dropped or gets another type, or a
+              fast-forwarded branch has another in its place;
               None: each step is read with the newest schema there is then
     """
 
@@ -89,11 +90,13 @@ class ChangeFollower:
         """
         newest = self.metadata.latest_snapshot()
         check_history(self.metadata, position)
-        if newest is None:
+        if newest is None or newest.id < position.next_snapshot:
             return
-        if newest.id >= position.next_snapshot:
-            check_range(self.metadata, position.next_snapshot - 1, newest.id)
-        schema = self.schema or self.metadata.latest_schema()
+        check_range(self.metadata, position.next_snapshot - 1, newest.id)
+        now = self.metadata.latest_schema()
+        schema = self.schema or now
+        if not self._is_there(schema):
+            self._check_schema(schema, now, renamed=False)
         for number in range(position.next_snapshot, newest.id + 1):
             yield self._step(number, schema, whole=position.whole and number == position.snapshot)
 
@@ -122,13 +125,30 @@ class ChangeFollower:
         names = schema.field_names if self.columns is None else self.columns
         return ChangeScan(self.metadata, schema, tuple(names), (plan,), as_new=True)
 
-    def _check_schema(self, began: TableSchema, now: TableSchema) -> None:
+    def _is_there(self, schema: TableSchema) -> bool:
+        try:
+            return self.metadata.schema(schema.id) == schema
+        except NotFoundError:
+            return False
+
+    def _check_schema(self, began: TableSchema, now: TableSchema, *, renamed: bool = True) -> None:
+        """Refuse to go on when a column that is read is another one now.
+
+        renamed   False: `now` does not continue `began`, as after the fast-forward of a branch, where a column of another name is
+                  another one
+        """
         read = {*(began.field_names if self.columns is None else self.columns)}
         for name in (*read, *sorted({*columns(bind_where(self.where, began))} - read)):
             field = began.field(name)
             found = now.fields_by_id.get(field.id)
-            if found is None or found.type != field.type:
-                became = "is dropped" if found is None else f"is {found.type} instead of {field.type}"
+            became = ""
+            if found is None:
+                became = "is dropped"
+            elif found.type != field.type:
+                became = f"is {found.type} instead of {field.type}"
+            elif not renamed and found.name != name:
+                became = f"has become {found.name!r}"
+            if became:
                 raise InvalidInputError(
                     f"column {name!r} {became} since schema {now.id}: load the stream again; it resumes at its position",
                     path=self.metadata.paths.schema(now.id),
