@@ -314,7 +314,7 @@ class _OpenRows:
         metrics.rows_read += n
         # A later file is newer; nothing is deleted.
         age, kinds = (np.zeros(n, np.int64), np.zeros(n, np.int8)) if versions else (None, None)
-        return KeyRows(key_codes(self.rows.columns, list(self.types)), np.arange(n), age, kinds, self.rows)
+        return KeyRows(key_codes(self.rows.columns, list(self.types)), age, kinds, self.rows)
 
 
 def _context(view: _FilesView, tables: dict[str, pa.Table], types: tuple[DataType, ...]) -> IndexContext:

@@ -66,7 +66,7 @@ def key_codes(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[Dat
 
 
 def int_view(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> npt.NDArray[np.int64]:
-    """Return the view an integer, date or time column as int64 in the values' order."""
+    """Return an integer, date or time column as int64 in the order of its values."""
     if isinstance(column, pa.ChunkedArray):
         parts = [int_view(chunk, data_type) for chunk in column.chunks]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)

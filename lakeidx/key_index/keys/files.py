@@ -54,12 +54,9 @@ def open_key_file(store: ObjectStore, path: str, size: int | None = None) -> Key
         return KeyFile(path, file, footer.metadata, footer.leaves, footer.chunks)
 
 
-def read_columns(
-    key_file: KeyFile, columns: Sequence[str], groups: Sequence[int], metrics: IndexMetrics
-) -> tuple[pa.Table, Ints]:
+def read_columns(key_file: KeyFile, columns: Sequence[str], groups: Sequence[int], metrics: IndexMetrics) -> pa.Table:
     """Read columns of some row groups.
 
-    returns  the rows, and int64[rows] their positions in the file
     errors   CorruptFileError when the pages cannot be read
     """
     metadata = key_file.metadata
@@ -71,9 +68,6 @@ def read_columns(
     for name in columns:
         if name not in present:
             raise CorruptFileError(f"the file has no column {name!r}", path=key_file.path)
-    sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-    firsts = [0, *accumulate(sizes)]
-    positions = [np.arange(firsts[g], firsts[g + 1]) for g in groups]
     wanted = set(columns)
     read = [c for c, leaf in enumerate(key_file.leaves) if leaf.path in wanted]
     metrics.files_read += 1
@@ -81,7 +75,15 @@ def read_columns(
     metrics.row_groups_read += len(groups)
     metrics.rows_read += table.num_rows
     metrics.bytes_read += sum(key_file.chunks.compressed_bytes(g, c) for g in groups for c in read)
-    return table, (np.concatenate(positions) if positions else np.zeros(0, np.int64))
+    return table
+
+
+def row_positions(key_file: KeyFile, groups: Sequence[int]) -> Ints:
+    """Return int64[rows], the positions in the file of the rows that `read_columns` reads of some row groups."""
+    metadata = key_file.metadata
+    firsts = [0, *accumulate(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))]
+    positions = [np.arange(firsts[g], firsts[g + 1]) for g in groups]
+    return np.concatenate(positions) if positions else np.zeros(0, np.int64)
 
 
 def groups_that_may_hold(key_file: KeyFile, column: str, codes: KeyCodes) -> list[int]:

@@ -77,12 +77,11 @@ class _Parquet:
         if wanted is not None and len(self.key_fields) == 1 and _prunable(self.key_fields[0]):
             groups = groups_that_may_hold(self.file, names[0], wanted)
         extra = [SEQUENCE_NUMBER, VALUE_KIND, *(n for n in order if n and n not in names)] if versions else []
-        table, rows = read_columns(self.file, [*names, *extra], groups, metrics)
+        table = read_columns(self.file, [*names, *extra], groups, metrics)
         columns = [_as(table.column(n), f) for n, f in zip(names, self.key_fields, strict=True)]
         keys = pa.Table.from_arrays(columns, names=[f.name for f in self.key_fields])
         return KeyRows(
             key_codes(columns, [f.type for f in self.key_fields]),
-            rows,
             table.column(SEQUENCE_NUMBER).to_numpy() if versions else None,
             table.column(VALUE_KIND).to_numpy().astype(np.int8) if versions else None,
             keys,
@@ -125,7 +124,6 @@ class _Other:
         keys = table.select([f.name for f in self.key_fields])
         return KeyRows(
             key_codes(keys.columns, [f.type for f in self.key_fields]),
-            np.arange(table.num_rows),
             table.column(SEQUENCE_NUMBER).to_numpy() if versions else None,
             table.column(VALUE_KIND).to_numpy().astype(np.int8) if versions else None,
             keys,

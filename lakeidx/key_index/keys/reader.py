@@ -23,7 +23,6 @@ class KeyRows:
     """Keys read from a data file.
 
     codes      of m rows, comparable with a batch's
-    rows       int64[m] their positions in the file
     sequence   int64[m] sequence numbers, None when not requested
     kinds      int8[m] row kinds, None when not requested
     keys       the key columns, as in `KeyBatch.keys`
@@ -31,7 +30,6 @@ class KeyRows:
     """
 
     codes: KeyCodes
-    rows: Int64s
     sequence: Int64s | None
     kinds: npt.NDArray[np.int8] | None
     keys: pa.Table

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.key_index.keys.files import open_key_file, read_columns
+from lakeidx.key_index.keys.files import open_key_file, read_columns, row_positions
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.storage.local import LocalStore
 
@@ -29,9 +29,12 @@ def test_a_small_file_is_read_once_with_its_footer(tmp_path: Path, rows: int) ->
     opened = open_key_file(LocalStore(), path)
     if rows < 20_000:
         Path(path).write_bytes(b"")
-    found, positions = read_columns(opened, ["id"], range(opened.metadata.num_row_groups), IndexMetrics())
+    groups = range(opened.metadata.num_row_groups)
+    found = read_columns(opened, ["id"], groups, IndexMetrics())
     assert found.equals(table.select(["id"]))
-    assert positions.tolist() == list(range(rows))
+    assert row_positions(opened, groups).tolist() == list(range(rows))
+    assert row_positions(opened, groups[1:]).tolist() == list(range(max(1, rows // 2), rows))
+    assert row_positions(opened, []).tolist() == []
 
 
 @pytest.mark.parametrize("rows", [100, 20_000])
