@@ -136,7 +136,8 @@ def test_over_spark_connect(tmp_path: Path) -> None:
         [sys.executable, "-c", _CONNECT, there.uri, json.dumps([[str(f) for f in b] for b in batches])],
         capture_output=True,
         text=True,
-        env={k: v for k, v in os.environ.items() if not k.startswith("SPARK_")},
+        # PySpark takes a free port then, not 15002, which another server may have.
+        env={k: v for k, v in os.environ.items() if not k.startswith("SPARK_")} | {"SPARK_TESTING": "1"},
         timeout=240,
         check=False,
     )
