@@ -4,7 +4,7 @@
 codec     type  payload
 ========  ====  ===========================================================================================
 none      0     the bytes
-zstd      1     bare frames, one after another: no content size, no checksum (written as a stream). Java writes one
+zstd      1     bare frames, one after another, without checksum. Java writes one, without its size (as a stream)
 lz4       2     i32 LE compressed size, i32 LE original size, LZ4 block
 lzo       3     i32 LE compressed size, i32 LE original size, LZO1X stream (read only: no library writes it)
 ========  ====  ===========================================================================================
@@ -83,6 +83,16 @@ class BlockCompressor:
             )
         self.codec = codec
         self._zstd = zstandard.ZstdCompressor(level=level) if codec is BlockCodec.ZSTD else None
+
+    def compress_parts(self, block: memoryview, bounds: Sequence[int]) -> list[bytes]:
+        """Compress the parts ``block[bounds[i]:bounds[i + 1]]`` to a zstd frame each; for zstd only.
+
+        In one call, which lets other threads run meanwhile: for each small part alone they would wait for one another.
+        """
+        assert self._zstd is not None
+        places = np.stack([bounds[:-1], np.diff(bounds)], axis=1).astype("=u8").tobytes()
+        frames = self._zstd.multi_compress_to_buffer(zstandard.BufferWithSegments(block, places))
+        return [frames[i].tobytes() for i in range(len(bounds) - 1)]
 
     def compress(self, block: bytes | memoryview) -> bytes:
         """Compress one block (`block` must be contiguous)."""

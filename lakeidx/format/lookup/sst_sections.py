@@ -23,7 +23,7 @@ source   lakeidx; read by org.apache.paimon.sst.SstFileReader, release 1.4.2
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,7 @@ SECTION_BYTES = 8 * 1024
 _SECTION = struct.Struct("<6I")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """What the section index has of a section, in this order.
 
     range_bytes    of the file that the checksum covers
@@ -58,7 +57,7 @@ class Section:
 
 def encode_section(section: Section) -> bytes:
     """Encode the value of an entry of the section index."""
-    return _SECTION.pack(*astuple(section))
+    return _SECTION.pack(*section)
 
 
 def decode_sections(values: RowBytes, end: int, *, path: str | None = None) -> npt.NDArray[np.int64]:

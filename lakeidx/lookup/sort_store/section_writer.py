@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,8 +12,6 @@ from lakeidx.codec.containers.compress import BlockCodec, BlockCompressor
 from lakeidx.codec.varint import decode_varint, encode_varint
 from lakeidx.format.lookup.sst import block_trailer, saves_enough, stored_block
 from lakeidx.format.lookup.sst_sections import Section, encode_section, first_entries_of_sections
-
-Bytes = bytes | memoryview
 
 
 class SectionWriter:
@@ -30,16 +27,16 @@ class SectionWriter:
         """Entries of the section index; none when no block has several sections, so that the file needs no index of them."""
         return self._index if self._has_cut else ()
 
-    def store(self, body: memoryview, starts: npt.NDArray[np.int64], end: int, last_key: bytes) -> list[Bytes]:
+    def store(self, body: memoryview, starts: npt.NDArray[np.int64], end: int, last_key: bytes) -> bytes:
         """Store a block body: with zstd a frame for each section, where that saves as much as Paimon wants.
 
         starts   int64[n], where each entry begins; `end` where the last one ends
-        returns  the parts of the stored body, and its trailer
+        returns  the stored body and its trailer
         """
         firsts = first_entries_of_sections(starts, end) if self._compressor.codec is BlockCodec.ZSTD else [0]
         if len(firsts) > 1:
             bounds = [*starts[firsts].tolist(), end, len(body)]
-            frames = [self._compressor.compress(body[a:b]) for a, b in itertools.pairwise(bounds)]
+            frames = self._compressor.compress_parts(body, bounds)
             prefix = encode_varint(len(body))
             if saves_enough(len(prefix) + sum(map(len, frames)), len(body)):
                 keys = [_key_at(body, at) for at in starts[np.array(firsts[1:]) - 1].tolist()]
@@ -47,29 +44,29 @@ class SectionWriter:
         stored, trailer = stored_block(body, self._compressor)
         plain = stored is body
         content = 0 if plain else len(encode_varint(len(body)))
-        self._add(last_key, [stored, trailer], content, len(stored) - content, 0 if plain else len(body), 0)
-        return [stored, trailer]
+        whole = b"".join([stored, trailer])
+        section = Section(len(whole), content, len(stored) - content, 0 if plain else len(body), 0, crc32(whole))
+        self._index.append((last_key, encode_section(section)))
+        return whole
 
     def _cut(
         self, prefix: bytes, frames: list[bytes], bounds: list[int], firsts: list[int], keys: list[bytes]
-    ) -> list[Bytes]:
+    ) -> bytes:
         """Note a block of several sections; the last frame has the positions."""
         self._has_cut = True
         *sections, positions = frames
-        trailer = block_trailer([prefix, *frames], BlockCodec.ZSTD)
-        for i, (frame, key) in enumerate(zip(sections, keys, strict=True)):
-            before, after = [prefix] if i == 0 else [], [positions, trailer] if i == len(sections) - 1 else []
-            self._add(
-                key, [*before, frame, *after], sum(map(len, before)), len(frame), bounds[i + 1] - bounds[i],
-                firsts[i + 1] - firsts[i],
-            )  # fmt: skip
-        return [prefix, *frames, trailer]
-
-    def _add(
-        self, key: bytes, parts: Sequence[Bytes], content: int, content_bytes: int, body_bytes: int, entries: int
-    ) -> None:
-        section = Section(sum(map(len, parts)), content, content_bytes, body_bytes, entries, crc32(*parts))
-        self._index.append((key, encode_section(section)))
+        ranges = sections.copy()
+        ranges[0] = prefix + ranges[0]
+        ranges[-1] += positions
+        ranges[-1] += block_trailer(ranges, BlockCodec.ZSTD)
+        content = len(prefix)
+        for i, (key, part) in enumerate(zip(keys, ranges, strict=True)):
+            section = Section(
+                len(part), content, len(sections[i]), bounds[i + 1] - bounds[i], firsts[i + 1] - firsts[i], crc32(part)
+            )
+            self._index.append((key, encode_section(section)))
+            content = 0
+        return b"".join(ranges)
 
 
 def _key_at(body: memoryview, at: int) -> bytes:

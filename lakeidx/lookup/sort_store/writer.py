@@ -13,6 +13,7 @@ from lakeidx.codec.hashes.murmur import hash_bytes_many
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.lookup.sst import (
+    TRAILER_SIZE,
     BlockHandle,
     Footer,
     encode_body,
@@ -161,9 +162,9 @@ class SortLookupStoreWriter(EntryWriter):
         end, count = int(self._state[kernels.SIZE]), int(self._state[kernels.COUNT])
         size = int(kernels.close_body(self._state.ctypes.data, self._body.ctypes.data, self._starts.ctypes.data))
         assert self._last_key is not None
-        *stored, trailer = self._sections.store(self._body[:size].data, self._starts[:count], end, self._last_key)
-        handle = BlockHandle(self._file.size, sum(map(len, stored)))
-        self._file.write(*stored, trailer)
+        stored = self._sections.store(self._body[:size].data, self._starts[:count], end, self._last_key)
+        handle = BlockHandle(self._file.size, len(stored) - TRAILER_SIZE)
+        self._file.write(stored)
         self._index.append((self._last_key, encode_index_value(handle)))
 
     def _tail(self) -> tuple[list[bytes | memoryview], Footer]:

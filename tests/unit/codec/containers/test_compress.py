@@ -135,3 +135,12 @@ def test_many_frames_are_decompressed_in_one_call() -> None:
     with pytest.raises(CorruptFileError) as error:
         decompress_zstd_together(data, begins, ends - (np.arange(80) == 5), sizes, path="x")
     assert error.value.offset == begins[5]
+
+
+def test_parts_of_a_block_are_frames() -> None:
+    block, bounds = bytes(range(256)) * 50, [0, 7000, 7001, 9000, 12_800]
+    frames = BlockCompressor(BlockCodec.ZSTD, 3).compress_parts(memoryview(block), bounds)
+    assert [len(f) for f in frames][1] < 20
+    for frame, start, end in zip(frames, bounds, bounds[1:], strict=False):
+        assert decompress_block(BlockCodec.ZSTD, memoryview(frame), end - start).tobytes() == block[start:end]
+    assert decompress_block(BlockCodec.ZSTD, memoryview(b"".join(frames)), len(block)).tobytes() == block

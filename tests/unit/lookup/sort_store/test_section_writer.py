@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +171,7 @@ def test_a_section_of_another_number_of_entries_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     encode = sst_sections.encode_section
-    wrong = lambda s: encode(replace(s, entries=s.entries and s.entries + more))  # noqa: E731
+    wrong = lambda s: encode(s._replace(entries=s.entries and s.entries + more))  # noqa: E731
     monkeypatch.setattr(section_writer, "encode_section", wrong)
     entries = entries_of(4, 30)
     made_by = made()
@@ -187,7 +186,7 @@ def test_a_block_that_is_cut_elsewhere_is_damaged(tmp_path: Path, monkeypatch: p
 
     def wrong(section: Section) -> bytes:
         by = next(moved, 0)
-        return encode(replace(section, range_bytes=section.range_bytes + by))
+        return encode(section._replace(range_bytes=section.range_bytes + by))
 
     made_by = made(block_size=300)
     monkeypatch.setattr(section_writer, "encode_section", wrong)
@@ -199,13 +198,15 @@ def test_a_block_that_is_cut_elsewhere_is_damaged(tmp_path: Path, monkeypatch: p
 
 def test_positions_that_are_wrong_show_in_a_verification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Java goes by the positions of a block, lookups here by the section index.
-    compress = BlockCompressor.compress
+    compress = BlockCompressor.compress_parts
 
-    def wrong(compressor: BlockCompressor, block: memoryview) -> bytes:
-        tail = len(block) % 4 == 1 and bytes(block[:4]) == bytes(4)
-        return compress(compressor, b"\1" + bytes(block[1:]) if tail else block)
+    def wrong(compressor: BlockCompressor, block: memoryview, bounds: list[int]) -> list[bytes]:
+        assert bytes(block[bounds[-2] :][:4]) == bytes(4)
+        return compress(
+            compressor, memoryview(bytes(block[: bounds[-2]]) + b"\1" + bytes(block[bounds[-2] + 1 :])), bounds
+        )
 
-    monkeypatch.setattr(BlockCompressor, "compress", wrong)
+    monkeypatch.setattr(BlockCompressor, "compress_parts", wrong)
     entries = entries_of(5, 30)
     made_by = made()
     with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
