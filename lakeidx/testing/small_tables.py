@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakeidx.batch.upsert import BatchResult, make_context, new_batch_id, upsert_table
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.metadata import TableMetadata
 
 SPEC: dict[str, Any] = {
     "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
@@ -51,6 +52,14 @@ def upsert(
     """Upsert rows as one batch."""
     context = make_context(table.metadata, batch_id or new_batch_id(), overwrite=overwrite)
     return upsert_table(context, rows(values, kinds))
+
+
+def branch_of(table: TableHandle, name: str = "x") -> TableHandle:
+    """Open a branch of a table, with the schema that the branch has."""
+    found = TableHandle(table.store, table.paths)
+    found.metadata = TableMetadata.open(table.store, table.uri, branch=name)
+    found.paths = found.metadata.paths
+    return found
 
 
 def content(table: TableHandle, **state: Any) -> dict[tuple[int, int], str | None]:

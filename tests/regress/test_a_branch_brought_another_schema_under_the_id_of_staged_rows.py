@@ -20,17 +20,10 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.shared_table.foreign import fast_forward, make_branch
-from lakeidx.testing.small_tables import make_table, upsert
+from lakeidx.testing.small_tables import branch_of, make_table, upsert
 
 NIGHT = pa.table({"p": pa.array([2], pa.int32()), "k": [1], "main": ["night"]})
 FIRST = {"p": 1, "k": 1, "branch": "a"}
-
-
-def branch_of(table: TableHandle) -> TableHandle:
-    found = TableHandle(table.store, table.paths)
-    found.metadata = TableMetadata.open(table.store, table.uri, branch="x")
-    found.paths = found.metadata.paths
-    return found
 
 
 @pytest.fixture

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from lakeidx.codec.containers.compress import BlockCodec, decompress_block, decompress_zstd_ranges
+from lakeidx.codec.containers.compress import (
+    BlockCodec,
+    decompress_block,
+    decompress_zstd_ranges,
+    decompress_zstd_together,
+)
 from lakeidx.errors import CorruptFileError
 
 # Magic number; one segment, content size of 8 bytes; the content size; an empty last block.
@@ -17,3 +23,5 @@ def test_the_expected_size_is_the_limit() -> None:
     assert (error.value.path, error.value.offset) == ("x", 7)
     with pytest.raises(CorruptFileError, match="holds 4398046511104 bytes, expected 100"):
         decompress_zstd_ranges(memoryview(b"-" + FRAME), [1], [1 + len(FRAME)], [100])
+    with pytest.raises(CorruptFileError, match="holds 4398046511104 bytes, expected 100"):
+        decompress_zstd_together(memoryview(b"-" + FRAME), np.array([1]), np.array([1 + len(FRAME)]), np.array([100]))

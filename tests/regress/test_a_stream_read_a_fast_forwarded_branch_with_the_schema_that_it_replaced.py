@@ -14,18 +14,10 @@ from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
 from lakeidx.testing.shared_table.foreign import fast_forward, make_branch
-from lakeidx.testing.small_tables import make_table, upsert
-
-
-def branch_of(table: TableHandle) -> TableHandle:
-    found = TableHandle(table.store, table.paths)
-    found.metadata = TableMetadata.open(table.store, table.uri, branch="x")
-    found.paths = found.metadata.paths
-    return found
+from lakeidx.testing.small_tables import branch_of, make_table, upsert
 
 
 def brought(folder: Path, main: SchemaEdits, *branch: SchemaEdits) -> tuple[ChangeFollower, Position, TableHandle]:

@@ -90,8 +90,7 @@ class BlockCompressor:
         In one call, which lets other threads run meanwhile: for each small part alone they would wait for one another.
         """
         assert self._zstd is not None
-        places = np.stack([bounds[:-1], np.diff(bounds)], axis=1).astype("=u8").tobytes()
-        frames = self._zstd.multi_compress_to_buffer(zstandard.BufferWithSegments(block, places))
+        frames = self._zstd.multi_compress_to_buffer(_segments(block, bounds[:-1], np.diff(bounds)))
         return [frames[i].tobytes() for i in range(len(bounds) - 1)]
 
     def compress(self, block: bytes | memoryview) -> bytes:
@@ -210,13 +209,18 @@ def decompress_zstd_together(
     """
     if not len(begins):
         return ()
-    frames = zstandard.BufferWithSegments(data, np.stack([begins, ends - begins], axis=1).astype("=u8").tobytes())
+    frames, expected = _segments(data, begins, ends - begins), sizes.astype("=u8").tobytes()
     try:
-        found = _zstd_context().multi_decompress_to_buffer(frames, decompressed_sizes=sizes.astype("=u8").tobytes())
+        found = _zstd_context().multi_decompress_to_buffer(frames, decompressed_sizes=expected)
     except zstandard.ZstdError:
         # One by one says which frame it is.
         return decompress_zstd_ranges(data, begins.tolist(), ends.tolist(), sizes.tolist(), path=path)
     return [found[i] for i in range(len(begins))]
+
+
+def _segments(data: memoryview, begins: npt.ArrayLike, sizes: npt.NDArray[np.int64]) -> zstandard.BufferWithSegments:
+    """Return parts of some bytes as zstandard's calls for many of them take them."""
+    return zstandard.BufferWithSegments(data, np.stack([begins, sizes], axis=1).astype("=u8").tobytes())
 
 
 def as_arrays(blocks: Sequence[bytes]) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.int64]]:

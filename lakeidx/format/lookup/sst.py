@@ -52,7 +52,8 @@ from lakeidx.format.lookup.sst_sections import decode_sections
 MAGIC = 1481571681
 FOOTER_SIZE = 36
 TRAILER_SIZE = 5
-_BODY_TAIL_SIZE = 5
+#: Bytes of the last part of a body, and of the position of an entry before it.
+BODY_TAIL_SIZE, POSITION_SIZE = 5, 4
 ALIGNED, UNALIGNED = 0, 1
 _FOOTER = struct.Struct("<qiqqii")
 _TRAILER = struct.Struct("<BI")
@@ -104,7 +105,7 @@ def decode_footer(data: bytes, file_size: int, *, path: str | None = None) -> Fo
     bloom_offset, bloom_size, entries, index_offset, index_size, magic = _FOOTER.unpack(data)
     if magic != MAGIC:
         raise CorruptFileError(f"expected magic number {MAGIC}, found {magic}", path=path, offset=base + 32)
-    if index_size < _BODY_TAIL_SIZE or index_offset < 0 or index_offset + index_size + TRAILER_SIZE != base:
+    if index_size < BODY_TAIL_SIZE or index_offset < 0 or index_offset + index_size + TRAILER_SIZE != base:
         raise CorruptFileError(
             f"index block at {index_offset} of {index_size} bytes does not end at the footer",
             path=path,
@@ -148,7 +149,7 @@ def read_block(file: memoryview, handle: BlockHandle, *, path: str | None = None
     errors   CorruptFileError when the block leaves the file, its checksum is wrong or it does not decompress
     """
     end = handle.offset + handle.size
-    if handle.offset < 0 or handle.size < _BODY_TAIL_SIZE or end + TRAILER_SIZE > len(file):
+    if handle.offset < 0 or handle.size < BODY_TAIL_SIZE or end + TRAILER_SIZE > len(file):
         raise CorruptFileError(
             f"block of {handle.size} bytes does not lie inside the file of {len(file)}",
             path=path,
@@ -211,9 +212,9 @@ def _entry_starts(body: bytes | memoryview, *, path: str | None = None, base: in
 
     errors   CorruptFileError when the tail of the body cannot be right
     """
-    tail = len(body) - _BODY_TAIL_SIZE
+    tail = len(body) - BODY_TAIL_SIZE
     if tail < 0:
-        raise CorruptFileError(f"expected a block of at least {_BODY_TAIL_SIZE} bytes", path=path, offset=base)
+        raise CorruptFileError(f"expected a block of at least {BODY_TAIL_SIZE} bytes", path=path, offset=base)
     count = _I32.unpack_from(body, tail)[0]
     if body[-1] == ALIGNED:
         if count <= 0 or tail % count:

@@ -105,7 +105,7 @@ class SortFile(BlockFile):
     @property
     def is_compressed(self) -> bool:
         """True when the first block is compressed."""
-        return len(self.starts) > 0 and bool(self._places.stored(np.zeros(1, np.int64)).codecs[0] != BlockCodec.NONE)
+        return self._places.is_compressed
 
     @functools.cached_property
     def first_entries(self) -> npt.NDArray[np.int64] | None:
@@ -212,19 +212,21 @@ class SortFile(BlockFile):
             addresses[i], sizes[i] = body.ctypes.data, len(body)
         at = np.flatnonzero(packed & (stored.entries > 0))
         if len(at):
-            bodies, addresses[at] = self._section_bodies(stored, at)
-            sizes[at] = stored.body_bytes[at]
+            sizes[at] = self._places.body_bytes(numbers[at])
+            bodies, addresses[at] = self._section_bodies(stored, at, sizes[at])
             copies.update(zip(numbers[at].tolist(), bodies, strict=True))
         return copies
 
-    def _section_bodies(self, stored: Stored, at: npt.NDArray[np.int64]) -> tuple[list[Block], npt.NDArray[np.int64]]:
+    def _section_bodies(
+        self, stored: Stored, at: npt.NDArray[np.int64], body_bytes: npt.NDArray[np.int64]
+    ) -> tuple[list[Block], npt.NDArray[np.int64]]:
         """Make the bodies of sections: their entries, decompressed, and the positions of these."""
         sizes = stored.sizes[at]
         contents = decompress_zstd_together(
             self.view, stored.contents[at], stored.content_ends[at], sizes, path=self.path
         )
         # Each of its own: the cache drops them one by one.
-        bodies = [np.empty(size, np.uint8) for size in stored.body_bytes[at].tolist()]
+        bodies = [np.empty(size, np.uint8) for size in body_bytes.tolist()]
         addresses = addresses_of_bytes(bodies)
         damaged, fault = checks.add_positions(addresses_of_bytes(contents), sizes, stored.entries[at], addresses)
         if damaged >= 0:
@@ -287,7 +289,7 @@ class SortFile(BlockFile):
 
     def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the bytes of blocks in memory, unchecked."""
-        return self._places.stored(numbers).body_bytes
+        return self._places.body_bytes(numbers)
 
     def _spans(self, number: int, body: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], ...]:
         spans = tuple(np.empty(self.counts[number], np.int64) for _ in range(4))

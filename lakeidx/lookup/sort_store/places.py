@@ -14,15 +14,13 @@ import numpy.typing as npt
 from lakeidx.codec.containers.compress import BlockCodec
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.lookup.sst import TRAILER_SIZE, BlockHandle, Footer, read_block
+from lakeidx.format.lookup.sst import BODY_TAIL_SIZE, POSITION_SIZE, TRAILER_SIZE, BlockHandle, Footer, read_block
 from lakeidx.format.lookup.sst_sections import decode_sections
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.packed import take_spans
 from lakeidx.lookup.sort_store import check_kernels as checks
 
 Int64s = npt.NDArray[np.int64]
-_BODY_TAIL_SIZE = 5
-_POSITION_SIZE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +45,6 @@ class Stored:
     sizes: Int64s
     entries: Int64s
 
-    @property
-    def body_bytes(self) -> Int64s:
-        """Bytes of the decompressed bodies, with the positions; 0 where the content is not compressed."""
-        return self.sizes + np.where(self.entries > 0, _POSITION_SIZE * self.entries + _BODY_TAIL_SIZE, 0)
-
 
 class Places(ABC):
     """Places of the blocks of a file.
@@ -71,6 +64,15 @@ class Places(ABC):
     @abstractmethod
     def stored(self, numbers: Int64s) -> Stored:
         """Return how blocks are stored; unchecked where the file says it beside each block."""
+
+    @property
+    @abstractmethod
+    def is_compressed(self) -> bool:
+        """True when the first block is compressed."""
+
+    @abstractmethod
+    def body_bytes(self, numbers: Int64s) -> Int64s:
+        """Return the bytes of decompressed bodies, with the positions; 0 where the content is not compressed. Unchecked, too."""
 
     @abstractmethod
     def content(self, number: int) -> npt.NDArray[np.uint8]:
@@ -94,12 +96,26 @@ class WholeBlocks(Places):
     def stored(self, numbers: Int64s) -> Stored:
         """Read size prefixes and trailers."""
         ends = self.ends[numbers]
-        sizes, contents = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.int64)
-        checks.body_sizes(self.data.ctypes.data, self.ends, self.starts, numbers, sizes, contents)
+        sizes, contents = self._size_prefixes(numbers)
         # The type byte, which the checksum covers too, follows the stored body, and the checksum follows it.
         checksums = self.data[ends[:, None] + np.arange(1, TRAILER_SIZE)].view("<u4").reshape(-1)
         codecs = self.data[ends].astype(np.int64)
         return Stored(self.starts[numbers], ends + 1, checksums, contents, ends, codecs, sizes, np.zeros_like(ends))
+
+    @property
+    def is_compressed(self) -> bool:
+        """Read the type byte of the first block."""
+        return len(self.ends) > 0 and bool(self.data[self.ends[0]] != BlockCodec.NONE)
+
+    def body_bytes(self, numbers: Int64s) -> Int64s:
+        """Read size prefixes."""
+        return self._size_prefixes(numbers)[0]
+
+    def _size_prefixes(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
+        """Return body sizes, 0 for a block that is not compressed, and where the content begins."""
+        sizes, contents = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.int64)
+        checks.body_sizes(self.data.ctypes.data, self.ends, self.starts, numbers, sizes, contents)
+        return sizes, contents
 
     def content(self, number: int) -> npt.NDArray[np.uint8]:
         """Return the stored body of a block."""
@@ -133,6 +149,8 @@ class Sections(Places):
         self._contents = self.starts + contents
         self._content_ends = self._contents + content_bytes
         self._checksums = checksums.astype(np.uint32)
+        positions = np.where(self._entries > 0, POSITION_SIZE * self._entries + BODY_TAIL_SIZE, 0)
+        self._body_bytes: Int64s = self._sizes + positions
         self.blocks = blocks
 
     def stored(self, numbers: Int64s) -> Stored:
@@ -143,6 +161,16 @@ class Sections(Places):
             self._content_ends[numbers], np.where(sizes > 0, int(BlockCodec.ZSTD), int(BlockCodec.NONE)), sizes,
             self._entries[numbers],
         )  # fmt: skip
+
+    @property
+    def is_compressed(self) -> bool:
+        """Return what the section index says of the first section."""
+        return len(self._sizes) > 0 and bool(self._sizes[0])
+
+    def body_bytes(self, numbers: Int64s) -> Int64s:
+        """Return what follows from the section index."""
+        found: Int64s = self._body_bytes[numbers]
+        return found
 
     def content(self, number: int) -> npt.NDArray[np.uint8]:
         """Return the stored content of a section."""
