@@ -17,6 +17,7 @@ from lakeidx.landing.cast import cast_column
 from lakeidx.landing.defaults import fill_default
 from lakeidx.landing.read import BadLine, Piece
 from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
+from lakeidx.landing.text.utf8 import without_broken_text
 from lakeidx.landing.types import shown_source
 from lakeidx.types import Field, Root
 
@@ -83,10 +84,14 @@ def cast_piece(
     refuse   find more rows to reject, one after the other
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
     """
-    rejects, source = _Rejects(piece.rows), shown_source(source)
-    kept = pa.table({f.name: _cast_field(piece.rows, f, source, rejects, f.name in keys) for f in fields})
-    if KIND_COLUMN in piece.rows.column_names:
-        codes, unknown = kind_codes(piece.rows.column(KIND_COLUMN))
+    source = shown_source(source)
+    rows, broken = without_broken_text(piece.rows)
+    rejects = _Rejects(rows)
+    for name, mask in broken.items():
+        rejects.mark(mask, f"format: column {name} is not UTF-8 text")
+    kept = pa.table({f.name: _cast_field(rows, f, source, rejects, f.name in keys) for f in fields})
+    if KIND_COLUMN in rows.column_names:
+        codes, unknown = kind_codes(rows.column(KIND_COLUMN))
         if unknown is not None:
             rejects.mark(unknown, "kind: the row kind is not one of +I -U +U -D", KIND_COLUMN)
         if pc.any(pc.not_equal(codes, 0), min_count=0).as_py():

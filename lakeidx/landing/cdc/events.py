@@ -28,6 +28,7 @@ from lakeidx.landing.cdc.target import ChangeTarget
 from lakeidx.landing.new_columns import grows
 from lakeidx.landing.text.json_lines import filled_lines, json_type
 from lakeidx.landing.text.json_values import type_of_values
+from lakeidx.landing.text.utf8 import is_utf8
 from lakeidx.landing.types import BadLine
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, Root
 
@@ -180,7 +181,7 @@ def _parse(block: bytes, tree: dict[str, Any], *, wrapped: bool, ignore: bool) -
     message = _struct(tree)
     schema = pa.schema([("payload", message)] if wrapped else list(message))
     try:
-        return pajson.read_json(
+        found = pajson.read_json(
             io.BytesIO(block),
             read_options=pajson.ReadOptions(use_threads=False, block_size=max(len(block) + 1, 1 << 20)),
             # Columns that the table does not have show as what Arrow makes of them, unless a schema part names them.
@@ -190,6 +191,7 @@ def _parse(block: bytes, tree: dict[str, Any], *, wrapped: bool, ignore: bool) -
         )
     except pa.ArrowException:
         return None
+    return found if is_utf8(found) else None
 
 
 def _field(values: pa.Array, path: Path) -> pa.Array | None:

@@ -29,6 +29,7 @@ from lakeidx.landing.text.json_values import (
     type_of_values,
     wider_of_values,
 )
+from lakeidx.landing.text.utf8 import is_utf8
 from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns
 from lakeidx.types import INT_ROOTS, DataType, Field, Root, to_arrow
 
@@ -121,13 +122,16 @@ def _fast(
             read_options=pajson.ReadOptions(use_threads=False, block_size=max(len(block) + 1, 1 << 20)),
             parse_options=pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior=behaviour),
         )
-    except pa.ArrowException:
+        named = rows.column_names
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    if not is_utf8(rows):
         return None
     lines = filled_lines(block) + line
     if rows.num_rows != len(lines):
         return None
-    unknown = set(rows.column_names) - {*schema.names, *says_nothing(rows.schema, fields)}
-    extra = {n: type_of_values(rows.schema.field(n).type) for n in rows.column_names if n in unknown}
+    unknown = set(named) - {*schema.names, *says_nothing(rows.schema, fields)}
+    extra = {n: type_of_values(rows.schema.field(n).type) for n in named if n in unknown}
     return Piece(rows.select(schema.names), int(lines[0]) if len(lines) else line, lines, extra=extra)
 
 
