@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.report import RESULTS, report
-from bench.targets import WITH_TARGETS, judged
+from bench.targets import WITH_TARGETS, judged, of_the_clock_alone
 
 HERE = Path(__file__).resolve().parent
 #: Short ones and those of the main path first; the others as they come. Extra arguments keep a whole run short.
@@ -169,6 +169,9 @@ def main(argv: Sequence[str]) -> int:
         if error is not None:
             failed = True
             console.print(f"[red]{name}: {error}[/red]")
+        if alone := of_the_clock_alone(figures):
+            failed = True
+            console.print(f"[red]{name}: no processor seconds beside those of the clock: {', '.join(alone)}[/red]")
         if name == "limit" and figures:
             bare = float(figures[0]["seconds"])
         figures = judged(name, figures, bare)

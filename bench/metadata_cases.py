@@ -117,7 +117,7 @@ def commit(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
     raw = next(iter(request.assigned_on or ()))
     view = load_view(table.metadata, table.snapshot, partitions={raw})
     assert len(view.entries) == 100 + NEW_FILES
-    return {"requests": sum(verbs.values()), "work": work, "seconds": work, "cpu": cpu, "verbs": verbs}
+    return {"requests": sum(verbs.values()), "work": work, "seconds": work, "cpu_seconds": cpu, "verbs": verbs}
 
 
 def full_merge(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
@@ -136,7 +136,7 @@ def full_merge(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
     assert snapshot is not None
     metas = table.metadata.manifest_list(snapshot.base_manifest_list)
     assert sum(m.num_added_files for m in metas) == files
-    return {"requests": store.total.requests, "work": work, "seconds": work, "cpu": cpu,
+    return {"requests": store.total.requests, "work": work, "seconds": work, "cpu_seconds": cpu,
             "note": f"{len(metas)} manifests"}  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def plan_compaction(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
     assert len(work) == files // made.FILES_PER_BUCKET // made.DUE_EVERY
     assert {w.task.reason for w in work} <= set(PickReason)
     assert all(w.index for w in work)
-    return {"work": seconds, "seconds": seconds, "cpu": cpu, "note": f"{len(work)} of {files // 10:,} buckets"}
+    return {"work": seconds, "seconds": seconds, "cpu_seconds": cpu, "note": f"{len(work)} of {files // 10:,} buckets"}
 
 
 def compaction_sensor(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
@@ -177,7 +177,7 @@ def compaction_sensor(uri: str, files: int, folder: Path) -> Mapping[str, Any]:
     touched = files // made.FILES_PER_BUCKET // made.DUE_EVERY
     assert some == made.BUCKETS_PER_PARTITION
     assert touched < all_due <= touched + some
-    return {"work": seconds, "seconds": seconds, "cpu": cpu, "note": f"whole table {all_seconds:.1f} s"}
+    return {"work": seconds, "seconds": seconds, "cpu_seconds": cpu, "note": f"whole table {all_seconds:.1f} s"}
 
 
 CASES: Mapping[str, Callable[[str, int, Path], Mapping[str, Any]]] = {
@@ -200,7 +200,7 @@ def run_case(name: str, uri: str, files: int, folder: Path) -> dict[str, Any]:
     times = process.cpu_times()
     out = {
         "case": name, "files": files, "seconds": time.time() - process.create_time(), "work": work,
-        "cpu": times.user + times.system, "peak_mib": peak_mib(), **found, "load": os.getloadavg()[0],
+        "cpu_seconds": times.user + times.system, "peak_mib": peak_mib(), **found, "load": os.getloadavg()[0],
     }  # fmt: skip
     over = [f"{k} over {v:g}" for k, v in TARGETS[name].items() if float(out[k]) > v]
     limit = ", ".join(f"{k} {v:g}" for k, v in TARGETS[name].items())

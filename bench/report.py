@@ -42,7 +42,8 @@ _COLUMNS = {
     "times_upsert": "times the CPU seconds of the upsert",
     "java": "Java, seconds", "pyarrow_cpu": "pyarrow, CPU seconds", "times_pyarrow": "times pyarrow",
     "files": "files", "files_holding": "holding rows", "row_groups": "row groups", "times_holding": "opened per holding one",
-    "times_without": "times as without", "million_per_s": "million a second", "microseconds": "microseconds",
+    "times_without": "times as without", "million_per_s": "million a second",
+    "cpu_million_per_s": "million a CPU second", "microseconds": "microseconds",
     "per_second": "a second", "late_files": "files of level 0", "kernels": "kernels compiled", "targets": "asked",
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ class Target:
     case        pattern of the figure's case, with what else tells it from others
     seconds     most by the clock; None: not said
     cpu         most of the processors; None: not said
+    rate        least million rows a second; None: not said
     most        most of other fields of the figure, by name: no matter of the machine's speed
     least       least of other fields
     where       what other fields must be for the target to count
@@ -34,13 +35,20 @@ class Target:
     case: str
     seconds: float | None = None
     cpu: float | None = None
+    rate: float | None = None
     most: Mapping[str, float] = field(default_factory=dict)
     least: Mapping[str, float] = field(default_factory=dict)
     where: Mapping[str, Any] = field(default_factory=dict)
 
 
 _MILLION = {"files": 1_000_000}
+_MILLION_ENTRIES = {"program": "lakeidx", "codec": "none", "rows": 1_000_000, "values": "16 bytes"}
+_SORT, _HASH = ({**_MILLION_ENTRIES, "store": store} for store in ("sort", "hash"))
 TARGETS = (
+    Target(3, "codec", r"hash", rate=30.0, where={"keys": "BIGINT"}),
+    Target(3, "codec", r"hash", rate=5.0, where={"keys": "STRING(16)"}),
+    Target(3, "assigner", r"known", rate=25.0),
+    Target(3, "assigner", r"new", rate=8.0),
     Target(3, "upsert", r"load 6,001,215", 14.0),
     Target(17, "upsert", r"load 6,001,215", 4.5),
     Target(3, "upsert", r"upsert 600,121 into 6,001,215 round \d", 2.5),
@@ -62,6 +70,12 @@ TARGETS = (
     Target(15, "changes", r"difference of two states", 1.5),
     Target(5, "point_lookup", r"(default|hash) first", 1.0),
     Target(5, "point_lookup", r"(default|hash) (new|same|missing) keys", 0.02),
+    Target(5, "lookup_store", r"build", rate=10.0, where=_SORT),
+    Target(5, "lookup_store", r"build", rate=4.0, where=_HASH),
+    Target(5, "lookup_store", r"hit", rate=2.0, where=_SORT),
+    Target(5, "lookup_store", r"hit", rate=4.0, where=_HASH),
+    Target(5, "lookup_store", r"miss", rate=15.0, where=_MILLION_ENTRIES),
+    Target(5, "lookup_store", r"single", rate=0.15, where=_MILLION_ENTRIES),
     Target(17, "point_lookup", r"zstd-64k new keys", 0.03),
     Target(17, "point_lookup", r"(position|key) new keys", 0.15),
     Target(17, "hash_index", r"few against many", 0.4, most={"mib": 100}),
@@ -129,6 +143,7 @@ def _judged(benchmark: str, figure: dict[str, Any], bare: float | None) -> dict[
         **figure,
         "s": None if seconds is None else seconds / slower,
         "CPU s": None if cpu is None else cpu / slower,
+        "M/s": (figure.get("million_per_s") or 0.0) * slower,
     }
     found = [
         t for t in TARGETS
@@ -147,7 +162,7 @@ def _verdict(target: Target, found: Mapping[str, Any]) -> str:
     for name, most in {"s": target.seconds, "CPU s": target.cpu, **target.most}.items():
         if most is not None:
             times[f"{most:g} {name}"] = _times(found.get(name), most)
-    for name, least in target.least.items():
+    for name, least in {**({} if target.rate is None else {"M/s": target.rate}), **target.least}.items():
         times[f"{least:g} {name}"] = least / found[name] if found.get(name) else float("inf")
     worst = max(times.values())
     return f"issue {target.issue}: {', '.join(times)} {'kept' if worst <= 1 else f'MISSED ({worst:.1f} times)'}"
@@ -158,6 +173,16 @@ def _times(found: float | None, most: float) -> float:
     if found is None or (found and not most):
         return float("inf")
     return found / most if most else 0.0
+
+
+def of_the_clock_alone(figures: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the figures that have a time, and none of the processors: on a machine that does other work they tell nothing."""
+    return [
+        str(figure.get("case", figure))
+        for figure in figures
+        if any(figure.get(name) is not None for name in ("seconds", "ms"))
+        and not any(name.startswith("cpu") and value is not None for name, value in figure.items())
+    ]
 
 
 def _seconds(figure: Mapping[str, Any], name: str, milliseconds: str) -> float | None:

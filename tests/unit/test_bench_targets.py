@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from typing import Any
 
-from bench.targets import BARE, TARGETS, judged
+from bench.targets import BARE, TARGETS, judged, of_the_clock_alone
 
 
 def test_a_figure_says_what_each_issue_asks_of_it() -> None:
@@ -62,7 +63,7 @@ def test_milliseconds_and_operations() -> None:
 
 def test_other_figures_stay_as_they_are() -> None:
     figures = [{"case": "murmur", "seconds": 1.0}]
-    assert judged("codec", figures, BARE) == figures
+    assert judged("engines", figures, BARE) == figures
     assert judged("upsert", [{"case": "load 6,001,215", "seconds": None}], BARE)[0].keys() == {"case", "seconds"}
 
 
@@ -95,3 +96,32 @@ def test_what_was_not_timed_is_judged_by_what_it_has() -> None:
     assert "of_bare_limit" not in kept
     (missed,) = judged("scan", [{**case, "times_holding": 1.515}], BARE)
     assert missed["targets"] == "issue 7: 1.01 times_holding MISSED (1.5 times)"
+
+
+def test_rates_follow_the_machine_as_seconds_do() -> None:
+    figure = {
+        "operation": "hash",
+        "keys": "BIGINT",
+        "rows": 9,
+        "seconds": 1.0,
+        "cpu_seconds": 1.0,
+        "million_per_s": 24.0,
+    }
+    assert judged("codec", [figure], BARE)[0]["targets"] == "issue 3: 30 M/s MISSED (1.2 times)"
+    assert judged("codec", [figure], 2 * BARE)[0]["targets"] == "issue 3: 30 M/s kept"
+    assert "targets" not in judged("codec", [{**figure, "keys": "BIGINT, INT"}], BARE)[0]
+    single = {"program": "lakeidx", "store": "hash", "codec": "none", "rows": 1_000_000, "values": "16 bytes"}
+    single |= {"operation": "single", "million_per_s": 0.2}
+    ours, theirs = judged("lookup_store", [single, {**single, "program": "1.4.2"}], BARE)
+    assert ours["targets"] == "issue 5: 0.15 M/s kept"
+    assert "targets" not in theirs
+
+
+def test_a_time_without_processor_seconds_is_named() -> None:
+    figures: list[dict[str, Any]] = [
+        {"case": "a", "seconds": 1.0},
+        {"case": "b", "ms": 1.0, "cpu_ms": None},
+        {"case": "c", "seconds": 1.0, "cpu_seconds": 0.0},
+        {"case": "d", "seconds": None, "files": 3},
+    ]
+    assert of_the_clock_alone(figures) == ["a", "b"]
