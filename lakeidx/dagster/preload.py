@@ -1,4 +1,4 @@
-"""Imports of checks and pictures while the first stage works: Great Expectations alone takes seconds to import."""
+"""The import of Great Expectations while the first stage works: it takes seconds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import threading
 from collections.abc import Collection
 from functools import cache
 
-from lakeidx.dagster.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, COMMIT_STEP, LANDED_CHECKS
+from lakeidx.dagster.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, LANDED_CHECKS
 from lakeidx.pipeline_file.model import PipelineConfig
 
 _LIBRARY = "lakeidx.dagster.expectations.of_rows"
 
 
 def preload_imports(config: PipelineConfig, steps: Collection[str]) -> None:
-    """Start the imports of some steps in the background; an import error shows where the module is used.
+    """Start the import for some steps in the background; an import error shows where the module is used.
 
     steps   those of the run: one that judges nothing imports nothing, and rules alone need no Great Expectations
     """
@@ -24,27 +24,19 @@ def preload_imports(config: PipelineConfig, steps: Collection[str]) -> None:
         judging |= {ASSIGNMENT_CHECKS, COMMIT_CHECKS}
     if any(e.on == "batches" for e in config.expectations):
         judging.add(COMMIT_CHECKS)
-    modules = [_LIBRARY] if judging & found else []
-    if COMMIT_STEP in found:
-        modules.append("lakeidx.dagster.metadata.table_plots")
-    if modules:
-        start_imports(tuple(modules))
+    if judging & found:
+        start_import(_LIBRARY)
 
 
 @cache
-def start_imports(modules: tuple[str, ...]) -> threading.Thread:
-    """Start imports in the background, once per process.
+def start_import(module: str) -> threading.Thread:
+    """Start an import in the background, once per process.
 
     SQLAlchemy's object mapper is imported before that. Its modules add themselves to a registry while they are being
     imported, and Dagster's storage asks that registry in this thread: it would meet a module that is half there, and
     the run would fail. Great Expectations imports it, too.
     """
     importlib.import_module("sqlalchemy.orm")
-    thread = threading.Thread(target=_import_all, args=[modules], name="lakeidx-preload", daemon=True)
+    thread = threading.Thread(target=importlib.import_module, args=[module], name="lakeidx-preload", daemon=True)
     thread.start()
     return thread
-
-
-def _import_all(modules: tuple[str, ...]) -> None:
-    for module in modules:
-        importlib.import_module(module)

@@ -90,7 +90,7 @@ def test_checks_and_plots_stand_on_the_asset_page(ui: DagsterUI, page: Any) -> N
 
 def show_plots(page: Any) -> int:
     """Bring the pictures in the metadata into view; gives how many were drawn."""
-    drawn = page.locator("img[src^='data:image/png;base64']")
+    drawn = page.locator("img[src^='data:image/svg+xml;base64']")
     links = page.get_by_text("Show Markdown")
     links.first.wait_for()
     for i in range(links.count()):

@@ -90,5 +90,5 @@ def test_the_file_is_repaired_and_the_rest_is_a_backfill(ui: DagsterUI, page: An
     picture(ui, page, "demo-year", settle_ms=3000, height=700)
     # A year is three buckets, the first two of them full.
     page.get_by_role("row").filter(has_text="lakeidx/plot_rows_per_bucket").get_by_text("Show Markdown").click()
-    page.locator("img[src^='data:image/png;base64']").last.wait_for()
+    page.locator("img[src^='data:image/svg+xml;base64']").last.wait_for()
     picture(ui, page, "table-plots")

@@ -45,7 +45,7 @@ def test_a_batch_goes_through_all_stages_and_its_checks_pass(tmp_path: Path) -> 
     assert materialized.metadata["dagster/row_count"].value == 25
     page = {n.removeprefix("lakeidx/"): str(v.value) for n, v in materialized.metadata.items()}
     for plot in ("plot_rows_per_bucket", "plot_levels_per_bucket", "plot_batch_history"):
-        assert page[plot].startswith("![") and "data:image/png;base64," in page[plot]  # noqa: PT018
+        assert page[plot].startswith("![") and "data:image/svg+xml;base64," in page[plot]  # noqa: PT018
     assert (page["buckets"], page["data_files"]) == ("3", "3")
     assert "| snapshot | 1, APPEND |" in page["overview"]
     assert page["overview"].rstrip().endswith("| APPEND | +25 |")

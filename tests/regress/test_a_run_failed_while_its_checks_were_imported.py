@@ -13,10 +13,10 @@ _RUN = """
 import sys
 import dagster
 from sqlalchemy import inspect
-from lakeidx.dagster.preload import start_imports
+from lakeidx.dagster.preload import start_import
 
 sys.setswitchinterval(1e-6)
-thread = start_imports(("lakeidx.dagster.expectations.of_rows", "lakeidx.dagster.metadata.table_plots"))
+thread = start_import("lakeidx.dagster.expectations.of_rows")
 asked = 0
 while thread.is_alive() and "sqlalchemy.orm.session" not in sys.modules or asked < 1000:
     inspect(7, False)  # as Dagster's storage does for each value of a query

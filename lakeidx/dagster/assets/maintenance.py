@@ -24,6 +24,7 @@ from lakeidx.dagster.assets.expectations import expectation_specs, table_expecta
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import failures_explained, retry_policy
 from lakeidx.dagster.metadata.reports import SAMPLE_ROWS, records_table
+from lakeidx.dagster.metadata.table_plots import hash_plot, history_plot, view_plots
 from lakeidx.dagster.names import (
     COMPACTION,
     SNAPSHOT_EXPIRY,
@@ -216,8 +217,6 @@ def build_verification_asset(
     def verification(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
-        from lakeidx.dagster.metadata.table_plots import hash_plot, history_plot, view_plots
-
         with failures_explained():
             started = time.monotonic()
             table = tables.open(pipeline)

@@ -12,6 +12,7 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.metadata.changes import consumer_metadata
 from lakeidx.dagster.metadata.overview import overview_metadata, table_description
 from lakeidx.dagster.metadata.reports import column_lineage, state_metadata, table_metadata
+from lakeidx.dagster.metadata.table_plots import history_plot, view_plots
 from lakeidx.dagster.names import LANDING, TABLE, asset_key
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -61,8 +62,6 @@ def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
 
 def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Return the table as the newest snapshot has it, with pictures; its data version is that snapshot."""
-    from lakeidx.dagster.metadata.table_plots import history_plot, view_plots
-
     snapshot, schema = batch.metadata.latest_snapshot(), batch.metadata.latest_schema()
     view = load_view(batch.metadata, snapshot)
     metadata = {

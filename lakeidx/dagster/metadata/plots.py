@@ -3,75 +3,54 @@
 from __future__ import annotations
 
 import base64
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
+
+from lakeidx.dagster.metadata.charts import Chart
 
 #: Bars that can be distinguished; beyond that neighbours are put together.
 _MAX_BARS = 60
-#: Characters that fit side by side below a picture.
-_LABEL_CHARACTERS = 100
-_BLUE, _GREY, _RED, _GREEN = "#3b6fb6", "#b8c0cc", "#c0392b", "#2e8b57"
+#: Snapshots that a history has room for at least: bars of a young table should not look like walls.
+_LEAST_SNAPSHOTS = 8
+_BLUE, _GREY, _DIM, _RED, _GREEN = "#3b6fb6", "#b8c0cc", "#777777", "#c0392b", "#2e8b57"
+#: Of the lowest and the highest level.
+_LIGHT, _DARK = (190, 205, 227), (52, 99, 168)
 
 
-def _picture(title: str, draw: Callable[[Any], None], *, alt: str) -> Any:
-    figure = Figure(figsize=(7.2, 2.8), dpi=100)
-    FigureCanvasAgg(figure)
-    # Margins that fit all of these pictures: a layout that is computed draws everything twice.
-    figure.subplots_adjust(left=0.11, right=0.9, top=0.89, bottom=0.17)
-    axes = figure.add_subplot()
-    draw(axes)
-    axes.set_title(title, fontsize=10, loc="left")
-    axes.tick_params(labelsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-    out = io.BytesIO()
-    figure.savefig(out, format="png")
-    return dg.MetadataValue.md(f"![{alt}](data:image/png;base64,{base64.b64encode(out.getvalue()).decode()})")
+def _picture(chart: Chart, *, alt: str) -> Any:
+    text = base64.b64encode(chart.svg().encode("utf-8", "replace")).decode()
+    return dg.MetadataValue.md(f"![{alt}](data:image/svg+xml;base64,{text})")
 
 
 def rows_per_bucket(rows: Mapping[str, int], target: int) -> Any:
     """Plot the rows (index hashes) of each bucket beside dynamic-bucket.target-row-num; `rows` is by the bucket's name."""
-    names, values = list(rows), np.array(list(rows.values()), dtype=np.int64)
-
-    def draw(axes: Any) -> None:
-        shown, labels = _thin(values, names, np.max)
-        axes.bar(range(len(shown)), shown, color=[_RED if v > target else _BLUE for v in shown], width=0.8)
-        axes.axhline(target, color=_GREY, linestyle="--", linewidth=1)
-        axes.annotate("target", (0, target), fontsize=8, color="#666666", xytext=(0, 2), textcoords="offset points")
-        _label(axes, labels)
-        axes.set_xlabel(_bucket_axis(names), fontsize=8)
-        axes.set_ylabel("rows", fontsize=8)
-
-    return _picture("Rows per bucket against target", draw, alt="rows per bucket")
+    shown, labels = _thin(np.array(list(rows.values()), dtype=np.int64), list(rows), np.max)
+    chart = Chart("Rows per bucket against target", len(shown), [*shown, target], x=_bucket_axis(rows), y="rows")
+    chart.bars(shown, [_RED if v > target else _BLUE for v in shown])
+    chart.level(target, _DIM, "target")
+    chart.labels(labels)
+    return _picture(chart, alt="rows per bucket")
 
 
 def levels_per_bucket(levels: Mapping[str, Mapping[int, int]]) -> Any:
     """Draw the data files of each bucket by level, stacked: `levels` is bucket name -> level -> files."""
     names = list(levels)
     present = sorted({level for files in levels.values() for level in files})
-
-    def draw(axes: Any) -> None:
-        bottom = None
-        for i, level in enumerate(present):
-            counts = np.array([levels[n].get(level, 0) for n in names], dtype=np.int64)
-            shown, labels = _thin(counts, names, np.max)
-            bottom = np.zeros(len(shown)) if bottom is None else bottom
-            shade = 0.25 + 0.7 * i / max(1, len(present) - 1)
-            axes.bar(range(len(shown)), shown, bottom=bottom, color=(0.15, 0.35, 0.65, shade), label=f"level {level}")
-            bottom = bottom + shown
-            _label(axes, labels)
-        axes.set_xlabel(_bucket_axis(names), fontsize=8)
-        axes.set_ylabel("files", fontsize=8)
-        if present:
-            axes.legend(fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=6)
-
-    return _picture("Data files per bucket and level", draw, alt="levels per bucket")
+    stacks, labels = [np.zeros(min(len(names), _MAX_BARS))], list[str]()
+    for level in present:
+        shown, labels = _thin(np.array([levels[n].get(level, 0) for n in names], dtype=np.int64), names, np.max)
+        stacks.append(stacks[-1] + shown)
+    chart = Chart("Data files per bucket and level", len(labels), stacks[-1], x=_bucket_axis(names), y="files")
+    colors = [_shade(i / max(1, len(present) - 1)) for i in range(len(present))]
+    for below, top, color in zip(stacks, stacks[1:], colors, strict=False):
+        chart.bars((top - below).tolist(), [color] * len(labels), bottoms=below.tolist())
+    chart.labels(labels)
+    chart.legend([f"level {level}" for level in present], colors)
+    return _picture(chart, alt="levels per bucket")
 
 
 def hash_distribution(counts: Sequence[int]) -> Any:
@@ -79,51 +58,34 @@ def hash_distribution(counts: Sequence[int]) -> Any:
 
     counts   hashes in equal parts of it; a line shows what every part should have
     """
-
-    def draw(axes: Any) -> None:
-        axes.bar(range(len(counts)), counts, color=_BLUE, width=1.0)
-        axes.axhline(sum(counts) / len(counts), color=_RED, linewidth=1)
-        axes.set_xlabel(f"key hash, {len(counts)} equal ranges of the 32-bit space", fontsize=8)
-        axes.set_ylabel("keys", fontsize=8)
-
-    return _picture("Distribution of key hashes", draw, alt="hash distribution")
+    axis = f"key hash, {len(counts)} equal ranges of the 32-bit space"
+    chart = Chart("Distribution of key hashes", len(counts), counts, x=axis, y="keys")
+    chart.bars(counts, [_BLUE] * len(counts), width=1.0)
+    chart.level(sum(counts) / len(counts), _RED)
+    return _picture(chart, alt="hash distribution")
 
 
 def batch_history(ids: Sequence[int], deltas: Sequence[int], totals: Sequence[int]) -> Any:
     """Plot the rows each snapshot added (bars) and the sum of rows in data files (line)."""
+    chart = Chart("Batch history", max(len(ids), _LEAST_SNAPSHOTS), deltas, x="snapshot", y="rows added")
+    chart.bars(deltas, [_GREEN if d >= 0 else _GREY for d in deltas])
+    chart.labels([str(i) for i in ids])
+    chart.curve(totals, _BLUE, "rows in files")
+    return _picture(chart, alt="batch history")
 
-    def draw(axes: Any) -> None:
-        colors = [_GREEN if d >= 0 else _GREY for d in deltas]
-        axes.bar(range(len(ids)), deltas, color=colors)
-        # A young table has few snapshots; their bars should not look like walls.
-        axes.set_xlim(-0.6, max(len(ids), 8) - 0.4)
-        axes.set_ylabel("rows added", fontsize=8)
-        _label(axes, [str(i) for i in ids])
-        axes.set_xlabel("snapshot", fontsize=8)
-        right = axes.twinx()
-        right.plot(range(len(ids)), totals, color=_BLUE, marker=".", linewidth=1)
-        right.set_ylabel("rows in files", fontsize=8, color=_BLUE)
-        right.set_ylim(bottom=0)
-        right.tick_params(labelsize=8)
-        right.spines[["top"]].set_visible(False)
 
-    return _picture("Batch history", draw, alt="batch history")
+def _shade(share: float) -> str:
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(_LIGHT, _DARK, strict=True))
 
 
 def _thin(
     values: NDArray[Any], names: Sequence[str], combine: Callable[[NDArray[Any]], Any]
-) -> tuple[list[Any], list[str]]:
+) -> tuple[list[int], list[str]]:
     if len(values) <= _MAX_BARS:
         return values.tolist(), list(names)
     parts = np.array_split(np.arange(len(values)), _MAX_BARS)
-    return [combine(values[p]) for p in parts], [names[p[0]] for p in parts]
+    return [int(combine(values[p])) for p in parts], [names[p[0]] for p in parts]
 
 
-def _bucket_axis(names: Sequence[str]) -> str:
+def _bucket_axis(names: Collection[str]) -> str:
     return "partition/bucket" if any("/" in name for name in names) else "bucket"
-
-
-def _label(axes: Any, labels: Sequence[str]) -> None:
-    widest = max((len(label) for label in labels), default=0)
-    step = max(1, -(-len(labels) * (widest + 3) // _LABEL_CHARACTERS))
-    axes.set_xticks(range(0, len(labels), step), [labels[i] for i in range(0, len(labels), step)], fontsize=7)
