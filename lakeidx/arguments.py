@@ -23,7 +23,7 @@ def path_text(value: PathLike, *, name: str = "a table") -> str:
     errors   InvalidInputError for anything but text and `os.PathLike`
     """
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidInputError(f"expected the path or URI of {name}, not {value!r}")
     return text
 

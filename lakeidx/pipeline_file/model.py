@@ -26,6 +26,7 @@ from lakeidx.pipeline_file.sections import (
     ChecksConfig,
     ColumnConfig,
     ExpectationConfig,
+    FolderText,
     FreshnessConfig,
     LandingConfig,
     OptionText,
@@ -72,7 +73,7 @@ class PipelineConfig(Strict):
     """
 
     table: str
-    warehouse: str
+    warehouse: FolderText
     description: str = ""
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
@@ -93,7 +94,7 @@ class PipelineConfig(Strict):
     freshness: FreshnessConfig | None = None
     changes: ChangesConfig | None = None
     expectations: tuple[ExpectationConfig, ...] = ()
-    data_docs: str | None = None
+    data_docs: FolderText | None = None
 
     @field_validator("owners")
     @classmethod

@@ -6,8 +6,19 @@ import re
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
+from lakeidx.arguments import path_text
+from lakeidx.errors import InvalidInputError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.types import CHANGE_FORMATS
 from lakeidx.pipeline_file.cron import check_cron
@@ -31,6 +42,15 @@ def _date_text(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
+def _folder_text(value: str) -> str:
+    try:
+        return path_text(value, name="a folder")
+    except InvalidInputError as error:
+        raise ValueError(error.message) from error
+
+
+#: A folder: a blank one, such as an empty variable leaves, would be the root of the file system.
+FolderText = Annotated[str, AfterValidator(_folder_text)]
 # The JSON schema, by which other tools check a file, says what YAML may hold there.
 DateText = Annotated[str, BeforeValidator(_date_text), WithJsonSchema({"description": "ISO date or time"})]
 OptionText = Annotated[str, BeforeValidator(_option_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
@@ -103,7 +123,7 @@ class LandingConfig(Strict):
                           landing sensor looks for files each time the asset was materialized
     """
 
-    path: str
+    path: FolderText
     pattern: str = "*"
     format: (
         Literal["parquet", "arrow", "csv", "jsonl", "debezium", "canal", "maxwell", "ogg", "dms-json", "dms"] | None
@@ -331,7 +351,7 @@ class ChangesConfig(Strict):
               a tag or an ISO time
     """
 
-    path: str
+    path: FolderText
     consumer: str = "changes"
     start: str = "latest-full"
 

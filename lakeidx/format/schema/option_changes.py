@@ -43,6 +43,8 @@ IMMUTABLE_OPTIONS = frozenset(
 )
 """Options that cannot change once the table has a snapshot."""
 
+#: Java lets them change, and finds no file any more of a partition whose name they change.
+_PARTITION_NAMES = ("partition.default-name", "partition.legacy-name")
 _NEVER_TURNED_OFF = ("ignore-delete", "ignore-update-before")
 
 
@@ -85,6 +87,16 @@ def _refuse_option(schema: TableSchema, key: str, value: str | None, has_snapsho
     new = None if option is None else option.default if value is None else option.value_of(value)
     if key in IMMUTABLE_OPTIONS and (option is None or new != getattr(options, option.attribute)):
         raise InvalidInputError(f"option '{key}' cannot change once the table has a snapshot")
+    if (
+        key in _PARTITION_NAMES
+        and schema.partition_keys
+        and option is not None
+        and new != getattr(options, option.attribute)
+    ):
+        raise InvalidInputError(
+            f"option '{key}' cannot change once the table has a snapshot: the directories of its partitions are named by it, "
+            "and their data files would be looked for elsewhere"
+        )
     if key == "bucket" and new != options.bucket and (new == -1 or options.bucket == -1):
         raise InvalidInputError("option 'bucket' cannot change to or from -1")
     if key == "bucket" and new != options.bucket and -2 in (new, options.bucket):

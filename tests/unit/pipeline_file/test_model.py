@@ -70,6 +70,11 @@ def test_a_bad_addition_is_named_with_its_line(line: int, added: str, says: str)
         ("table: d.t", "table: t", 1, "database.table"),
         ("table: d.t", "table: d.t$branch_x", 1, "call the table otherwise than 't$branch_x'"),
         ("warehouse: /lake\n", "", 1, "'warehouse' is missing"),
+        # An empty variable; the table would be in a folder of the root directory.
+        ("warehouse: /lake\n", "warehouse: ' '\n", 2, "expected the path or URI of a folder, not ' '"),
+        ("path: /landing/t", "path: ''", 4, "landing.path: expected the path or URI of a folder, not ''"),
+        ("warehouse: /lake\n", "warehouse: /lake\nchanges: {path: ' '}\n", 3, "changes.path: expected the path"),
+        ("warehouse: /lake\n", "warehouse: /lake\ndata_docs: ''\n", 3, "expected the path or URI of a folder, not ''"),
     ],
 )
 def test_a_bad_change_is_named_with_its_line(old: str, new: str, line: int, says: str) -> None:

@@ -20,7 +20,7 @@ from lakeidx.types import Field, parse_type
 
 #: A value that turns each feature on.
 ON = {
-    "type": "format-table", "bucket": "-2", "fields.*.map.storage-layout": "shared-shredding",
+    "type": "format-table", "bucket": "-2", "fields.*.map.storage-layout": "shared-shredding", "branch": "b",
     "scan.fallback-branch": "b", "scan.primary-branch": "b", "scan.fallback-snapshot-branch": "b",
     "scan.fallback-delta-branch": "b", "upsert-key": "a", "blob-field": "a", "blob-descriptor-field": "a",
     "blob-view-field": "a", "blob-external-storage-field": "a", "blob-external-storage-path": "/b", "vector-field": "a",
@@ -50,7 +50,7 @@ def test_refused_uses_raise_and_name_option_value_and_reason(rule: object) -> No
 
 
 def test_features_that_are_off_refuse_nothing() -> None:
-    off = {"type": "table", "bucket": "4", "data-evolution.enabled": "False",
+    off = {"type": "table", "branch": "main", "bucket": "4", "data-evolution.enabled": "False",
            "row-tracking.enabled": "false", "pk-clustering-override": "false", "chain-table.enabled": "false",
            "pk-btree.index.columns": "", "sequence.snapshot-ordering": "false"}  # fmt: skip
     for use in Use:
