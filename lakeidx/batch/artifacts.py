@@ -145,6 +145,7 @@ class BucketAssignmentReport(Report):
 
     targets_paths    the targets of each staged part's rows: `lakeidx.batch.target_files`
     placing_tasks    of each part, the tasks that placed its rows, each with a file of its own; none: one file per part
+    stretches        of each part: (target, rows) of its stretches that but for strays go to one target; none: rows are mixed
     assigned_on      partition hex -> bucket -> HASH index file the buckets were assigned on; None when no index is kept
     index_type       how rows found their buckets
     moves_path       directory of the files that say which rows move their key from another partition, are dropped, or take
@@ -162,6 +163,7 @@ class BucketAssignmentReport(Report):
     targets: tuple[Target, ...]
     targets_paths: tuple[str, ...]
     placing_tasks: tuple[tuple[int, ...], ...] = ()
+    stretches: tuple[tuple[tuple[int, int], ...], ...] = ()
     assigned_on: dict[str, dict[int, str]] | None
     rows: int
     inserts: int
@@ -343,10 +345,8 @@ class BatchFiles:
         """Read the report of an earlier stage; InvalidInputError names the stage that has to run first."""
         report = self.read(model, attempt=attempt)
         if report is None:
-            stage = stage_name(model)
-            raise InvalidInputError(
-                f"stage {stage} of batch {self.batch_id!r} has not run: run it first", path=self.root
-            )
+            said = f"stage {stage_name(model)} of batch {self.batch_id!r} has not run: run it first"
+            raise InvalidInputError(said, path=self.root)
         return report
 
     def latest_attempt(self) -> int:

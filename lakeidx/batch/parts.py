@@ -24,6 +24,8 @@ from lakeidx.types import STRING_ROOTS
 
 #: Rows of one part at most: what a map task of a later stage holds in memory.
 PART_ROWS = 1_000_000
+#: Rows of a row group of a staged part.
+STAGED_GROUP_ROWS = PART_ROWS // 4
 #: Bytes of one part, about: the last rows or row group of it may pass the limit. Text of one chunk ends at 2 GiB.
 PART_BYTES = 256 << 20
 #: Bytes of a row group that is taken from a landing file as it is: a task reads it as a whole.
@@ -156,7 +158,7 @@ def part_checksum(rows: pa.Table) -> str:
 def write_rows(rows: pa.Table, sink: object) -> None:
     """Write staged rows as Parquet."""
     pq.write_table(
-        rows, sink, compression="zstd", compression_level=1, row_group_size=PART_ROWS // 4, write_page_checksum=True
+        rows, sink, compression="zstd", compression_level=1, row_group_size=STAGED_GROUP_ROWS, write_page_checksum=True
     )
 
 
@@ -200,6 +202,7 @@ def read_part(
     columns: Sequence[str],
     *,
     dictionaries: Collection[str] = (),
+    span: range | None = None,
 ) -> pa.Table:
     """Read a staged part: the wanted table columns in their Arrow types, then _VALUE_KIND when its rows have kinds.
 
@@ -207,19 +210,20 @@ def read_part(
 
     source         the landing file that a part by reference is taken from
     dictionaries   text columns that may come as dictionaries; those do whose values repeat much in the file
+    span           rows of the part to read, for whose sake only row groups are opened that hold some of them; None: all
     errors         InvalidInputError when a landing file staged by reference was changed, and for a row kind that is none;
                    CorruptFileError when it is damaged
     """
     named = schema.table_options.rowkind_field
     if named is not None:
-        rows = _read_columns(store, source, part, schema, dict.fromkeys((*columns, named)), dictionaries)
+        rows = _read_columns(store, source, part, schema, dict.fromkeys((*columns, named)), dictionaries, span)
         own = rows.column(VALUE_KIND) if part.has_kinds else None
         try:
             kinds = kinds_by_column(rows.column(named), own, named)
         except InvalidInputError as error:
             raise InvalidInputError(error.message, path=part.path) from error
         return rows.select([c for c in columns if c != VALUE_KIND]).append_column(VALUE_KIND, kinds)
-    return _read_columns(store, source, part, schema, columns, dictionaries)
+    return _read_columns(store, source, part, schema, columns, dictionaries, span)
 
 
 def _read_columns(
@@ -229,15 +233,20 @@ def _read_columns(
     schema: TableSchema,
     columns: Collection[str],
     dictionaries: Collection[str],
+    span: range | None,
 ) -> pa.Table:
     if source is not None:
         _check_source(store, source)
         store = landing_store(store, part.path)
     names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
     if part.held is not None:
-        return _typed(part.held.select(names), schema, ())
+        held = part.held.select(names)
+        return _typed(held if span is None else held.slice(span.start, len(span)), schema, ())
     file = open_parquet(store, part.path)
     groups = list(part.row_groups) if part.row_groups is not None else list(range(file.metadata.num_row_groups))
+    before = 0
+    if span is not None:
+        groups, before = _groups_of(part, file.metadata, groups, span)
     kept = _repeating_columns(store, part.path, groups, dictionaries)
     try:
         if kept:
@@ -250,7 +259,21 @@ def _read_columns(
         table = file.read_row_groups(groups, columns=names, use_threads=part.rows >= _THREADED_ROWS).select(names)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise CorruptFileError(f"the staged part is damaged: {error}", path=part.path) from error
-    return _typed(table, schema, kept)
+    return _typed(table if span is None else table.slice(span.start - before, len(span)), schema, kept)
+
+
+def _groups_of(
+    part: StagedPart, metadata: pq.FileMetaData, groups: Sequence[int], span: range
+) -> tuple[list[int], int]:
+    """Return which row groups of a part hold some rows of it, and how many rows of the part are before those.
+
+    errors   CorruptFileError when the groups have not the rows of the part
+    """
+    ends = np.cumsum([metadata.row_group(g).num_rows for g in groups])
+    if part.rows != (found := int(ends[-1]) if len(ends) else 0):
+        raise CorruptFileError(f"the staged part has {found} rows, not {part.rows}", path=part.path)
+    first, last = np.searchsorted(ends, [span.start, span.stop - 1], side="right").tolist()
+    return list(groups[first : last + 1]), int(ends[first - 1]) if first else 0
 
 
 def _typed(table: pa.Table, schema: TableSchema, dictionaries: Sequence[str]) -> pa.Table:

@@ -30,7 +30,14 @@ _SCHEMA = pa.schema([pa.field("target", pa.int32(), nullable=False)])
 _SHARE_SCHEMA = pa.schema([pa.field(n, pa.int32(), nullable=False) for n in ("row", "target")])
 _DROPPED, _MISSING = -1, -2
 
+#: Stretches of a part, and strays for each of its rows, beyond which its rows count as mixed.
+_MOST_STRETCHES, _STRAYS = 16, 1 / 64
+#: Rows of a run of one target that are no strays.
+_LONG_RUN = 256
+
 Int32s = NDArray[np.int32]
+#: Of each part: (target, rows) of its stretches of rows that mostly go to one target, in their order.
+Stretches = tuple[tuple[tuple[int, int], ...], ...]
 
 
 def targets_path(directory: str, part: int) -> str:
@@ -41,6 +48,45 @@ def targets_path(directory: str, part: int) -> str:
 def tasks_of_part(placing_tasks: Sequence[tuple[int, ...]], part: int) -> tuple[int, ...] | None:
     """Return the tasks that placed rows of a part, from those of each part; None where one process placed the batch."""
     return placing_tasks[part] if placing_tasks else None
+
+
+def find_stretches(targets: Sequence[Int32s]) -> Stretches:
+    """Find where each part has the rows of one target together, but for a few strays; () when some part has them mixed.
+
+    A first load in key order looks so: bucket after bucket is filled, and a row is a stray whose hash an earlier bucket has.
+
+    targets   int32[rows] of each part
+    returns   of each part: stretches that follow one another; `stray_rows` of one go to other targets
+    """
+    out = []
+    for of_part in targets:
+        found = _stretches_of(of_part)
+        if found is None:
+            return ()
+        out.append(found)
+    return tuple(out)
+
+
+def _stretches_of(targets: Int32s) -> tuple[tuple[int, int], ...] | None:
+    if not len(targets):
+        return ()
+    starts = np.flatnonzero(np.diff(targets, prepend=_MISSING))
+    if len(starts) > max(_MOST_STRETCHES, len(targets) * _STRAYS):
+        return None
+    lengths = np.diff(starts, append=len(targets))
+    # A run that is short is of strays, and lies in the stretch of the long one before it; the first ones in that of the one after.
+    long = starts[lengths >= min(_LONG_RUN, int(lengths.max()))]
+    long = long[np.flatnonzero(np.diff(targets[long], prepend=_MISSING))]
+    sizes = np.diff(long[1:], prepend=0, append=len(targets))
+    strays = np.count_nonzero(np.repeat(targets[long], sizes) != targets)
+    if len(long) > _MOST_STRETCHES or strays > len(targets) * _STRAYS:
+        return None
+    return tuple(zip(targets[long].tolist(), sizes.tolist(), strict=True))
+
+
+def stray_rows(targets: Int32s, target: int) -> NDArray[np.int64]:
+    """Return which rows of a stretch go to another target than the stretch does, int64[n]."""
+    return np.flatnonzero(targets != target)
 
 
 def write_targets(store: ObjectStore, path: str, targets: Int32s) -> None:

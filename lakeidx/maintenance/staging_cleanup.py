@@ -133,7 +133,7 @@ def _shorten(metadata: TableMetadata, staged: StagedBatch, *, dry_run: bool) -> 
     kept = {f"{files.root}/{stage}.json" for stage in ("ingest", "bucket_assignment", "index_write", "commit")}
     gone = [f for f in staged.files.values() if f.path not in kept and not f.name.startswith("superseded-")]
     if not dry_run:
-        lists = dict.fromkeys(("targets", "targets_paths", "placing_tasks", "located_paths"), ())
+        lists = dict.fromkeys(("targets", "targets_paths", "placing_tasks", "stretches", "located_paths"), ())
         bulk = {**lists, "assigned_on": None, "moves_path": None}
         one = {"attempt": 1}
         files.replace(ingest_in_short(reports.ingest, _SOURCE_BYTES))

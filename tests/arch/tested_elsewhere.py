@@ -118,7 +118,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.batch.schema_drift": ("unit/api/test_table.py",),
     "lakeidx.batch.stages.commit": ("unit/batch/test_commit_priority.py", "unit/batch/test_index_types.py",),
     "lakeidx.batch.stages.rerun": ("unit/batch/stages/test_ingest.py", "unit/batch/stages/test_index_write.py",),
-    "lakeidx.batch.target_files": ("unit/batch/test_index_types.py",),
     "lakeidx.batch.upsert": ("unit/batch/stages/test_ingest.py",),
     "lakeidx.bucket_assignment.capacity": ("unit/batch/stages/test_bucket_assignment.py",),
     "lakeidx.bucket_assignment.whole_columns": ("property/test_whole_columns.py",),

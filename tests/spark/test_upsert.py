@@ -21,6 +21,7 @@ from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner, Runner
 from tests.spark_fixture import require_java
+from tests.unit.batch.stages import test_part_work
 
 pytestmark = pytest.mark.spark
 
@@ -145,3 +146,15 @@ def test_over_spark_connect(tmp_path: Path) -> None:
     assert json.loads(done.stdout.splitlines()[-1])["snapshots"] == [1, 2, 3]
     order = [("region", "ascending"), ("id", "ascending"), ("code", "ascending")]
     assert TableHandle.open(there.uri).scan().to_arrow().sort_by(order).equals(here.scan().to_arrow().sort_by(order))
+
+
+@pytest.mark.slow
+def test_a_load_in_key_order_reads_each_bucket_from_the_landing_files(spark: SparkSession, tmp_path: Path) -> None:
+    files, loaded = test_part_work.landing(tmp_path), []
+    for name, runner in (("one", LocalRunner(2)), ("spark", SparkRunner(spark))):
+        table = TableHandle.create(f"{tmp_path}/{name}/d.db/t", test_part_work.SPEC)
+        result = upsert_files(make_context(table.metadata, "b", runner=runner), files)
+        assert len(result.assign.stretches) == 2
+        loaded.append(test_part_work.buckets(table))
+    assert loaded[0] == loaded[1]
+    assert len(loaded[0]) == 6

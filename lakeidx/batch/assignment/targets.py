@@ -13,7 +13,7 @@ from lakeidx.batch.artifacts import Target
 from lakeidx.batch.assignment.keyed_batch import PartRows, located_path, write_located
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
 from lakeidx.batch.moved_rows import write_moves
-from lakeidx.batch.target_files import targets_path, write_part_share, write_targets
+from lakeidx.batch.target_files import Stretches, find_stretches, targets_path, write_part_share, write_targets
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.paths import TablePaths
@@ -45,6 +45,7 @@ class ShareFigures:
     moves        some row is dropped, moved, or adds a delete
     located      the answers of an index type with state outside the table were written
     held         targets of each part, of a batch that stays in memory
+    stretches    of each part, where rows of a target stand together: `find_stretches`
     """
 
     task: int | None
@@ -64,6 +65,7 @@ class ShareFigures:
     is_global: bool
     by_partition: bool
     held: tuple[NDArray[np.int32], ...] | None = None
+    stretches: Stretches = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +80,7 @@ class BatchFigures:
     numbers      of each task: int32[k] the batch's number of each of its targets
     located      files with the answers of an index type with state outside the table, of each part
     held         targets of each part, of a batch that stays in memory
+    stretches    of each part, where rows of a target stand together: `find_stretches`
     """
 
     places: list[Place]
@@ -95,6 +98,7 @@ class BatchFigures:
     is_global: bool
     by_partition: bool
     held: tuple[NDArray[np.int32], ...] | None = None
+    stretches: Stretches = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,6 +171,7 @@ def write_share(
         is_global=placed.is_global,
         by_partition=placed.by_partition,
         held=tuple(numbered.per_part) if hold else None,
+        stretches=find_stretches(numbered.per_part) if task is None and placed.moves is None and not hold else (),
     )
 
 
@@ -217,6 +222,7 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         is_global=any(share.is_global for share in shares),
         by_partition=any(share.by_partition for share in shares),
         held=shares[0].held if len(shares) == 1 else None,
+        stretches=shares[0].stretches if len(shares) == 1 else (),
     )
 
 

@@ -1,8 +1,9 @@
 """Stage `index_write`: staged rows and their targets become level-0 data files and hash index files.
 
 One shuffle of rows, as Arrow blocks: a map task cuts its part by target, a reduce task gets a target's blocks in batch order,
-sorts them by key, merges rows of one key as the table's merge engine does, and writes. Rows beyond the budget of a task
-become further level-0 files, so memory follows the budget.
+sorts them by key, merges rows of one key as the table's merge engine does, and writes. Where a batch has the rows of a target
+together, as a first load in key order has, the reduce task reads them from the parts, and only strays are sent. Rows beyond the
+budget of a task become further level-0 files, so memory follows the budget.
 
 source   org.apache.paimon.mergetree.MergeTreeWriter, org.apache.paimon.index.DynamicBucketIndexMaintainer, release 1.4.2
 """
@@ -17,19 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import (
-    BucketAssignmentReport,
-    IndexWriteReport,
-    IngestReport,
-    SourceFile,
-    StagedPart,
-    Target,
-)
+from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport, Target
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves
-from lakeidx.batch.parts import read_part, text_columns
 from lakeidx.batch.schema_drift import staged_schema
-from lakeidx.batch.target_files import read_part_targets, tasks_of_part
+from lakeidx.batch.stages.part_work import PartWork, TargetWork, plan_work
 from lakeidx.bucket_assignment.maintainer import plan_index_update
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.engines import apply_write_options, make_engine
@@ -62,33 +55,6 @@ _FILE_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _PartWork:
-    """One staged part.
-
-    source         the landing file it is taken from by reference
-    targets_path   the targets of its rows
-    tasks          that placed its rows; None: one process did
-    targets        of its rows, when they are in memory
-    """
-
-    number: int
-    part: StagedPart
-    source: SourceFile | None
-    targets_path: str
-    tasks: tuple[int, ...] | None
-    targets: NDArray[np.int32] | None = None
-
-    @classmethod
-    def of_batch(cls, ingest: IngestReport, assign: BucketAssignmentReport) -> list[_PartWork]:
-        """Make the work of each part of a batch."""
-        held = assign.held or [None] * len(ingest.parts)
-        return [
-            cls(number, part, ingest.source_of(part), path, tasks_of_part(assign.placing_tasks, number), targets)
-            for number, (part, path, targets) in enumerate(zip(ingest.parts, assign.targets_paths, held, strict=True))
-        ]
-
-
-@dataclass(frozen=True, slots=True)
 class WriteContext:
     """What all write tasks need; pickles, and must not grow with parts or buckets: those are items and targets.
 
@@ -112,28 +78,18 @@ class WriteContext:
         places = None if assign.moves_path is None else TargetPartitions.of(assign.targets)
         return cls(context.metadata, schema, assign.moves_path, places, budget, not context.files.in_memory)
 
-    def split(self, work: _PartWork) -> Iterator[RoutedRows]:
-        """Map: read one staged part, with the target of each row."""
-        part = work.part
-        rows = read_part(
-            self.metadata.store,
-            work.source,
-            part,
-            self.schema,
-            self.schema.field_names,
-            dictionaries=_dictionary_columns(self.schema),
-        )
-        targets = work.targets
-        if targets is None:
-            targets = read_part_targets(self.metadata.store, work.targets_path, work.tasks, rows.num_rows)
-        if self.moves_path is not None and self.places is not None:
+    def split(self, work: PartWork) -> Iterator[RoutedRows]:
+        """Map: read what has to be sent of one staged part, with the target of each row."""
+        for sent in work.sent_rows(self.metadata.store, self.schema):
+            if self.moves_path is None or self.places is None:
+                yield sent
+                continue
             deletes = read_moves(self.metadata.store, self.moves_path, work.number, work.tasks)
-            rows, targets = move_rows(rows, targets, deletes, self.places, self.schema)
-        yield RoutedRows(work.number, rows, targets)
+            yield RoutedRows(sent.order, *move_rows(sent.rows, sent.targets, deletes, self.places, self.schema))
 
-    def combine(self, target: Target, blocks: Iterator[Block]) -> WrittenBucket:
+    def combine(self, work: TargetWork, sent: Iterator[Block]) -> WrittenBucket:
         """Reduce: write one bucket."""
-        return write_bucket(self, target, blocks)
+        return write_bucket(self, work.target, work.blocks(self.metadata.store, self.schema, sent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +112,12 @@ def run_index_write(
     assign = context.files.require(BucketAssignmentReport, attempt=attempt)
     schema = staged_schema(context.metadata, context.files)
     tasks = WriteContext.of(context, schema, assign, budget_bytes)
+    parts, targets = plan_work(ingest, assign, context.runner)
     written = context.runner.shuffle(
         tasks.split,
-        _PartWork.of_batch(ingest, assign),
+        parts,
         tasks.combine,
-        targets=assign.targets,
+        targets=targets,
         weights=[t.rows + _FILE_ROWS for t in assign.targets],
         label=context.label("index_write", _figures(assign)),
     )
@@ -193,14 +150,6 @@ def run_index_write(
 def _figures(assign: BucketAssignmentReport) -> str:
     kinds = f"{assign.inserts:,} inserts, {assign.updates:,} updates, {assign.deletes:,} deletes"
     return f"{assign.rows:,} rows to {len(assign.targets):,} buckets ({kinds})"
-
-
-def _dictionary_columns(schema: TableSchema) -> frozenset[str]:
-    """Return the columns that may be sent as dictionaries: if the merge engine only picks rows and does not read these values."""
-    options = schema.table_options
-    if options.merge_engine != "deduplicate" or options.sequence_field:
-        return frozenset()
-    return text_columns(schema)
 
 
 def write_bucket(context: WriteContext, target: Target, blocks: Iterable[Block]) -> WrittenBucket:

@@ -10,11 +10,13 @@ import pytest
 
 import lakeidx
 from lakeidx.batch import parts as parts_module
-from lakeidx.batch.artifacts import IngestReport
-from lakeidx.batch.parts import cut, is_full
+from lakeidx.batch.artifacts import IngestReport, StagedPart
+from lakeidx.batch.parts import cut, describe_source, is_full, read_part
 from lakeidx.batch.upsert import make_context
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.landing import types as landing_types
+from lakeidx.storage.local import LocalStore
+from lakeidx.testing.small_tables import make_table, rows
 
 KIB = 1024
 
@@ -152,3 +154,21 @@ def test_an_arrow_file_of_one_large_record_batch_makes_parts_of_bounded_bytes(
     report = make_context(table.metadata, "b").files.require(IngestReport)
     assert sum(p.rows for p in report.parts) == 300
     assert max(p.rows for p in report.parts) <= 128 + 31
+
+
+@pytest.mark.parametrize(
+    "span", [range(1), range(99, 101), range(100, 250), range(101, 199), range(299, 300), range(300)]
+)
+def test_some_rows_of_a_part_are_read_from_the_row_groups_that_hold_them(tmp_path: Path, span: range) -> None:
+    schema = make_table(tmp_path).schema
+    path, store = str(tmp_path / "f.parquet"), LocalStore(str(tmp_path))
+    pq.write_table(rows([(1, k, str(k)) for k in range(500)]), path, row_group_size=100)
+    part = StagedPart(path=path, rows=300, bytes=1, source=0, row_groups=(1, 2, 4))
+    source = describe_source(store, path)
+    keys = [*range(100, 300), *range(400, 500)]
+    found = read_part(store, source, part, schema, ["k", "v"], dictionaries=["v"], span=span)
+    assert found.column("k").to_pylist() == keys[span.start : span.stop]
+    assert found.column("v").cast(pa.string()).to_pylist() == [str(k) for k in keys[span.start : span.stop]]
+    whole = part.model_copy(update={"row_groups": None, "rows": 499})
+    with pytest.raises(CorruptFileError, match="has 500 rows, not 499"):
+        read_part(store, source, whole, schema, ["k"], span=range(1))

@@ -1,0 +1,168 @@
+"""What a task of the stage `index_write` is given of a staged part: the part, where its rows go, and how both are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import accumulate, count, pairwise
+from operator import attrgetter
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport, SourceFile, StagedPart, Target
+from lakeidx.batch.parts import STAGED_GROUP_ROWS, read_part, text_columns
+from lakeidx.batch.target_files import read_part_targets, stray_rows, tasks_of_part
+from lakeidx.data.rows import gather_rows
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.storage.base import ObjectStore
+from lakeidx.tasks.routed_rows import Block, RoutedRows
+from lakeidx.tasks.runner import Runner
+
+#: Rows that the tasks of targets may read for one row of the batch: reading more costs as much as sending rows does.
+_MOST_READ = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows of a part that stand together and go to one target, but for strays.
+
+    order    of the stretch in the batch
+    rows     of the part
+    """
+
+    order: int
+    target: int
+    rows: range
+
+
+@dataclass(frozen=True, slots=True)
+class PartWork:
+    """One staged part.
+
+    source         the landing file it is taken from by reference
+    targets_path   the targets of its rows
+    tasks          that placed its rows; None: one process did
+    stretches      all its rows, where the tasks of their targets read them; (): they are sent
+    targets        of its rows, when they are in memory
+    """
+
+    number: int
+    part: StagedPart
+    source: SourceFile | None
+    targets_path: str
+    tasks: tuple[int, ...] | None
+    stretches: tuple[Stretch, ...] = ()
+    targets: NDArray[np.int32] | None = None
+
+    def sent_rows(self, store: ObjectStore, schema: TableSchema) -> Iterator[RoutedRows]:
+        """Read what has to be sent: all rows, or the strays of each stretch."""
+        if not self.stretches:
+            rows = self._read(store, schema, None)
+            yield RoutedRows(self.number, rows, self._read_targets(store))
+            return
+        targets = self._read_targets(store)
+        for stretch in self.stretches:
+            first = stretch.rows.start
+            strays = stray_rows(targets[first : stretch.rows.stop], stretch.target)
+            if len(strays):
+                start = int(strays[0])
+                rows = self._read(store, schema, range(first + start, first + int(strays[-1]) + 1))
+                # Copied: they are few, and the rows around them are not kept for their sake.
+                yield RoutedRows(stretch.order, rows.take(pa.array(strays - start)), targets[first + strays])
+
+    def read_stretch(self, store: ObjectStore, schema: TableSchema, stretch: Stretch) -> pa.Table:
+        """Read the rows of a stretch that go to its target."""
+        own = self._read_targets(store)[stretch.rows.start : stretch.rows.stop] == stretch.target
+        rows = self._read(store, schema, stretch.rows)
+        return rows if own.all() else gather_rows([rows], np.flatnonzero(own))
+
+    def _read(self, store: ObjectStore, schema: TableSchema, span: range | None) -> pa.Table:
+        """Read rows, texts that repeat much as dictionaries where the merge engine allows it; see `read_part`."""
+        columns = _dictionary_columns(schema)
+        return read_part(store, self.source, self.part, schema, schema.field_names, dictionaries=columns, span=span)
+
+    def _read_targets(self, store: ObjectStore) -> NDArray[np.int32]:
+        if self.targets is not None:
+            return self.targets
+        return read_part_targets(store, self.targets_path, self.tasks, self.part.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetWork:
+    """What the task of a target writes: rows that are sent to it, and those that it reads from the parts.
+
+    stretches   of the parts, in the order of the batch
+    """
+
+    number: int
+    target: Target
+    stretches: tuple[tuple[PartWork, Stretch], ...] = ()
+
+    def blocks(self, store: ObjectStore, schema: TableSchema, sent: Iterator[Block]) -> Iterator[Block]:
+        """Return all blocks of the target in the order of the batch, read one after another."""
+        read = (Block(self.number, s.order, part.read_stretch(store, schema, s)) for part, s in self.stretches)
+        return merge(read, sent, key=attrgetter("order"))
+
+
+def plan_work(
+    ingest: IngestReport, assign: BucketAssignmentReport, runner: Runner
+) -> tuple[list[PartWork], list[TargetWork]]:
+    """Plan what is done with each part and each target of a batch.
+
+    Where the rows of a target stand together, its task reads them from the parts, and only strays are sent. A row group in which
+    one stretch ends and the next begins is read for both: where that is so for too many rows, or fewer tasks would read than
+    could, all rows are sent; and where that costs nothing.
+    """
+    held = assign.held or [None] * len(ingest.parts)
+    stretches = _number_stretches(assign) if _reads_pay(ingest, assign, runner) else [()] * len(ingest.parts)
+    parts = [
+        PartWork(n, part, ingest.source_of(part), path, tasks_of_part(assign.placing_tasks, n), found, targets)
+        for n, (part, path, found, targets) in enumerate(
+            zip(ingest.parts, assign.targets_paths, stretches, held, strict=True)
+        )
+    ]
+    of_target: list[list[tuple[PartWork, Stretch]]] = [[] for _ in assign.targets]
+    for part in parts:
+        for stretch in part.stretches:
+            of_target[stretch.target].append((replace(part, stretches=()), stretch))
+    return parts, [TargetWork(n, target, tuple(of_target[n])) for n, target in enumerate(assign.targets)]
+
+
+def _number_stretches(assign: BucketAssignmentReport) -> list[tuple[Stretch, ...]]:
+    order = count()
+    out = []
+    for found in assign.stretches:
+        ends = list(accumulate((rows for _, rows in found), initial=0))
+        out.append(
+            tuple(Stretch(next(order), t, range(a, b)) for (t, _), (a, b) in zip(found, pairwise(ends), strict=True))
+        )
+    return out
+
+
+def _reads_pay(ingest: IngestReport, assign: BucketAssignmentReport, runner: Runner) -> bool:
+    parts = ingest.parts
+    if not assign.stretches or runner.in_memory or len(assign.targets) < min(runner.parallelism, len(parts)):
+        return False
+    read = sum(_rows_read(part, len(found)) for part, found in zip(parts, assign.stretches, strict=True))
+    return read <= _MOST_READ * ingest.rows_staged
+
+
+def _rows_read(part: StagedPart, stretches: int) -> float:
+    """Return about how many rows tasks read of a part, one task for each stretch: a row group more for each border."""
+    if part.row_groups is not None:
+        groups = len(part.row_groups)
+    else:
+        # The number of row groups of a whole landing file is not known here.
+        groups = 1 if part.by_reference else -(-part.rows // STAGED_GROUP_ROWS)
+    return part.rows * (groups + stretches - 1) / max(groups, 1)
+
+
+def _dictionary_columns(schema: TableSchema) -> frozenset[str]:
+    """Return the columns that may be sent as dictionaries: if the merge engine only picks rows and does not read these values."""
+    options = schema.table_options
+    if options.merge_engine != "deduplicate" or options.sequence_field:
+        return frozenset()
+    return text_columns(schema)
