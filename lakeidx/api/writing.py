@@ -184,6 +184,9 @@ class WritingMixin(LookingMixin):
     ) -> BatchResult | DeletePlan | None:
         """Delete rows by key, or all rows that match a condition, as one batch.
 
+        Rows are looked for in the newest snapshot. One that another batch updates before this one commits is deleted, too, unless
+        `sequence.field` orders it later.
+
         keys      the primary key's columns; keys that are not there are skipped
         where     as for `scan`
         dry_run   only count the rows
