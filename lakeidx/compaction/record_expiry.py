@@ -49,7 +49,7 @@ class RecordExpiry:
     def is_expired_file(self, file: DataFileMeta, file_schema: TableSchema) -> bool:
         """Return True when the file's statistics show that its oldest row is too old."""
         old = next((f for f in file_schema.fields if f.id == self.field.id), None)
-        stats = value_stats(file, file_schema).get(old.name) if old is not None else None
+        stats = value_stats(file, file_schema, {old.name}).get(old.name) if old is not None else None
         if old is None or stats is None or stats.min is None:
             return False
         return _second(stats.min, old) < self.oldest

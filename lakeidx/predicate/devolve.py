@@ -42,7 +42,10 @@ def devolve(pred: Predicate, table_fields: Sequence[Field], file_fields: Sequenc
             return TRUE if now is None or (isinstance(node, IsNull) and not node.negated) else FALSE
         if not keeps_values(then.type, now.type):
             return TRUE
-        return bind(rename(node, {now.name: then.name}), file_fields, strict_float=True)
+        same = rename(node, {now.name: then.name})
+        # Literals are values of the column's type already; only of another type they are cast.
+        as_now = then.type.with_nullable(True) == now.type.with_nullable(True)
+        return same if as_now else bind(same, file_fields, strict_float=True)
 
     return walk(pred)
 

@@ -149,14 +149,24 @@ def load_view(
     """
     if snapshot is None:
         return SnapshotView(None, metadata.latest_schema(), no_entries(), ())
-    schema = metadata.schema(snapshot.schema_id)
-    # A batch is checked on the state that it was planned on, when nobody was faster.
+    live = load_live(metadata, snapshot, partitions=partitions)
+    index = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)
+    return SnapshotView(snapshot, metadata.schema(snapshot.schema_id), live, tuple(index))
+
+
+def load_live(metadata: TableMetadata, snapshot: Snapshot, *, partitions: Collection[bytes] | None = None) -> Entries:
+    """Load the live data files of a snapshot; those that were loaded last are kept, with their objects.
+
+    partitions   only these (partition bytes); None = all
+    """
+    # A batch is checked on the state that it was planned on, when nobody was faster; a reader mostly asks the same state again.
     asked = (snapshot.base_manifest_list, snapshot.delta_manifest_list, None if partitions is None else {*partitions})
     last = metadata.last_live
-    live = last[1] if last is not None and last[0] == asked else _live(metadata, snapshot, schema, partitions)
+    if last is not None and last[0] == asked:
+        return last[1]
+    live = _live(metadata, snapshot, metadata.schema(snapshot.schema_id), partitions)
     metadata.last_live = (asked, live) if len(live) <= KEPT_ENTRIES else None
-    index = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)
-    return SnapshotView(snapshot, schema, live, tuple(index))
+    return live
 
 
 def _live(

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -193,9 +193,10 @@ def minimal_twos_complement(value: int) -> bytes:
     return value.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
-def decode_row(data: bytes, types: Sequence[DataType]) -> list[Any]:
+def decode_row(data: bytes, types: Sequence[DataType], wanted: Iterable[int] | None = None) -> list[Any]:
     """Decode the internal values of a BinaryRow without arity prefix; the kind byte is ignored.
 
+    wanted   positions of the columns to decode, in order; None = all
     errors   CorruptFileError when the bytes cannot be such a row
     """
     header = header_size(len(types))
@@ -204,8 +205,8 @@ def decode_row(data: bytes, types: Sequence[DataType]) -> list[Any]:
             f"a row of {len(types)} columns has at least {header + 8 * len(types)} bytes, found {len(data)}", offset=0
         )
     return [
-        None if data[(i + 8) // 8] >> (i % 8) & 1 else _get(data, header + 8 * i, t, where=i)
-        for i, t in enumerate(types)
+        None if data[(i + 8) // 8] >> (i % 8) & 1 else _get(data, header + 8 * i, types[i], where=i)
+        for i in (range(len(types)) if wanted is None else wanted)
     ]
 
 

@@ -35,7 +35,7 @@ from lakeidx.table.scan.prune import (
     partition_matcher,
     prune_bucket_by_values,
 )
-from lakeidx.table.view import SnapshotView
+from lakeidx.table.view import SnapshotView, load_live
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +193,12 @@ def _read_manifests(
     started = time.monotonic()
     metas = metadata.data_manifests(snapshot)
     kept = [m for m in metas if manifest_may_match(m, predicate, schema)]
-    where = metadata.paths.manifest(snapshot.base_manifest_list)
-    wanted = None if predicate == TRUE else where_partition(partition_matcher(predicate, schema))
-    entries = live_files(metadata.manifests(kept, keep=wanted), where=where)
+    if predicate == TRUE:
+        entries = load_live(metadata, snapshot)
+    else:
+        wanted = where_partition(partition_matcher(predicate, schema))
+        where = metadata.paths.manifest(snapshot.base_manifest_list)
+        entries = live_files(metadata.manifests(kept, keep=wanted), where=where)
     trace.append(
         LayerTrace(
             "manifest",

@@ -5,24 +5,35 @@ source   org.apache.paimon.operation.KeyValueFileStoreScan, org.apache.paimon.ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta, SimpleStats
 from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.predicate import TRUE, ColumnStats, Predicate, devolve, may_match_stats
+from lakeidx.predicate import TRUE, ColumnStats, Predicate, columns, devolve, may_match_stats
 from lakeidx.types import DataType, Field
 
 
 def stats_of(
-    stats: SimpleStats, names: Sequence[str], types: Sequence[DataType], row_count: int | None
+    stats: SimpleStats,
+    names: Sequence[str],
+    types: Sequence[DataType],
+    row_count: int | None,
+    wanted: Collection[str] | None = None,
 ) -> dict[str, ColumnStats]:
-    """Return the SimpleStats as statistics by column name."""
-    low = decode_row(split_arity(stats.min_values)[1], types)
-    high = decode_row(split_arity(stats.max_values)[1], types)
+    """Return the SimpleStats as statistics by column name.
+
+    wanted   only these columns, those of them that there are; None = all
+    """
     nulls: Sequence[int | None] = stats.null_counts if stats.null_counts else [None] * len(names)
-    return {name: ColumnStats(lo, hi, n, row_count) for name, lo, hi, n in zip(names, low, high, nulls, strict=True)}
+    if len(nulls) != len(names):
+        raise CorruptFileError(f"statistics of {len(names)} columns have {len(nulls)} null counts")
+    at = [i for i, name in enumerate(names) if wanted is None or name in wanted]
+    low = decode_row(split_arity(stats.min_values)[1], types, at)
+    high = decode_row(split_arity(stats.max_values)[1], types, at)
+    return {names[i]: ColumnStats(lo, hi, nulls[i], row_count) for i, lo, hi in zip(at, low, high, strict=True)}
 
 
 def manifest_may_match(meta: ManifestFileMeta, partition_predicate: Predicate, schema: TableSchema) -> bool:
@@ -60,7 +71,7 @@ def keys_may_match(file: DataFileMeta, key_predicate: Predicate, schema: TableSc
     names, types = schema.trimmed_primary_keys, schema.key_types
     low = decode_row(split_arity(file.min_key)[1], types)
     high = decode_row(split_arity(file.max_key)[1], types)
-    stats = stats_of(file.key_stats, names, types, file.row_count)
+    stats = stats_of(file.key_stats, names, types, file.row_count, {names[0], *columns(key_predicate)})
     # Bounds of the first key column come exactly from the smallest and largest key.
     first = names[0]
     if low[0] is not None and high[0] is not None:
@@ -68,11 +79,10 @@ def keys_may_match(file: DataFileMeta, key_predicate: Predicate, schema: TableSc
     return may_match_stats(key_predicate, stats)
 
 
-def value_stats(file: DataFileMeta, file_schema: TableSchema) -> dict[str, ColumnStats]:
-    """Return the value statistics of a file by the names its own schema has."""
+def value_stats(file: DataFileMeta, file_schema: TableSchema, wanted: Collection[str]) -> dict[str, ColumnStats]:
+    """Return the value statistics of a file by the names its own schema has, of those of some columns that it has."""
     names = file.value_stats_cols if file.value_stats_cols is not None else file_schema.field_names
-    types = [file_schema.field(n).type for n in names]
-    return stats_of(file.value_stats, names, types, file.row_count)
+    return stats_of(file.value_stats, names, file_schema.types_of(names), file.row_count, wanted)
 
 
 class ValuePruner:
@@ -96,8 +106,9 @@ class ValuePruner:
         translated = self._translated.get(file.schema_id)
         if translated is None:
             translated = self._translated[file.schema_id] = devolve(self._predicate, self._fields, schema.fields)
-        stats = value_stats(file, schema)
-        for name in set(schema.field_names) - set(stats):
+        wanted = columns(translated)
+        stats = value_stats(file, schema, wanted)
+        for name in wanted - stats.keys():
             stats[name] = ColumnStats(None, None, None, file.row_count)
         return may_match_stats(translated, stats)
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from lakeidx.api import Table
+from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.data_file import DataFileMeta, SimpleStats
 from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.predicate import ColumnStats
 from lakeidx.table.scan.metrics import LayerTrace
+from lakeidx.table.scan.prune import stats_of
 from lakeidx.tasks.runner import LocalRunner
+from lakeidx.types import DataType, Root
 
 
 def make(folder: Path, options: dict[str, str], partitions: tuple[str, ...] = ()) -> Table:
@@ -89,3 +96,30 @@ def test_value_statistics_where_no_version_hides_another(tmp_path: Path) -> None
     table.upsert(pa.table({"p": pa.array([0], pa.int32()), "k": [7], "v": pa.array([99], pa.int32())}))
     assert layers(table, "v > 60", 1)["file index"].came_in == 2
     assert layers(table, "v = 7 AND k = 7", 0)["merge"].came_in > 0
+
+
+def test_another_scan_of_the_same_state_takes_its_files_as_they_were_decoded(tmp_path: Path) -> None:
+    table = make(tmp_path, {"bucket": "2"})
+    put(table, range(20))
+    put(table, range(5))
+
+    def files() -> list[DataFileMeta]:
+        return [f for b in table.scan(where="v = 3").plan.buckets for f in b.files()]
+
+    first = files()
+    assert first
+    assert all(a is b for a, b in zip(first, files(), strict=True))
+    put(table, range(20, 40))
+    assert len(files()) > len(first)
+
+
+def test_statistics_of_columns_that_nobody_asks_for_are_not_decoded() -> None:
+    types = [DataType(Root.INT), DataType(Root.VARCHAR, length=100)]
+    low, high = (with_arity(encode_row([v, "x" * 20], types), 2) for v in (1, 9))
+    # The text of the second column lies outside of its row.
+    stats = SimpleStats(low[:-24], high[:-24], (0, 0))
+    assert stats_of(stats, ["a", "b"], types, 5, {"a", "other"}) == {"a": ColumnStats(1, 9, 0, 5)}
+    with pytest.raises(CorruptFileError):
+        stats_of(stats, ["a", "b"], types, 5)
+    with pytest.raises(CorruptFileError, match="statistics of 2 columns have 1 null counts"):
+        stats_of(SimpleStats(low, high, (0,)), ["a", "b"], types, 5)
