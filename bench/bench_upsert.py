@@ -250,7 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--sizes", type=lambda t: [int(n) for n in t.split(",")], default=[1_500_000, 6_001_215])
-    parser.add_argument("--loads", type=int, default=1, help="loads into new tables, of which the fastest counts")
+    parser.add_argument("--loads", type=int, default=3, help="loads into new tables, of which the fastest counts")
     parser.add_argument("--rounds", type=int, default=2, help="upserts after the last load")
     parser.add_argument("--share", type=int, default=UPSERT_SHARE, help="one upserted row for so many of the table")
     parser.add_argument("--random", action="store_true", help="rows are loaded in random order of keys")
