@@ -5,7 +5,7 @@ before their time counts. Reported beside wall seconds: processor seconds of all
 machine), the largest resident set of the driver, of the JVM and of a Python worker, and the load average.
 
     python -m bench.bench_upsert [--lineitem FILE | --scale 1] [--sizes 1500000,6000000] [--random] [--cold] [--cores 2] [--json]
-    python -m bench.bench_upsert --scale 10 --sizes 60000000 --share 100 --driver-memory 1g     # ten gigabytes of disk
+    python -m bench.bench_upsert --scale 10 --sizes 60000000 --share 100 --driver-memory 1g --loads 1   # ten gigabytes of disk
 
 Without --lineitem the data comes from tpchgen-cli (PyPI) into a cache folder.
 """
@@ -200,26 +200,29 @@ def measure_size(
         in_own_process(shuffled, ordered, base)
     spec = table_spec(pq.ParquetFile(source).schema_arrow)
 
-    def step(table: TableHandle, case: str, file: Path, files: Sequence[Path]) -> Figure:
-        batch = case.replace(",", "").replace(" ", "-")
+    def step(table: TableHandle, batch: str, case: str, file: Path, files: Sequence[Path]) -> Figure:
         context = make_context(table.metadata, batch, runner=runner)
         return measure_step(
             usage, case, lambda: upsert_files(context, [str(file)]), lambda: in_own_process(verify, table.uri, files)
         )
 
     how = (" in random order" if args.random else "") + (", fresh session" if args.cold else "")
-    loads = []
-    for n in range(1, args.loads + 1):
+    loads, upserts = [], []
+    # Only the first load of a session is that of a fresh one.
+    for n in range(1, 2 if args.cold else args.loads + 1):
         table = TableHandle.create(f"{folder}/wh/b.db/lineitem_{rows}_{n}", spec)
-        loads.append(step(table, f"load {rows:,}{how}", base, [base]))
-    best = min(loads, key=lambda load: load.seconds)
-    every = ", ".join(f"{load.seconds:.2f}" for load in loads)
-    figures = [replace(best, note=f"{best.note}; best of {every}" if len(loads) > 1 else best.note)]
+        loads.append(step(table, "load", f"load {rows:,}{how}", base, [base]))
     for n in range(1, args.rounds + 1):
-        figures.append(
-            step(table, f"upsert {rows // args.share:,} into {rows:,}{how} round {n}", upsert, [base, upsert])
-        )
-    return figures
+        case = f"upsert {rows // args.share:,} into {rows:,}{how}"
+        upserts.append(step(table, f"upsert-{n}", case, upsert, [base, upsert]))
+    return [fastest(figures) for figures in (loads, upserts) if figures]
+
+
+def fastest(figures: Sequence[Figure]) -> Figure:
+    """Return the fastest of some rounds, with the seconds of all of them."""
+    best = min(figures, key=lambda figure: figure.seconds)
+    every = ", ".join(f"{figure.seconds:.2f}" for figure in figures)
+    return replace(best, note=f"{best.note}; best of {every}")
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[Figure]:
@@ -251,7 +254,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--sizes", type=lambda t: [int(n) for n in t.split(",")], default=[1_500_000, 6_001_215])
     parser.add_argument("--loads", type=int, default=3, help="loads into new tables, of which the fastest counts")
-    parser.add_argument("--rounds", type=int, default=2, help="upserts after the last load")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="upserts after the last load, of which the fastest counts"
+    )
     parser.add_argument("--share", type=int, default=UPSERT_SHARE, help="one upserted row for so many of the table")
     parser.add_argument("--random", action="store_true", help="rows are loaded in random order of keys")
     parser.add_argument("--cold", action="store_true", help="nothing was done before in the session")

@@ -51,12 +51,12 @@ TARGETS = (
     Target(3, "assigner", r"new", rate=8.0),
     Target(3, "upsert", r"load 6,001,215", 14.0),
     Target(17, "upsert", r"load 6,001,215", 4.5),
-    Target(3, "upsert", r"upsert 600,121 into 6,001,215 round \d", 2.5),
-    Target(17, "upsert", r"upsert 600,121 into 6,001,215( in random order)? round \d", 1.1),
+    Target(3, "upsert", r"upsert 600,121 into 6,001,215", 2.5),
+    Target(17, "upsert", r"upsert 600,121 into 6,001,215( in random order)?", 1.1),
     Target(
         17, "upsert", r"load 60,\d\d\d,\d\d\d", 55.0, most={"jvm_mib": 1536, "driver_mib": 1024, "worker_mib": 1024}
     ),
-    Target(17, "upsert", r"upsert 600,\d\d\d into 60,\d\d\d,\d\d\d round \d", 2.5),
+    Target(17, "upsert", r"upsert 600,\d\d\d into 60,\d\d\d,\d\d\d", 2.5),
     Target(17, "upsert", r"load 6,001,215 in random order", 8.0),
     Target(17, "upsert", r"load 6,001,215 in random order, fresh session", 9.5),
     Target(4, "compaction", r"full compaction", 6.0),
