@@ -95,17 +95,17 @@ class FooterChunks:
         used = int(self._table[group, column, _ENCODINGS])
         return [] if used < 0 else [i for i in range(used.bit_length()) if used >> i & 1]
 
-    def dictionary_only(self, column: int) -> bool:
-        """Return True when surely every page of a column refers to a dictionary, in all row groups; False: not known."""
-        used = self._table[:, column, _ENCODINGS]
-        if not len(used) or (used < 0).any():
-            return False
-        return bool((used & _DICTIONARY).all()) and not bool((used & ~(_DICTIONARY | _LEVELS)).any())
+    def dictionary_only(self) -> list[bool]:
+        """Return of each column True when surely every page of it refers to a dictionary, in all row groups; False: not known."""
+        used = self._table[:, :, _ENCODINGS]
+        only = (used >= 0) & (used & _DICTIONARY != 0) & (used & ~(_DICTIONARY | _LEVELS) == 0)
+        return only.all(axis=0).tolist() if len(used) else [False] * used.shape[1]
 
-    def has_delta_texts(self, column: int) -> bool:
-        """Return True when some page of a column may hold texts as differences: Arrow does not decode those to dictionaries."""
-        used = self._table[:, column, _ENCODINGS]
-        return bool(((used >= 0) & (used & _DELTA_TEXTS != 0)).any())
+    def delta_texts(self) -> list[bool]:
+        """Return of each column True when some page of it may hold texts as differences: Arrow makes no dictionaries of those."""
+        used = self._table[:, :, _ENCODINGS]
+        found: list[bool] = ((used >= 0) & (used & _DELTA_TEXTS != 0)).any(axis=0).tolist()
+        return found
 
     def extent(self, group: int, column: int) -> tuple[int, int] | None:
         """Return (first byte, bytes) of a chunk, dictionary page included; None when the footer does not have them."""

@@ -69,11 +69,11 @@ class ParquetSource:
             self._footer, metadata, leaves, self._chunks = footer.data, footer.metadata, footer.leaves, footer.chunks
             encoded = [
                 leaf.name
-                for i, leaf in enumerate(leaves)
-                if leaf.name == leaf.path and leaf.logical_type.type == "STRING" and self._chunks.dictionary_only(i)
+                for leaf, only in zip(leaves, self._chunks.dictionary_only(), strict=True)
+                if only and leaf.name == leaf.path and leaf.logical_type.type == "STRING"
             ]
             self._elements: dict[str, bytes] | None = None
-            plain = {leaf.name for i, leaf in enumerate(leaves) if self._chunks.has_delta_texts(i)}
+            plain = {leaf.name for leaf, delta in zip(leaves, self._chunks.delta_texts(), strict=True) if delta}
             self._dictionaries = [*(n for n in dictionary_columns if n not in plain), *encoded] or None
             self._file = pq.ParquetFile(
                 self._stream,

@@ -129,13 +129,12 @@ class TableLookup:
         rows_of = split_partitions(few, schema) if schema.bucket_mode is not BucketMode.KEY_DYNAMIC else []
         with self._lock:
             self._load_partitions(state, [p for p, _ in rows_of])
-            encoded = lookup_keys(few, schema)
             routes = list(find_routes(self._metadata, schema, few, rows_of, state.partitions))
             self._read_listings(state, routes)
             # Sequence numbers are those of a bucket: where a key may be in several, each answers for itself.
             apart = schema.bucket_mode is BucketMode.KEY_DYNAMIC
             results = []
-            answers = self._look_up_all(state, routes, few, encoded)
+            answers = self._look_up_all(state, routes, few) if routes else []
             for group in [[a] for a in answers] if apart and routes else [answers]:
                 found = [v for a in group for v in a.found]
                 found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in joined_hits(group).items()]
@@ -224,8 +223,9 @@ class TableLookup:
 
     # -- one bucket --------------------------------------------------------------------------------------------
 
-    def _look_up_all(self, state: _State, routes: Sequence[Route], keys: pa.Table, encoded: RowBytes) -> list[Answers]:
+    def _look_up_all(self, state: _State, routes: Sequence[Route], keys: pa.Table) -> list[Answers]:
         """Look up keys in every bucket; in parallel where pages of data files have to be decoded."""
+        encoded = lookup_keys(keys, state.schema)
 
         def ask(route: Route) -> Answers:
             answers = Answers()
