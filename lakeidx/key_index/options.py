@@ -17,6 +17,7 @@ from lakeidx.options.descriptors import (
     Option,
     boolean,
     choice,
+    fraction,
     integer,
     names,
     number,
@@ -65,7 +66,7 @@ class IndexOptions(TableOptions):
     hoodie_index_bloom_num_entries = integer(
         "hoodie.index.bloom.num_entries", 60000, "Keys a filter row is made for.", least=1
     )
-    hoodie_index_bloom_fpp = number(
+    hoodie_index_bloom_fpp = fraction(
         "hoodie.index.bloom.fpp", 0.000000001, "Target false positive rate at that number of keys."
     )
     hoodie_bloom_index_filter_dynamic_max_entries = integer(

@@ -142,3 +142,9 @@ def test_an_unregistered_type_is_unknown_again() -> None:
     assert "parity" not in INDEX_TYPES
     with pytest.raises(InvalidInputError, match="one of hash, bucket"):
         IndexOptions({"index.type": "parity"})
+
+
+@pytest.mark.parametrize("rate", ["0", "1", "few"])
+def test_a_filter_that_could_not_be_built_is_refused_before_the_first_batch(rate: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"'hoodie\.index\.bloom\.fpp'"):
+        IndexOptions({"index.type": "bloom", "hoodie.index.bloom.fpp": rate})
