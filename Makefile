@@ -50,8 +50,8 @@ test: install-dev ## run every lane of tests
 test-fast: install-dev ## run the fast lane only: no JVM, no network
 	@$(BIN)/python -m tests.lanes fast
 
-bench: install-dev ## measure lakeidx beside its peers (each result is checked before it is timed)
-	@$(BIN)/python -m bench
+bench: install-dev ## measure lakeidx beside its peers (each result is checked before it is timed; LARGE=1: 60 million rows beside delta-rs and Lance instead, a quarter of an hour, 20 GB of disk)
+	@$(BIN)/python -m bench $(if $(LARGE),large --minutes 60)
 
 bench-growth: install-dev ## what a batch of one size costs while its table grows, with slopes and pictures (hours; MOST=0.02: minutes; KEEP=1: for the docs)
 	@mkdir -p $(WORK)

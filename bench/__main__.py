@@ -53,8 +53,8 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "advice": ("--rounds", "3"),
     "growth": ("--most", "0.02"),
 }
-#: Begun by their name only: they take as long as all others together.
-ALONE = ("peers",)
+#: Begun by their name only: they take as long as all others together, or more disk.
+ALONE = ("peers", "large")
 PACKAGES = ("lakeidx", "pyarrow", "numpy", "numba", "pyspark")
 
 

@@ -7,13 +7,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 CACHE = Path(tempfile.gettempdir()) / "lakeidx-bench"
 KEYS = ("l_orderkey", "l_linenumber")
+#: Rows that are in memory at a time where a file is streamed.
+BATCH_ROWS = 120_000
 
 
 def lineitem(scale: float, cache: Path) -> Path:
@@ -48,10 +52,33 @@ def table_spec(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with text for text views, everything NOT NULL."""
+    return pa.schema([
+        pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type, False) for f in schema
+    ])  # fmt: skip
+
+
 def plain(table: pa.Table) -> pa.Table:
     """Convert text views to text, everything NOT NULL."""
-    fields = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type, False) for f in table.schema]
-    return table.cast(pa.schema(fields))
+    return table.cast(plain_schema(table.schema))
+
+
+def streamed(path: Path, rows: int | None = None, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
+    """Read a file, or its first rows, or some of its columns, as `plain` batches: files of any size fit into memory."""
+    file = pq.ParquetFile(path)
+    names = list(file.schema_arrow.names if columns is None else columns)
+    schema = plain_schema(pa.schema([file.schema_arrow.field(name) for name in names]))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        left = file.metadata.num_rows if rows is None else rows
+        for batch in file.iter_batches(BATCH_ROWS, columns=names):
+            if left <= 0:
+                return
+            yield batch.slice(0, left).cast(schema)
+            left -= batch.num_rows
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def copy_table(uri: str, folder: Path) -> str:

@@ -45,6 +45,7 @@ _COLUMNS = {
     "times_without": "times as without", "million_per_s": "million a second",
     "cpu_million_per_s": "million a CPU second", "microseconds": "microseconds",
     "per_second": "a second", "late_files": "files of level 0", "kernels": "kernels compiled", "targets": "asked",
+    "why": "why there is no time",
 }  # fmt: skip
 
 Runs = dict[str, list[dict[str, Any]]]

@@ -44,6 +44,7 @@ class Target:
 _MILLION = {"files": 1_000_000}
 _MILLION_ENTRIES = {"program": "lakeidx", "codec": "none", "rows": 1_000_000, "values": "16 bytes"}
 _SORT, _HASH = ({**_MILLION_ENTRIES, "store": store} for store in ("sort", "hash"))
+_SMALL_PROCESSES = {"jvm_mib": 1536, "driver_mib": 1024, "worker_mib": 1024}
 TARGETS = (
     Target(3, "codec", r"hash", rate=30.0, where={"keys": "BIGINT"}),
     Target(3, "codec", r"hash", rate=5.0, where={"keys": "STRING(16)"}),
@@ -53,10 +54,10 @@ TARGETS = (
     Target(17, "upsert", r"load 6,001,215", 4.5),
     Target(3, "upsert", r"upsert 600,121 into 6,001,215", 2.5),
     Target(17, "upsert", r"upsert 600,121 into 6,001,215( in random order)?", 1.1),
-    Target(
-        17, "upsert", r"load 60,\d\d\d,\d\d\d", 55.0, most={"jvm_mib": 1536, "driver_mib": 1024, "worker_mib": 1024}
-    ),
+    Target(17, "upsert", r"load 60,\d\d\d,\d\d\d", 55.0, most=_SMALL_PROCESSES),
     Target(17, "upsert", r"upsert 600,\d\d\d into 60,\d\d\d,\d\d\d", 2.5),
+    Target(17, "large", r"lakeidx, load 60,\d\d\d,\d\d\d", 55.0, most=_SMALL_PROCESSES),
+    Target(17, "large", r"lakeidx, upsert 600,\d\d\d into 60,\d\d\d,\d\d\d", 2.5),
     Target(17, "upsert", r"load 6,001,215 in random order", 8.0),
     Target(17, "upsert", r"load 6,001,215 in random order, fresh session", 9.5),
     Target(4, "compaction", r"full compaction", 6.0),

@@ -56,10 +56,14 @@ def answer_of(batches: Iterable[pa.Table | pa.RecordBatch]) -> Answer:
     return Answer(rows, int(total))
 
 
-def state_of(rows: pa.Table) -> Answer:
-    """Return the answer about a whole table, of its key columns and the summed one."""
-    values = np.asarray(rows.column(SUMMED))
-    return Answer(rows.num_rows, int(values.sum()), mixed(key_numbers(rows), values))
+def state_of(batches: Iterable[pa.Table | pa.RecordBatch]) -> Answer:
+    """Return the answer about a whole table, of its key columns and the summed one, batch by batch."""
+    rows = total = mix = 0
+    for batch in batches:
+        values = np.asarray(batch.column(SUMMED))
+        rows, total = rows + batch.num_rows, total + int(values.sum())
+        mix = (mix + mixed(key_numbers(batch), values)) % 2**64
+    return Answer(rows, total, mix)
 
 
 def matching(rows: pa.Table, wanted: pa.Table) -> pa.Table:
@@ -105,5 +109,4 @@ class Peer(ABC):
 
     def state(self) -> Answer:
         """Return what the table holds, for the check."""
-        parts = [b if isinstance(b, pa.Table) else pa.Table.from_batches([b]) for b in self.batches([*KEYS, SUMMED])]
-        return state_of(pa.concat_tables(parts))
+        return state_of(self.batches([*KEYS, SUMMED]))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
-from bench.lineitem import plain
+from bench.lineitem import plain, streamed
 from bench.peers.base import KEYS, Peer, matching
 
 
@@ -17,7 +17,7 @@ class ThisPeer(Peer):
     """Merges copy the files they touch."""
 
     def load(self, file: Path) -> None:
-        write_deltalake(str(self.folder / "table"), pq.read_table(file))
+        write_deltalake(str(self.folder / "table"), streamed(file))
         self.table = DeltaTable(str(self.folder / "table"))
 
     def upsert(self, file: Path) -> None:

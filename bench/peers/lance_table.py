@@ -9,6 +9,7 @@ import lance
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.lineitem import streamed
 from bench.peers.base import KEYS, Peer, matching
 
 
@@ -16,8 +17,7 @@ class ThisPeer(Peer):
     """The index is made by the load and kept up by the compaction."""
 
     def load(self, file: Path) -> None:
-        self.table = lance.write_dataset(pq.ParquetFile(file).iter_batches(), str(self.folder / "table"),
-                                         schema=pq.read_schema(file))  # fmt: skip
+        self.table = lance.write_dataset(streamed(file), str(self.folder / "table"))
         self.table.create_scalar_index(KEYS[0], "BTREE")
 
     def upsert(self, file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import shutil
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,11 +62,11 @@ class SlowError(Exception):
 
 
 class Tree:
-    """Processor time and memory of a process and all below it."""
+    """Processor time and memory of a process and all below it; it is ended when it takes more than `most` MiB."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, most: float) -> None:
         self._top = psutil.Process(pid)
-        self.peak = 0
+        self.peak, self.most = 0, most
 
     def _processes(self) -> list[psutil.Process]:
         try:
@@ -92,6 +93,9 @@ class Tree:
             except psutil.Error:
                 continue
         self.peak = max(self.peak, now >> 20)
+        if self.peak > self.most:
+            with suppress(psutil.Error):
+                self._top.kill()
 
     @contextmanager
     def watch(self) -> Iterator[None]:
@@ -116,7 +120,7 @@ class Tree:
 class Worker:
     """The process of a peer."""
 
-    def __init__(self, kind: PeerKind, python: Path, folder: Path, rows: int) -> None:
+    def __init__(self, kind: PeerKind, python: Path, folder: Path, rows: int, most: float) -> None:
         self.folder = folder
         folder.mkdir(parents=True)
         given = {"LAKEIDX_PEER_JAR": str(kind.jar())} if kind.jar else {}
@@ -126,7 +130,7 @@ class Worker:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, start_new_session=True, cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python), **given},
         )  # fmt: skip
-        self.tree = Tree(self._process.pid)
+        self.tree = Tree(self._process.pid, most)
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -179,6 +183,8 @@ class Run:
     warm: Data
     folder: Path
     limit: float
+    phases: Sequence[tuple[str, str, str]] = PHASES
+    most_mib: float = math.inf
     written: tuple[str, ...] = ()
     starts: int = 0
     worker: Worker | None = None
@@ -188,8 +194,12 @@ class Run:
         self.end()
         self.starts += 1
         folder = self.folder / f"{self.kind.module}-{self.starts}"
-        worker = self.worker = Worker(self.kind, self.python, folder, self.data.rows)
-        steps = [("begin", ""), *((do, "keys-1" if file == "keys" else file) for _, do, file in PHASES), ("begin", "")]
+        worker = self.worker = Worker(self.kind, self.python, folder, self.data.rows, self.most_mib)
+        steps = [
+            ("begin", ""),
+            *((do, "keys-1" if file == "keys" else file) for _, do, file in self.phases),
+            ("begin", ""),
+        ]
         end = time.monotonic() + WARM_LIMIT_S
         for do, file in steps:
             try:
@@ -238,16 +248,19 @@ class Run:
         return best
 
 
-def run_peer(kind: PeerKind, data: Data, warm: Data, folder: Path, cache: Path, limit: float) -> list[Figure]:
-    """Measure all phases of a peer."""
+def run_peer(
+    kind: PeerKind, data: Data, warm: Data, folder: Path, cache: Path, limit: float,
+    phases: Sequence[tuple[str, str, str]] = PHASES, most_mib: float = math.inf,
+) -> list[Figure]:  # fmt: skip
+    """Measure the phases of a peer, each within so many seconds and so much memory."""
     try:
         if kind.jar is not None:
             kind.jar()
-        run = Run(kind, python_of(kind, cache), data, warm, folder, limit)
+        run = Run(kind, python_of(kind, cache), data, warm, folder, limit, phases, most_mib)
     except MissingError as error:
-        return [Figure(kind.name, name, "missing", str(error)) for name, _, _ in PHASES]
+        return [Figure(kind.name, name, "missing", str(error)) for name, _, _ in phases]
     try:
-        return [run.phase(*phase) for phase in PHASES]
+        return [run.phase(*phase) for phase in phases]
     finally:
         run.end()
 
@@ -258,6 +271,8 @@ def _step(peer: str, name: str, do: str, file: Path | None, worker: Worker, want
     with worker.tree.watch():
         done = worker.ask(do, file, limit)
     used, peak = worker.tree.cpu() - cpu, worker.tree.peak
+    if peak > worker.tree.most:
+        return Figure(peer, name, "over the limit", f"took more than {worker.tree.most:.0f} MiB")
     if "not_supported" in done:
         return Figure(peer, name, "not supported", done["not_supported"])
     proof = done if done.get("answer") or "error" in done else worker.ask("state", None, limit)

@@ -60,8 +60,8 @@ def test_a_value_at_the_wrong_key_is_seen(data: Data) -> None:
     swapped = values.copy()
     swapped[[0 if at else 1, at]] = swapped[[at, 0 if at else 1]]
     false = rows.set_column(1, "l_partkey", pa.array(swapped))
-    assert difference(state_of(rows), data.held(("load",))) == ""
-    assert difference(state_of(false), data.held(("load",))).startswith("mixed ")
+    assert difference(state_of([rows]), data.held(("load",))) == ""
+    assert difference(state_of([false]), data.held(("load",))).startswith("mixed ")
 
 
 def test_a_peer_goes_through_all_phases(data: Data, tmp_path: Path) -> None:
