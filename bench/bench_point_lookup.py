@@ -72,7 +72,7 @@ class Figure:
     per_call: int
     ms: float
     median_ms: float
-    cpu_ms: float | None
+    cpu_ms: float
     limit_ms: float | None
     rows: int
     megabytes: float
@@ -124,11 +124,13 @@ def measure(case: str, uri: str, expected: Sequence[pa.Table], rows: int) -> lis
     table = Table.open(uri)
     for path in [f.path for f in table.store.walk(f"{uri}/lookup")]:
         table.store.delete(path)
+    used = time.process_time()
     report = run_lookup_store(table.metadata, LocalRunner(BUILD_WORKERS))
+    cpu_ms = round((time.process_time() - used) * 1e3, 1)
     assert report.entries == rows
     megabytes = round(report.bytes / 1e6, 1)
     build_ms = round(report.seconds * 1e3, 1)
-    figures = [Figure(case, "build", rows, build_ms, build_ms, None, None, rows, megabytes)]
+    figures = [Figure(case, "build", rows, build_ms, build_ms, cpu_ms, None, rows, megabytes)]
     keys = [e.select(KEYS) for e in expected]
     absent = [k.set_column(1, KEYS[1], pa.array(np.asarray(k.column(1)) + 100, pa.int32())) for k in keys]
     # Kernels of routing and decoding are loaded by a lookup of a table object of its own.
@@ -190,7 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     title=f"Point lookups, {rows:,} rows, local disk")  # fmt: skip
         for f in figures:
             view.add_row(f.case, f.operation, f"{f.per_call:,}", f"{f.ms:.2f}", f"{f.median_ms:.2f}",
-                         "" if f.cpu_ms is None else f"{f.cpu_ms:.2f}", "" if f.limit_ms is None else f"{f.limit_ms:g}",
+                         f"{f.cpu_ms:.2f}", "" if f.limit_ms is None else f"{f.limit_ms:g}",
                          f"{f.megabytes:g}")  # fmt: skip
         Console(width=110).print(view)
     missed = [f for f in figures if f.limit_ms is not None and f.ms > f.limit_ms]
@@ -200,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
     # Where the processor's time is short enough, the machine was busy with something else.
-    return int(any(f.cpu_ms is not None and f.limit_ms is not None and f.cpu_ms > f.limit_ms for f in missed))
+    return int(any(f.limit_ms is not None and f.cpu_ms > f.limit_ms for f in missed))
 
 
 if __name__ == "__main__":
