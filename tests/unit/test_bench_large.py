@@ -22,6 +22,7 @@ from bench.peers.base import Answer
 from bench.peers.data import Data
 from bench.peers.environments import ROOT, peers
 from bench.targets import judged
+from tests.unit.small_lineitem import small_lineitem
 
 ROWS = 4000
 
@@ -29,15 +30,7 @@ ROWS = 4000
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Rows of 1,250 orders in key order, with text views as tpchgen-cli writes them; a batch is no row group."""
-    order = np.repeat(np.arange(1250), 4)
-    rows = pa.table(
-        {
-            "l_orderkey": pa.array(order),
-            "l_partkey": pa.array(order * 7 + 1),
-            "l_linenumber": pa.array(np.tile(np.arange(1, 5), 1250).astype(np.int32)),
-            "l_comment": pa.array(["text"] * len(order), pa.string_view()),
-        }
-    )
+    rows = small_lineitem(1250, pa.string_view())
     pq.write_table(rows, tmp_path / "source.parquet", row_group_size=700)
     return tmp_path / "source.parquet"
 

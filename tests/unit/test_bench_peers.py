@@ -13,6 +13,7 @@ from bench.peers.data import Data, make_data
 from bench.peers.environments import PeerKind, peers
 from bench.peers.measure import PHASES, difference, run_peer
 from bench.peers.page import Run, cell, markdown, reasons
+from tests.unit.small_lineitem import small_lineitem
 
 RUN = {
     "at": "2026-11-23T00:00:00+00:00",
@@ -27,15 +28,7 @@ RUN = {
 @pytest.fixture
 def data(tmp_path: Path) -> Data:
     """600 rows of 150 orders, as lineitem has them."""
-    order = np.repeat(np.arange(150), 4)
-    source = pa.table(
-        {
-            "l_orderkey": pa.array(order),
-            "l_partkey": pa.array(order * 7 + 1),
-            "l_linenumber": pa.array(np.tile(np.arange(1, 5), 150).astype(np.int32)),
-            "l_comment": pa.array(["text"] * 600),
-        }
-    )
+    source = small_lineitem(150, pa.string())
     pq.write_table(source, tmp_path / "source.parquet")
     return make_data(tmp_path / "source.parquet", 600, tmp_path / "data")
 
