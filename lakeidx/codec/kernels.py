@@ -179,8 +179,11 @@ def put_fixed(out: Any, cursor: Any, words: Any, valid: Any, width: Any) -> None
     for i in range(len(words)):
         if valid[i]:
             word, to = words[i], cursor[i]
-            for b in range(width):
-                out[to + b] = np.uint8(word >> np.uint64(8 * b))
+            if width == 8:
+                store_u64(out, to, word)
+            else:
+                for b in range(width):
+                    out[to + b] = np.uint8(word >> np.uint64(8 * b))
             cursor[i] = to + width
 
 

@@ -23,8 +23,11 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.jit import frozen
+from lakeidx.codec.kernels import gather, store_words
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
+from lakeidx.lookup.packed import take_spans
 
 Int64s = npt.NDArray[np.int64]
 #: Bytes of a varint below 2**63.
@@ -68,17 +71,16 @@ class ValueRows:
 
 def encode_value_rows(values: ValueRows) -> RowBytes:
     """Encode the values of n entries; with positions when there are any."""
-    columns = [values.sequences.astype("<i8").view(np.uint8).reshape(-1, 8), values.kinds.view(np.uint8).reshape(-1, 1)]
+    rows = values.rows
+    width = (Processor.VALUE if values.positions is None else Processor.POSITION_AND_VALUE).tail
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(rows.lengths + width, out=offsets[1:])
+    out, ends = np.empty(int(offsets[-1]), np.uint8), frozen(offsets[1:])
+    gather(out, frozen(offsets[:-1]), frozen(rows.data), frozen(rows.offsets[:-1]), frozen(rows.lengths))
     if values.positions is not None:
-        columns.insert(0, values.positions.astype("<i8").view(np.uint8).reshape(-1, 8))
-    tails = np.concatenate(columns, axis=1)
-    width = tails.shape[1]
-    offsets = np.zeros(len(values.rows) + 1, np.int64)
-    np.cumsum(values.rows.lengths + width, out=offsets[1:])
-    out = np.empty(int(offsets[-1]), np.uint8)
-    is_row, at = _tails(offsets, width)
-    out[at] = tails
-    out[is_row] = values.rows.flat
+        store_words(out, ends, -17, frozen(values.positions.view(np.uint64)))
+    store_words(out, ends, -9, frozen(values.sequences.view(np.uint64)))
+    out[ends - 1] = values.kinds.view(np.uint8)
     return RowBytes(out, offsets)
 
 
@@ -91,17 +93,13 @@ def decode_value_rows(values: RowBytes, processor: Processor, path: str | None =
     lengths = values.lengths - width
     if len(lengths) and lengths.min() < 0:
         raise CorruptFileError("a value is shorter than its sequence number and row kind", path=path)
-    starts = values.offsets - values.offsets[0]
-    is_row, at = _tails(starts, width)
-    flat = values.flat
-    tails = flat[at]
+    tails = values.data[values.offsets[1:, None] + np.arange(-width, 0)]
     kinds = np.ascontiguousarray(tails[:, -1]).view(np.int8)
     if len(kinds) and (kinds.min() < 0 or kinds.max() > 3):
         raise CorruptFileError("a value has a row kind that does not exist", path=path)
-    offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    rows = take_spans(values.data.ctypes.data + values.offsets[:-1], lengths)
     positions = _int64(tails[:, :8]) if processor is Processor.POSITION_AND_VALUE else None
-    return ValueRows(RowBytes(flat[is_row], offsets), _int64(tails[:, -9:-1]), kinds, positions)
+    return ValueRows(rows, _int64(tails[:, -9:-1]), kinds, positions)
 
 
 def encode_positions(positions: Int64s) -> RowBytes:
@@ -138,14 +136,6 @@ def decode_positions(values: RowBytes, rows: int, path: str | None = None) -> In
     if len(out) and out.max() >= rows:
         raise CorruptFileError(f"a stored position is {out.max()}, but the data file has {rows} rows", path=path)
     return out
-
-
-def _tails(offsets: Int64s, width: int) -> tuple[npt.NDArray[np.bool_], Int64s]:
-    """Return which bytes belong to rows, and int64[n, width]: where the bytes of the tails are."""
-    at = (offsets[1:] - width)[:, None] + np.arange(width, dtype=np.int64)
-    is_row = np.ones(int(offsets[-1]), np.bool_)
-    is_row[at] = False
-    return is_row, at
 
 
 def _int64(columns: npt.NDArray[np.uint8]) -> Int64s:

@@ -20,6 +20,7 @@ import struct
 import threading
 from collections.abc import Sequence
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any
 
 import lz4.block
@@ -85,13 +86,9 @@ class BlockCompressor:
         self._zstd = zstandard.ZstdCompressor(level=level) if codec is BlockCodec.ZSTD else None
 
     def compress_parts(self, block: memoryview, bounds: Sequence[int]) -> list[bytes]:
-        """Compress the parts ``block[bounds[i]:bounds[i + 1]]`` to a zstd frame each; for zstd only.
-
-        In one call, which lets other threads run meanwhile: for each small part alone they would wait for one another.
-        """
+        """Compress the parts ``block[bounds[i]:bounds[i + 1]]`` to a zstd frame each; for zstd only."""
         assert self._zstd is not None
-        frames = self._zstd.multi_compress_to_buffer(_segments(block, bounds[:-1], np.diff(bounds)))
-        return [frames[i].tobytes() for i in range(len(bounds) - 1)]
+        return [self._zstd.compress(block[start:end]) for start, end in pairwise(bounds)]
 
     def compress(self, block: bytes | memoryview) -> bytes:
         """Compress one block (`block` must be contiguous)."""

@@ -50,7 +50,7 @@ def encode_compacted_rows(
     for i, part in enumerate(parts):
         valid = all_valid if part.valid is None else frozen(part.valid)
         if isinstance(part, FixedColumn):
-            sizes += part.width * valid
+            sizes += part.width if part.valid is None else part.width * valid
         elif isinstance(part, BytesColumn):
             sizes += np.where(valid, part.lengths + varint_sizes(part.lengths), 0)
         elif types[i].root is Root.DECIMAL:

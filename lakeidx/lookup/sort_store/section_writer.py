@@ -10,7 +10,7 @@ import numpy.typing as npt
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.containers.compress import BlockCodec, BlockCompressor
 from lakeidx.codec.varint import decode_varint, encode_varint
-from lakeidx.format.lookup.sst import block_trailer, saves_enough, stored_block
+from lakeidx.format.lookup.sst import TRAILER_SIZE, block_trailer, saves_enough, stored_block
 from lakeidx.format.lookup.sst_sections import Section, encode_section, first_entries_of_sections
 
 
@@ -27,27 +27,37 @@ class SectionWriter:
         """Entries of the section index; none when no block has several sections, so that the file needs no index of them."""
         return self._index if self._has_cut else ()
 
-    def store(self, body: memoryview, starts: npt.NDArray[np.int64], end: int, last_key: bytes) -> bytes:
+    def store(
+        self, body: memoryview, starts: npt.NDArray[np.int64], end: int, last_key: bytes
+    ) -> tuple[bytes | memoryview, ...]:
         """Store a block body: with zstd a frame for each section, where that saves as much as Paimon wants.
 
         starts   int64[n], where each entry begins; `end` where the last one ends
-        returns  the stored body and its trailer
+        returns  the stored body and its trailer, in parts
         """
-        firsts = first_entries_of_sections(starts, end) if self._compressor.codec is BlockCodec.ZSTD else [0]
+        if self._compressor.codec is not BlockCodec.ZSTD:
+            return stored_block(body, self._compressor)
+        firsts = first_entries_of_sections(starts, end)
         if len(firsts) > 1:
             bounds = [*starts[firsts].tolist(), end, len(body)]
             frames = self._compressor.compress_parts(body, bounds)
             prefix = encode_varint(len(body))
             if saves_enough(len(prefix) + sum(map(len, frames)), len(body)):
                 keys = [_key_at(body, at) for at in starts[np.array(firsts[1:]) - 1].tolist()]
-                return self._cut(prefix, frames, bounds, [*firsts, len(starts)], [*keys, last_key])
+                return (self._cut(prefix, frames, bounds, [*firsts, len(starts)], [*keys, last_key]),)
         stored, trailer = stored_block(body, self._compressor)
         plain = stored is body
         content = 0 if plain else len(encode_varint(len(body)))
-        whole = b"".join([stored, trailer])
-        section = Section(len(whole), content, len(stored) - content, 0 if plain else len(body), 0, crc32(whole))
+        section = Section(
+            len(stored) + TRAILER_SIZE,
+            content,
+            len(stored) - content,
+            0 if plain else len(body),
+            0,
+            crc32(stored, trailer),
+        )
         self._index.append((last_key, encode_section(section)))
-        return whole
+        return stored, trailer
 
     def _cut(
         self, prefix: bytes, frames: list[bytes], bounds: list[int], firsts: list[int], keys: list[bytes]

@@ -162,9 +162,9 @@ class SortLookupStoreWriter(EntryWriter):
         end, count = int(self._state[kernels.SIZE]), int(self._state[kernels.COUNT])
         size = int(kernels.close_body(self._state.ctypes.data, self._body.ctypes.data, self._starts.ctypes.data))
         assert self._last_key is not None
-        stored = self._sections.store(self._body[:size].data, self._starts[:count], end, self._last_key)
-        handle = BlockHandle(self._file.size, len(stored) - TRAILER_SIZE)
-        self._file.write(stored)
+        offset = self._file.size
+        self._file.write(*self._sections.store(self._body[:size].data, self._starts[:count], end, self._last_key))
+        handle = BlockHandle(offset, self._file.size - offset - TRAILER_SIZE)
         self._index.append((self._last_key, encode_index_value(handle)))
 
     def _tail(self) -> tuple[list[bytes | memoryview], Footer]:

@@ -1,6 +1,8 @@
-"""Values without rows: positions as varints."""
+"""Values of lookup files: rows with their tails, and positions as varints; each beside what `struct` makes of one entry."""
 
 from __future__ import annotations
+
+import struct
 
 import numpy as np
 import pytest
@@ -10,10 +12,52 @@ from hypothesis import strategies as st
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.varint import decode_varint, encode_varint
 from lakeidx.errors import CorruptFileError
-from lakeidx.lookup.value_rows import decode_positions, encode_positions
+from lakeidx.lookup.value_rows import (
+    Processor,
+    ValueRows,
+    decode_positions,
+    decode_value_rows,
+    encode_positions,
+    encode_value_rows,
+)
 
 MOST = 2**63 - 1
 positions = st.integers(0, 300) | st.integers(0, 62).map(lambda b: (1 << b) - 1) | st.integers(0, MOST)
+
+
+entries = st.tuples(st.binary(max_size=20), st.integers(-(2**63), MOST), st.integers(0, 3), positions)
+
+
+@given(st.lists(entries, max_size=20), st.booleans(), st.integers(0, 3))
+def test_rows_with_their_tails(values: list[tuple[bytes, int, int, int]], with_positions: bool, skipped: int) -> None:
+    rows = RowBytes.from_list([b"x" * skipped, *(row for row, _, _, _ in values)]).slice(1, len(values) + 1)
+    given_ = ValueRows(
+        rows,
+        np.array([sequence for _, sequence, _, _ in values], np.int64),
+        np.array([kind for _, _, kind, _ in values], np.int8),
+        np.array([position for _, _, _, position in values], np.int64) if with_positions else None,
+    )
+    encoded = encode_value_rows(given_)
+    assert encoded.to_list() == [
+        row + (struct.pack("<q", position) if with_positions else b"") + struct.pack("<qb", sequence, kind)
+        for row, sequence, kind, position in values
+    ]
+    processor = Processor.POSITION_AND_VALUE if with_positions else Processor.VALUE
+    # The values that a reader answers with may be some in the middle of others.
+    padded = RowBytes.from_list([b"y", *encoded.to_list(), b"z"]).slice(1, len(values) + 1)
+    for decoded in (decode_value_rows(encoded, processor), decode_value_rows(padded, processor)):
+        assert decoded.rows.to_list() == rows.to_list()
+        assert decoded.sequences.tolist() == given_.sequences.tolist()
+        assert decoded.kinds.tolist() == given_.kinds.tolist()
+        assert (decoded.positions is None) == (not with_positions)
+        if decoded.positions is not None:
+            assert decoded.positions.tolist() == [position for _, _, _, position in values]
+
+
+@pytest.mark.parametrize(("value", "message"), [(b"12345678", "shorter"), (bytes(8) + b"\4", "row kind")])
+def test_a_damaged_tail(value: bytes, message: str) -> None:
+    with pytest.raises(CorruptFileError, match=message):
+        decode_value_rows(RowBytes.from_list([bytes(9), value]), Processor.VALUE, "x")
 
 
 @given(st.lists(positions, max_size=20))
