@@ -20,6 +20,7 @@ from lakeidx.batch.stages.held_batch import held_batch, may_hold
 from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.cast_rows import AS_STORED
 from lakeidx.landing.new_columns import merge_policy
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit
@@ -205,6 +206,7 @@ class WritingMixin(LookingMixin):
             log.info("%s: no row to delete", self.uri)
             return None
         rows = rows.append_column(KIND_COLUMN, pa.array(["-D"] * rows.num_rows, pa.string()))
+        rows = rows.replace_schema_metadata(AS_STORED)
         return self.upsert(rows, batch_id=batch_id, missing="null", runner=runner, on_stage=on_stage)
 
     def _write(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.columns import is_text
+from lakeidx.data.declared import fit_declared
 from lakeidx.data.nested_nulls import without_hidden_nulls
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.text.nested_json import nested_from_json
@@ -53,19 +54,28 @@ class CastColumn:
     failed: np.ndarray | None = None
 
 
-def cast_column(column: pa.ChunkedArray | pa.Array, wanted: DataType) -> CastColumn:
+def cast_column(column: pa.ChunkedArray | pa.Array, wanted: DataType, *, as_stored: bool = False) -> CastColumn:
     """Cast a column to a Paimon type's Arrow type; values that do not fit are marked, not guessed.
 
     Text is read as SQL would: ISO dates and times, decimal numbers, hex for binary, true/false.
-    A fraction that the Arrow type cannot hold, an overflow and a text that is no such value fail. Not checked are digits between
-    the declared precision and the stored one (TIMESTAMP(0) is stored in milliseconds), and lengths of CHAR and VARCHAR.
-    errors   InvalidInputError when values of the column's type never cast to the wanted one
+    A fraction that the Arrow type cannot hold, an overflow and a text that is no such value fail; what the declared length or
+    precision does to values is up to `lakeidx.data.declared`.
+
+    as_stored   values are those of a table: they are kept though they do not fit
+    errors      InvalidInputError when values of the column's type never cast to the wanted one
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], type=column.type)
     cast = _cast_array(array, wanted)
-    return _settled(cast) if wanted.is_nested or wanted.root is Root.VARIANT else cast
+    if wanted.is_nested or wanted.root is Root.VARIANT:
+        return _settled(cast)
+    return cast if as_stored else _fitted(cast, wanted)
+
+
+def _fitted(cast: CastColumn, wanted: DataType) -> CastColumn:
+    values, unfit = fit_declared(cast.values, wanted)
+    return CastColumn(values, cast.failed if unfit is None else unfit if cast.failed is None else cast.failed | unfit)
 
 
 def _settled(cast: CastColumn) -> CastColumn:

@@ -29,6 +29,9 @@ REJECT_SCHEMA = pa.schema(
     [("source", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("row", pa.string())]
 )
 
+#: Metadata of rows that were read from the table they go back into, in memory: their values are kept though they do not fit.
+AS_STORED = {b"lakeidx.rows": b"as stored"}
+
 #: Gets a piece, all its rows as cast and which of them are rejected so far; gives more to reject, each with its reason.
 RefuseRows = Callable[[Piece, pa.Table, NDArray[np.bool_]], Mapping[int, str]]
 
@@ -77,11 +80,13 @@ def cast_piece(
     *,
     keys: Collection[str] = (),
     refuse: Sequence[RefuseRows] = (),
+    as_stored: bool = False,
 ) -> tuple[pa.Table, pa.Table]:
     """Cast a piece to the table's columns.
 
     keys     columns in which NaN is refused: Java's merge loses or doubles such keys, so no writer may bring them in
     refuse   find more rows to reject, one after the other
+    as_stored  rows of the table itself: see `cast_column`
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
     """
     source = shown_source(source)
@@ -89,7 +94,7 @@ def cast_piece(
     rejects = _Rejects(rows)
     for name, mask in broken.items():
         rejects.mark(mask, f"format: column {name} is not UTF-8 text")
-    kept = pa.table({f.name: _cast_field(rows, f, source, rejects, f.name in keys) for f in fields})
+    kept = pa.table({f.name: _cast_field(rows, f, source, rejects, f.name in keys, as_stored) for f in fields})
     if KIND_COLUMN in rows.column_names:
         codes, unknown = kind_codes(rows.column(KIND_COLUMN))
         if unknown is not None:
@@ -105,10 +110,13 @@ def cast_piece(
     return kept.filter(pa.array(~rejects.bad)), rejected.sort_by("line") if lines.num_rows else rejected
 
 
-def _cast_field(rows: pa.Table, field: Field, source: str, rejects: _Rejects, is_key: bool) -> pa.Array:
+def _cast_field(
+    rows: pa.Table, field: Field, source: str, rejects: _Rejects, is_key: bool, as_stored: bool
+) -> pa.Array:
     present = field.name in rows.column_names
     try:
-        cast = cast_column(rows.column(field.name) if present else pa.nulls(rows.num_rows), field.type)
+        found = rows.column(field.name) if present else pa.nulls(rows.num_rows)
+        cast = cast_column(found, field.type, as_stored=as_stored)
     except InvalidInputError as error:
         raise InvalidInputError(f"column {field.name}: {error.message}", path=source) from error
     if cast.failed is not None:

@@ -40,7 +40,7 @@ def key_pieces(path: str, fields: Sequence[Field]) -> Iterator[pa.Table]:
     schema = to_arrow_schema(fields)
     options = _ANY if is_landing_file(path) else LandingOptions("jsonl", ignore_extra=True)
     for piece in read_landing(open_store(path), path, fields, options):
-        kept, rejected = cast_piece(piece, fields, path)
+        kept, rejected = cast_piece(piece, fields, path, as_stored=True)
         if rejected.num_rows:
             have = column_names(open_store(path), path, options)
             for field in fields:

@@ -21,6 +21,7 @@ def bind(pred: Predicate, fields: Sequence[Field], *, strict_float: bool = False
 
     A literal that no value of the type equals is moved to the next value below and the operator adjusted (``i > 5.5``
     becomes ``i > 5``); a comparison that can hold for no value, or for every one, becomes an IN or NOT IN of nothing.
+    Blanks at the end of a literal do not count for a CHAR column.
     """
     by_name = {f.name: f for f in fields}
     return _bind(pred, by_name, strict_float)
@@ -41,6 +42,8 @@ def _bind(pred: Predicate, by_name: Mapping[str, Field], strict: bool) -> Predic
     if isinstance(pred, In):
         literals = [(None if v is None else cast_literal(v, t, where=where, strict_float=strict)) for v in pred.values]
         kept = [None if v is None else v.value for v in literals if v is None or v.exact]
+        if t.root is Root.CHAR:
+            kept = [form for v in kept for form in ((None,) if v is None else _char_forms(v, t))]
         return replace(pred, values=tuple(dict.fromkeys(kept)))
     if isinstance(pred, Match) and t.root not in STRING_ROOTS:
         raise InvalidInputError(
@@ -54,12 +57,30 @@ def _bind_compare(pred: Compare, t: DataType, where: str, strict: bool) -> Predi
         _cast_probe(t, where)
         return pred
     literal = cast_literal(pred.value, t, where=where, strict_float=strict)
+    if t.root is Root.CHAR:
+        return _compare_char(pred, _char_forms(literal.value, t))
     if literal.exact:
         return replace(pred, value=literal.value)
     outcome = _inexact(pred.op, literal)
     if isinstance(outcome, Op):
         return replace(pred, op=outcome, value=literal.value)
     return In(pred.column, (), negated=outcome, map_key=pred.map_key)
+
+
+def _char_forms(text: str, t: DataType) -> tuple[str, str]:
+    """Return a literal as writers of CHAR columns store it: padded, as SQL's do, and without blanks, as Java's API may."""
+    bare = text.rstrip(" ")
+    return bare.ljust(t.length), bare
+
+
+def _compare_char(pred: Compare, forms: tuple[str, str]) -> Predicate:
+    equal = In(pred.column, tuple(dict.fromkeys(forms)), map_key=pred.map_key)
+    if pred.op is Op.EQ or pred.op is Op.NE:
+        return replace(equal, negated=pred.op is Op.NE)
+    ordered = replace(pred, value=forms[0])
+    if pred.op is Op.LT:
+        return and_((ordered, replace(equal, negated=True)))
+    return or_((ordered, equal)) if pred.op is Op.GE else ordered
 
 
 def _inexact(op: Op, literal: Literal) -> Op | bool:

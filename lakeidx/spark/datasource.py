@@ -34,13 +34,15 @@ from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.workers.python import check_worker_python, python_errors
-from lakeidx.types import Field
+from lakeidx.types import Field, Root
 
 FORMAT = "lakeidx"
 #: Found when a frame is written: Spark starts several processes to plan and read, and each would load the whole pipeline
 #: for it, which takes longer than all that reading needs.
 _WRITER = "lakeidx.spark.table_writer:TableWriter"
 _STREAM_READER = "lakeidx.spark.stream_reader:TableStreamReader"
+#: Where Spark keeps the type of a CHAR column, a string otherwise: CharVarcharUtils of Spark 4.0.
+_CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -59,7 +61,7 @@ class LakeIdxDataSource(DataSource):
         found = read_schema(options.open(), options)
         names = found.field_names if options.columns is None else [found.field(n).name for n in options.columns]
         columns = spark_schema(options.layout.arrow_schema(found, names))
-        return with_options(_with_comments(columns, found.fields), self.options)
+        return with_options(_with_metadata(columns, found.fields), self.options)
 
     @one_line
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -126,12 +128,18 @@ def read_table(
         return reader.load(uri)
 
 
-def _with_comments(columns: StructType, fields: Sequence[Field]) -> StructType:
-    """Return the columns with the table's comments, for DESCRIBE and `printSchema`."""
-    said = {f.name: f.description for f in fields if f.description}
+def _with_metadata(columns: StructType, fields: Sequence[Field]) -> StructType:
+    """Return the columns with what Spark keeps beside their types.
+
+    The table's comments, for DESCRIBE and `printSchema`; and CHAR(n), so that Spark compares such columns as it does others: it
+    pads literals and values that were stored without blanks.
+    """
+    more: dict[str, dict[str, str]] = {f.name: {"comment": f.description} for f in fields if f.description}
+    for f in fields:
+        if f.type.root is Root.CHAR:
+            more.setdefault(f.name, {})[_CHAR_TYPE] = f"char({f.type.length})"
     return StructType([
-        StructField(c.name, c.dataType, c.nullable, {**c.metadata, "comment": said[c.name]} if c.name in said else c.metadata)
-        for c in columns.fields
+        StructField(c.name, c.dataType, c.nullable, {**c.metadata, **more.get(c.name, {})}) for c in columns.fields
     ])  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from lakeidx.batch.stages.rejected_rows import RejectedRows, join_rejected
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema, schema_digest
-from lakeidx.landing.cast_rows import RefuseRows, cast_piece
+from lakeidx.landing.cast_rows import AS_STORED, RefuseRows, cast_piece
 from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns, says_nothing
 from lakeidx.landing.read import (
@@ -238,9 +238,11 @@ def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table) ->
 def _pieces(schema: TableSchema, rows: pa.Table) -> Iterator[pa.Table]:
     """Cast rows in pieces of one staged part; InvalidInputError for a bad row."""
     check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
-    position = 1
+    position, as_stored = 1, rows.schema.metadata == AS_STORED
     for part in cut(rows):
-        kept, rejected = cast_piece(Piece(part, position), schema.fields, "the given table", keys=key_names(schema))
+        kept, rejected = cast_piece(
+            Piece(part, position), schema.fields, "the given table", keys=key_names(schema), as_stored=as_stored
+        )
         if rejected.num_rows:
             first = rejected.slice(0, 1).to_pylist()[0]
             raise InvalidInputError(

@@ -12,6 +12,7 @@ from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.batch.before_images import BeforeImageCheck
 from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, landing_store, share_name
 from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter
+from lakeidx.data.declared import is_bounded
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import RefuseRows, cast_piece
@@ -159,6 +160,8 @@ def by_reference(task: IngestTask) -> IngestedFile | None:
     if KIND_COLUMN in found or VALUE_KIND in found or any(f.name not in found for f in task.schema.fields):
         return None
     if not all(_same_type(found[f.name], f) for f in task.schema.fields):
+        return None
+    if any(is_bounded(f.type) for f in task.schema.fields):
         return None
     if any(task.schema.field(n).type.root in _FLOATS for n in key_names(task.schema)):
         # Keys are examined: none may be NaN.

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakeidx.codec.columns import is_text
 from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.data.declared import pad_char
 from lakeidx.data.rows import take_column, take_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -48,7 +49,7 @@ def key_columns_of(keys: pa.Table, schema: TableSchema) -> pa.Table:
     for name in names:
         target = to_arrow(schema.field(name).type)
         try:
-            columns.append(_without_loss(keys.column(name), target))
+            columns.append(pad_char(_without_loss(keys.column(name), target), schema.field(name).type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidInputError(f"key column {name!r} is {schema.field(name).type}: {error}") from error
     return pa.Table.from_arrays([pa.chunked_array(c.chunks, c.type) for c in columns], names=names)
