@@ -29,7 +29,7 @@ def compact_after_commit(metadata: TableMetadata, runner: Runner) -> CompactionR
     returns  None when nothing was due
     errors   those of `run_compaction`; the batch stays committed
     """
-    schema = metadata.latest_schema()
+    schema = metadata.seen_schema()
     options = schema.table_options
     every = options.full_compaction_delta_commits
     waits = options.lookup_wait is True and compaction_options(schema).needs_lookup

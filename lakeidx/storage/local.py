@@ -19,6 +19,7 @@ import errno
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from stat import S_ISDIR
 from typing import Any
 
 import pyarrow as pa
@@ -157,8 +158,16 @@ class LocalStore:
         """Write or replace a file."""
         target = local_path(path)
         try:
-            with self._written(target, data, sync=durable) as temp:
+            if not data and not durable:
+                # An empty file has no part that could be seen.
+                os.close(_open_new(target, os.O_TRUNC, sync=self._sync))
+                return
+            temp = self._write_temp(target, data, sync=durable)
+            try:
                 os.replace(temp, target)
+            except BaseException:
+                _unlink(temp)
+                raise
             if durable:
                 self._sync_dir(target)
         except OSError as e:
@@ -181,18 +190,18 @@ class LocalStore:
         try:
             if os.path.lexists(target):
                 return False
-            with self._written(target, data, sync=True) as temp:
-                try:
-                    os.link(temp, target)
-                except FileExistsError:
+            temp = self._write_temp(target, data, sync=True)
+            try:
+                os.link(temp, target)
+            except FileExistsError:
+                return False
+            except OSError as e:
+                if e.errno not in _NO_LINKS:
+                    raise
+                if not self._create_exclusive(target, data):
                     return False
-                except OSError as e:
-                    if e.errno not in _NO_LINKS:
-                        raise
-                    if not self._create_exclusive(target, data):
-                        return False
-                finally:
-                    _unlink(temp)
+            finally:
+                _unlink(temp)
             self._sync_dir(target)
             return True
         except OSError as e:
@@ -244,7 +253,7 @@ class LocalStore:
             stat = os.stat(local_path(path))
         except OSError as e:
             raise translate(e, path) from e
-        if os.path.isdir(local_path(path)):
+        if S_ISDIR(stat.st_mode):
             raise NotFoundError("this is a directory, not a file", path=path)
         return stat
 
@@ -258,22 +267,29 @@ class LocalStore:
                         stat = entry.stat()
                     except FileNotFoundError:
                         continue  # deleted by someone else in the meantime
-                    yield FileInfo(
-                        f"{prefix}/{entry.name}",
-                        entry.name,
-                        0 if is_dir else stat.st_size,
-                        stat.st_mtime_ns // 1_000_000,
-                        is_dir,
-                    )
+                    size, mtime_ms = 0 if is_dir else stat.st_size, stat.st_mtime_ns // 1_000_000
+                    yield FileInfo(f"{prefix}/{entry.name}", entry.name, size, mtime_ms, is_dir)
         except _MISSING:
             return
         except OSError as e:
             raise translate(e, dir) from e
 
-    @contextlib.contextmanager
-    def _written(self, target: str, data: bytes, *, sync: bool) -> Iterator[str]:
-        """Write a file under a temporary name beside its target, and wait for the disk; remove it when the block fails."""
+    def _write_temp(self, target: str, data: bytes, *, sync: bool) -> str:
+        """Write a file under a temporary name beside its target; return that name."""
         temp, descriptor = _open_temp(target, sync=self._sync)
+        self._fill(temp, descriptor, data, sync=sync)
+        return temp
+
+    def _create_exclusive(self, target: str, data: bytes) -> bool:
+        try:
+            descriptor = _open_new(target, os.O_EXCL, sync=self._sync)
+        except FileExistsError:
+            return False
+        self._fill(target, descriptor, data, sync=True)
+        return True
+
+    def _fill(self, path: str, descriptor: int, data: bytes, *, sync: bool) -> None:
+        """Write a new file, and wait for the disk; remove it when that fails."""
         try:
             try:
                 _write_all(descriptor, data)
@@ -281,26 +297,9 @@ class LocalStore:
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            yield temp
         except BaseException:
-            _unlink(temp)
+            _unlink(path)
             raise
-
-    def _create_exclusive(self, target: str, data: bytes) -> bool:
-        try:
-            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileExistsError:
-            return False
-        try:
-            _write_all(fd, data)
-            if self._sync:
-                os.fsync(fd)
-        except BaseException:
-            _unlink(target)
-            raise
-        finally:
-            os.close(fd)
-        return True
 
     def _sync_dir(self, target: str) -> None:
         if self._sync:
@@ -365,12 +364,17 @@ def _open_temp(target: str, *, sync: bool) -> tuple[str, int]:
     """Open a new file beside a target, under a name of its own; `sync`: wait until new directories are on the disk."""
     parent, name = os.path.split(target)
     temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    return temp, _open_new(temp, os.O_EXCL, sync=sync)
+
+
+def _open_new(path: str, how: int, *, sync: bool) -> int:
+    """Open a file to write, in a directory that is made where it is not there; `how`: flags that say what one of its name means."""
+    flags = os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_CLOEXEC", 0)
     try:
-        return temp, os.open(temp, flags, 0o666)
+        return os.open(path, flags, 0o666)
     except FileNotFoundError:
-        make_directories(parent, sync=sync)
-        return temp, os.open(temp, flags, 0o666)
+        make_directories(os.path.dirname(path), sync=sync)
+        return os.open(path, flags, 0o666)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -275,11 +275,10 @@ class TableMetadata(ManifestFiles):
 
     def schema(self, schema_id: int) -> TableSchema:
         """Read one schema version."""
-        found = self._schemas.get(schema_id)
-        if found is None:
+        if schema_id not in self._schemas:
             path = self.paths.schema(schema_id)
-            found = self._schemas[schema_id] = decode_schema(self.store.get(path), path)
-        return found
+            self._schemas[schema_id] = decode_schema(self.store.get(path), path)
+        return self._schemas[schema_id]
 
     def latest_schema(self) -> TableSchema:
         """Read the newest schema; NotFoundError when the directory is not a table.
@@ -293,6 +292,10 @@ class TableMetadata(ManifestFiles):
             raise no_table(self.store, self.paths)
         self._check_schemas(listed)
         return self.schema(max(listed))
+
+    def seen_schema(self) -> TableSchema:
+        """Return the newest schema as this process last saw it: what comes after a commit goes by the schema it was made with."""
+        return self.schema(max(self._schema_files)) if self._schema_files else self.latest_schema()
 
     @property
     def table_id(self) -> str:
@@ -367,8 +370,7 @@ class TableMetadata(ManifestFiles):
 
     def _check_schemas(self, listed: dict[int, FileInfo]) -> None:
         """Drop cached schemas whose files were replaced; TableReplacedError when the first one is another table's."""
-        first = min(listed)
-        before = self._schema_files
+        first, before = min(listed), self._schema_files
         self._schemas = {i: s for i, s in self._schemas.items() if i in before and before[i] == listed.get(i)}
         # Within a tick of a disk's clock another table may have come, its first schema as long as the one before.
         if before.get(first) != listed[first] or listed[first].etag is None:

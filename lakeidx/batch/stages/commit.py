@@ -125,7 +125,7 @@ def run_commit(
     turn = CommitPriority(context.store, context.paths, context.files.batch_id, sleep=sleep)
     try:
         report = _commit_or_replan(context, turn, plan_again, sleep)
-        schema = context.metadata.latest_schema()
+        schema = context.metadata.seen_schema()
         make_automatic_tags(context.metadata, schema)
         make_batch_tag(context.metadata, schema)
         closed = context.files.close(report)

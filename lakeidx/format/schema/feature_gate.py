@@ -70,7 +70,7 @@ def check_use(schema: TableSchema, use: Use, path: str | None = None) -> None:
 
     errors   UnsupportedError naming the first such option, its value and the reason
     """
-    for key, rule in refused_by(schema.options):
+    for key, rule in schema.once("refused_by", lambda: refused_by(schema.options)):
         if use in rule.uses:
             raise UnsupportedError(f"{use.value} is refused: {key}={schema.options[key]}: {rule.reason}", path=path)
 

@@ -51,6 +51,17 @@ def test_a_failed_put_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert os.listdir(tmp_path) == ["f"]
 
 
+def test_an_empty_file_that_may_get_lost(tmp_path: Path) -> None:
+    """It is made at once, in a new directory, too, and replaces what was there."""
+    store = LocalStore(str(tmp_path))
+    note = tmp_path / "a" / "b" / "note"
+    for _ in range(2):
+        store.put(str(note), b"", durable=False)
+        assert note.read_bytes() == b""
+        assert os.listdir(note.parent) == ["note"]
+        note.write_bytes(b"longer")
+
+
 def test_what_is_put_is_flushed_with_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file first, then the name it has got."""
     flushed: list[str] = []
