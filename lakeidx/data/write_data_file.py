@@ -315,7 +315,9 @@ class _RollingFiles:
 
     def _begin(self, group: pa.Table) -> _OpenFile:
         name = self._spec.new_name(self._names)
-        file = ParquetFile(self._store, join(self._dir, name), self._fields, self.properties, durable=self._durable)
+        file = ParquetFile(
+            self._store, join(self._dir, name), self._spec.columns, self.properties, durable=self._durable
+        )
         current = _OpenFile(file, name, self._key_of(group, 0))
         # Known to abort from here on, whatever fails next.
         self._open = current

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from lakeidx.data.parquet.file import ParquetColumns
 from lakeidx.data.parquet.properties import ParquetProperties, parquet_properties
 from lakeidx.data.parquet.schema import file_fields
 from lakeidx.data.stats import StatsMode, parse_stats_mode, stats_modes
@@ -71,6 +72,11 @@ class WriteSpec:
     def fields(self) -> tuple[Field, ...]:
         """All columns of the files."""
         return self.schema.once("file_fields", lambda: file_fields(self.schema.fields, self.key_names, thin=self.thin))
+
+    @property
+    def columns(self) -> ParquetColumns:
+        """All columns of the files, for Arrow's writer."""
+        return self.schema.once("parquet_columns", lambda: ParquetColumns.of(self.fields))
 
     def modes(self) -> dict[str, StatsMode]:
         """Return the statistics mode of every column of the files."""

@@ -20,6 +20,8 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.storage.base import ObjectStore, OutputFile
 from lakeidx.types import Field, Root
 
+_BUFFER_BYTES = 256 << 10
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
@@ -38,10 +40,37 @@ class WrittenFile:
     null_counts: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class ParquetColumns:
+    """The columns of the data files of a table, as Arrow's writer gets them.
+
+    schema         in file order, with field ids
+    int96          there are timestamps that become INT96, nested ones too; marks: the annotations of all others
+    floats         top-level FLOAT and DOUBLE columns; int96_names: top-level columns that become INT96
+    """
+
+    schema: pa.Schema
+    int96: bool
+    marks: Mapping[int, TimestampMark]
+    floats: tuple[str, ...]
+    int96_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, fields: Sequence[Field]) -> ParquetColumns:
+        """Return the columns of files of these fields (`lakeidx.data.parquet.schema.file_fields`)."""
+        schema, int96 = parquet_arrow_schema(fields), any(holds_int96(f.type) for f in fields)
+        return cls(
+            schema,
+            int96,
+            _timestamp_marks(schema) if int96 else {},
+            tuple(f.name for f in fields if f.type.root in (Root.FLOAT, Root.DOUBLE)),
+            tuple(f.name for f in fields if is_int96(f.type)),
+        )
+
+
 class ParquetFile:
     """Writes one data file, which appears under its name when `finish` has written the footer.
 
-    fields   all columns of the file, in file order (`parquet_schema.file_fields`)
     durable  as `ObjectStore.put` has it
     errors   InvalidInputError from `write_group` for a null in a NOT NULL column
     """
@@ -50,7 +79,7 @@ class ParquetFile:
         self,
         store: ObjectStore,
         path: str,
-        fields: Sequence[Field],
+        columns: ParquetColumns,
         properties: ParquetProperties,
         *,
         durable: bool = True,
@@ -58,12 +87,11 @@ class ParquetFile:
         self.path = path
         self._store, self._durable = store, durable
         self._properties = properties
-        self._schema = parquet_arrow_schema(fields)
-        self._int96 = any(holds_int96(f.type) for f in fields)
-        self._marks = _timestamp_marks(self._schema) if self._int96 else {}
-        self._floats = {f.name: FloatMarks() for f in fields if f.type.root in (Root.FLOAT, Root.DOUBLE)}
-        self._null_counts = {f.name: 0 for f in fields if is_int96(f.type)}
+        self._columns, self._schema = columns, columns.schema
+        self._floats = {name: FloatMarks() for name in columns.floats}
+        self._null_counts = dict.fromkeys(columns.int96_names, 0)
         self._sink: _Sink | None = None
+        self._stream: pa.BufferedOutputStream | None = None
         self._writer: pq.ParquetWriter | None = None
         self._footers: list[pq.FileMetaData] = []
         self.rows = 0
@@ -71,7 +99,7 @@ class ParquetFile:
     @property
     def position(self) -> int:
         """Bytes written so far."""
-        return self._sink.size if self._sink is not None else 0
+        return int(self._stream.tell()) if self._stream is not None else 0
 
     def write_group(self, table: pa.Table) -> None:
         """Append a table as one row group; columns in file order, plain or dictionary-encoded."""
@@ -94,17 +122,20 @@ class ParquetFile:
         """
         if self._writer is None:
             self.write_group(self._schema.empty_table())
-        writer, sink = self._writer, self._sink
+        writer, sink, stream = self._writer, self._sink, self._stream
         assert writer is not None
         assert sink is not None
+        assert stream is not None
         if key_values:
             writer.add_key_value_metadata(dict(key_values))
-        if self._marks:
+        if self._columns.marks:
+            stream.flush()
             sink.hold_back()
         with _input_errors(self.path):
             writer.close()
-        if self._marks:
-            sink.release(self._marks)
+        stream.flush()
+        if self._columns.marks:
+            sink.release(self._columns.marks)
         sink.complete()
         return WrittenFile(self.path, sink.size, self.rows, self._footers[0], self._floats, self._null_counts)
 
@@ -118,14 +149,16 @@ class ParquetFile:
 
     def _open(self, sample: pa.Table) -> None:
         self._sink = _Sink(self._store.open_output(self.path, durable=self._durable))
+        # Arrow writes a page in many small pieces.
+        self._stream = pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), _BUFFER_BYTES)
         self._writer = pq.ParquetWriter(
-            self._sink,
+            self._stream,
             sample.schema,
             version="1.0",
             store_schema=False,
             store_decimal_as_integer=True,
             write_time_adjusted_to_utc=True,
-            use_deprecated_int96_timestamps=self._int96,
+            use_deprecated_int96_timestamps=self._columns.int96,
             metadata_collector=self._footers,
             **self._properties.writer_arguments(sample),
         )
@@ -157,7 +190,7 @@ class ParquetFile:
 
     def _physical(self, t: pa.DataType) -> pa.DataType:
         """Return the type in which Arrow's writer gets a column: INT64 for a timestamp that must not become INT96."""
-        return _without_timestamps(t) if self._int96 else t
+        return _without_timestamps(t) if self._columns.int96 else t
 
 
 def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:

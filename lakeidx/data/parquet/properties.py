@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema.table_schema import KEY_PREFIX
+from lakeidx.format.schema.table_schema import KEY_PREFIX, SEQUENCE_NUMBER
 from lakeidx.options.descriptors import parse_bool, parse_fraction, parse_size
 from lakeidx.options.table_options import TableOptions
 
@@ -46,6 +46,8 @@ _DEFAULT_FPP = 0.01
 #: With pages of a few bytes Arrow 26 leaves the only row of a nested column out of its last page.
 _LEAST_PAGE_BYTES = 64
 _DELTA = "DELTA_BINARY_PACKED"
+#: What the names of columns begin with whose values hardly ever repeat in a file.
+_DISTINCT = (KEY_PREFIX, SEQUENCE_NUMBER)
 _CODECS = {
     "none": "NONE", "uncompressed": "NONE", "snappy": "SNAPPY", "gzip": "GZIP", "brotli": "BROTLI", "lz4": "LZ4",
     "lz4_raw": "LZ4", "zstd": "ZSTD", "zstandard": "ZSTD",
@@ -141,7 +143,7 @@ class ParquetProperties:
     def _measure(self, sample: pa.Table, leaf: Leaf, rows: pa.Array | None) -> bool:
         """Return True when the values of a column repeat enough for a dictionary; `rows`: those to examine, None for all."""
         whole = self.delta and _is_whole_number(leaf.type)
-        if pa.types.is_boolean(leaf.type) or (whole and leaf.column.startswith(KEY_PREFIX)):
+        if pa.types.is_boolean(leaf.type) or (whole and leaf.column.startswith(_DISTINCT)):
             return False
         if pa.types.is_dictionary(leaf.type):
             return True

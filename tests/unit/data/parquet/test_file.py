@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.data.parquet.file import ParquetFile
+from lakeidx.data.parquet.file import ParquetColumns, ParquetFile
 from lakeidx.data.parquet.properties import parquet_properties
 from lakeidx.data.stats import FloatMarks
 from lakeidx.errors import InvalidInputError
@@ -25,7 +25,10 @@ FIELDS = [
 
 def new_file(folder: Path) -> ParquetFile:
     return ParquetFile(
-        STORE, str(folder / "data-1.parquet"), FIELDS, parquet_properties(TableOptions({}), compression="zstd")
+        STORE,
+        str(folder / "data-1.parquet"),
+        ParquetColumns.of(FIELDS),
+        parquet_properties(TableOptions({}), compression="zstd"),
     )
 
 
