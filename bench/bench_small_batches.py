@@ -3,11 +3,15 @@
 Into a table of 10 M narrow rows go batches of 10,000 and of 100 rows, half of their keys known, in a process that has done some;
 afterwards the number of rows must be right, and the values of the last batch there.
 
+File systems are not always as fast at making files: ext4 passes over the inodes of files that were removed in the last minutes, one
+by one, so that a file may take 0.02 or 0.8 ms. What one file of a table took just then, made by bare calls of the system, stands
+beside each figure; all large tables are measured before the first of the others, whose snapshots expire by thousands of files.
+
 For a minute one process calls `Table.upsert` with one row a hundred times a second; keys come round again, so that rows are
 updated. A second process compacts what universal compaction picks and expires snapshots, over and over, as upkeep does. At the
 end the table must hold the last value of every key. Files on level 0 are counted before each compaction, when there are most.
 
-    python -m bench.bench_small_batches [--rows 10000000] [--rounds 10] [--seconds 60] [--per-second 100] [--json]
+    python -m bench.bench_small_batches [--rows 10000000] [--rounds 30] [--seconds 60] [--per-second 100] [--json]
 """
 
 from __future__ import annotations
@@ -31,12 +35,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakeidx.api import Table
+from lakeidx.storage.local import local_path
 from lakeidx.table.view import load_view
 from lakeidx.testing.metered_store import MeteredStore
 
 KEYS = 1000
 KEPT_SNAPSHOTS = 50
 WARM = 20
+BARE_FILES = 20
 BATCHES = (10_000, 100)
 LOAD_ROWS = 1_000_000
 #: Values of the option `bucket`: of the large table, and of the one that gets row after row.
@@ -53,6 +59,7 @@ class Figure:
     p99_ms                   99th percentile
     requests, files          of one of them: calls of the store, and files put among them
     disk_waits               of one of them: fsyncs, those that one call starts side by side counted as one
+    bare_file_ms             of an empty file made in the table's directory and renamed, at that time: the median
     most_files, late_files   on level 0 of a bucket, before any compaction and before those of the second half
     """
 
@@ -65,6 +72,7 @@ class Figure:
     requests: int
     files: int
     disk_waits: int
+    bare_file_ms: float
     per_second: float | None = None
     compactions: int | None = None
     compaction_cpu_seconds: float | None = None
@@ -139,6 +147,20 @@ def cost_of(table: Table, batch: pa.Table) -> tuple[int, int, int]:
     return metered.total.requests, files, len(waits)
 
 
+def bare_file_ms(table: Table) -> float:
+    """Return what it takes to make a file beside the table's manifests, and to give it its name."""
+    folder, took = local_path(table.metadata.paths.manifest_dir), []
+    for number in range(BARE_FILES):
+        path = f"{folder}/.bare-{number}"
+        begun = time.perf_counter()
+        os.close(os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        os.rename(f"{path}.tmp", path)
+        took.append(time.perf_counter() - begun)
+    for number in range(BARE_FILES):
+        os.unlink(f"{folder}/.bare-{number}")
+    return round(float(np.median(took)) * 1e3, 3)
+
+
 def into_large(kind: str, rows: int, rounds: int, uri: str) -> list[Figure]:
     """Time batches into a large table."""
     table = create(uri, BUCKETS[kind][0])
@@ -166,7 +188,7 @@ def into_large(kind: str, rows: int, rounds: int, uri: str) -> list[Figure]:
         assert last.column("v").to_pylist() == [rounds + 2] * size, "not the last values"
         del took[:2], cpu[:2]
         figures.append(Figure(f"{kind}, {size:,} into {rows:,}", size, rounds, _ms(min(took)), _ms(min(cpu)),
-                              _ms(float(np.quantile(took, 0.99))), *cost))  # fmt: skip
+                              _ms(float(np.quantile(took, 0.99))), *cost, bare_file_ms(table)))  # fmt: skip
     return figures
 
 
@@ -175,7 +197,7 @@ def row_after_row(kind: str, seconds: float, per_second: float, uri: str) -> Fig
     table = create(uri, BUCKETS[kind][1])
     for number in range(WARM - 1):
         table.upsert(row(number))
-    cost = cost_of(table, row(WARM - 1))
+    cost, bare = cost_of(table, row(WARM - 1)), bare_file_ms(table)
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, context.Pool(1) as pool:
         ready, end = manager.Event(), manager.Event()
@@ -200,8 +222,8 @@ def row_after_row(kind: str, seconds: float, per_second: float, uri: str) -> Fig
     assert found.column("v").to_pylist() == [last[k] for k in sorted(last)], "values are not the last ones"
     return Figure(
         f"{kind}, one row {per_second:g} times a second", 1, len(took), _ms(float(np.median(took))), _ms(float(np.median(cpu))),
-        _ms(float(np.quantile(took, 0.99))), *cost, round(len(took) / elapsed, 1), told.compactions, round(told.cpu_seconds, 2),
-        max(f for _, f in told.seen), max(late, default=0),
+        _ms(float(np.quantile(took, 0.99))), *cost, bare, round(len(took) / elapsed, 1), told.compactions,
+        round(told.cpu_seconds, 2), max(f for _, f in told.seen), max(late, default=0),
     )  # fmt: skip
 
 
@@ -213,18 +235,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000, help="0: no large table")
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=60, help="0: no row after row")
     parser.add_argument("--per-second", type=float, default=100)
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     args = parser.parse_args(argv)
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
-        for kind in BUCKETS:
-            if args.rows:
-                figures += into_large(kind, args.rows, args.rounds, f"{folder}/large.db/{kind}")
-            if args.seconds:
-                figures.append(row_after_row(kind, args.seconds, args.per_second, f"{folder}/small.db/{kind}"))
+        for kind in BUCKETS if args.rows else ():
+            figures += into_large(kind, args.rows, args.rounds, f"{folder}/large.db/{kind}")
+        for kind in BUCKETS if args.seconds else ():
+            figures.append(row_after_row(kind, args.seconds, args.per_second, f"{folder}/small.db/{kind}"))
     for figure in figures:
         print(json.dumps(asdict(figure)) if args.json else figure)
     return 0
