@@ -245,8 +245,9 @@ class BlockFile(ABC):
         """Load blocks; those that can stay do."""
         loaded = self.load_blocks(numbers)
         copies = loaded.copies
-        copied = np.fromiter((number in copies for number in numbers.tolist()), np.bool_, len(numbers))
+        copied = np.zeros(len(numbers), np.bool_)
         if copies:
+            copied[:] = [number in copies for number in numbers.tolist()]
             in_order = {number: copies[number] for number in numbers[copied].tolist()}
             self._cache.admit(self._number, in_order, loaded.addresses[copied].tolist())
         if len(copies) < len(numbers):

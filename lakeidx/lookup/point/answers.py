@@ -52,13 +52,15 @@ def key_columns_of(keys: pa.Table, schema: TableSchema) -> pa.Table:
             columns.append(pad_char(_without_loss(keys.column(name), target), schema.field(name).type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise InvalidInputError(f"key column {name!r} is {schema.field(name).type}: {error}") from error
-    return pa.Table.from_arrays([pa.chunked_array(c.chunks, c.type) for c in columns], names=names)
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def _without_loss(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     """Cast keys; ArrowInvalid when the key would be another one, where Arrow's safe casts round without a word."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if column.type == target:
+        return column
     cast, given = column.cast(target), column.type
     if pa.types.is_binary(target) and is_text(given):
         raise pa.ArrowInvalid("a text may be hex digits, as in rows that are written, or characters: give bytes")
@@ -101,7 +103,7 @@ def in_key_order(
     n          keys asked
     complete   which of them `found` counts; None: all
     """
-    wanted = pa.schema([pa.field(f.name, to_arrow(f.type)) for f in schema.fields])
+    wanted = schema.once("arrow_schema", lambda: pa.schema([pa.field(f.name, to_arrow(f.type)) for f in schema.fields]))
     found = [
         Versions(v.asked, v.kv.cast(pa.schema([(SEQUENCE_NUMBER, pa.int64()), (VALUE_KIND, pa.int8()), *wanted])))
         for v in found
@@ -110,7 +112,9 @@ def in_key_order(
     at = np.zeros(n, np.int64)
     is_found = np.zeros(n, np.bool_)
     if not found:
-        return LookupResult(is_found, pa.Table.from_arrays([pa.nulls(n, f.type) for f in wanted], schema=wanted))
+        # One array of all columns: they share their memory.
+        nulls = pa.nulls(n, pa.struct(list(wanted)))
+        return LookupResult(is_found, pa.Table.from_arrays([nulls.field(i) for i in range(len(wanted))], schema=wanted))
     merged = merge_versions(found, schema)
     asked = merged.asked if complete is None else complete[merged.asked]
     at[asked], is_found[asked] = np.arange(len(asked)), True

@@ -191,11 +191,11 @@ def _groups(buckets: npt.NDArray[np.int32], rows: Int64s) -> Iterator[tuple[int,
     """Return the rows per bucket; those of bucket -1 are left out."""
     order = np.argsort(buckets, kind="stable")
     ordered = buckets[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1)) if len(ordered) else np.zeros(0, np.int64)
-    for i, start in enumerate(starts):
-        if ordered[start] >= 0:
-            end = starts[i + 1] if i + 1 < len(starts) else len(ordered)
-            yield int(ordered[start]), rows[order[start:end]]
+    start = ordered.searchsorted(np.int32(0))
+    while start < len(ordered):
+        end = ordered.searchsorted(ordered[start], side="right")
+        yield int(ordered[start]), rows[order[start:end]]
+        start = end
 
 
 def in_order(route: Route, schema: TableSchema) -> list[ManifestEntry]:
