@@ -22,6 +22,7 @@ from lakeidx.format.snapshot import snapshot_to_json
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.predicate import Predicate
 from lakeidx.results import Listing
+from lakeidx.table.expiration.overtaken import load_newest, until_newest
 from lakeidx.table.handle import TableHandle, bind_where
 from lakeidx.table.key_buckets import buckets_by_function, find_buckets, hash_entries, key_hashes
 from lakeidx.table.scan.changes import ChangeScan, scan_changes
@@ -34,7 +35,7 @@ from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.follow import ChangeFollower, StreamStep, run_stream
 from lakeidx.table.stream.start import Start
 from lakeidx.table.times import Moment, epoch_ms, iso_utc
-from lakeidx.table.view import HASH_INDEX, decode_partition_dict, load_view
+from lakeidx.table.view import HASH_INDEX, decode_partition_dict
 
 
 class LookingMixin(TableHandle):
@@ -207,9 +208,8 @@ class LookingMixin(TableHandle):
         errors    InvalidInputError for a missing or wrong key column, a table without primary key, or one of another writer
                   with a column ``_FOUND``; CorruptFileError
         """
-        if self._lookup is None:
-            self._lookup = TableLookup(self.metadata)
-        answer = self._lookup.lookup(as_table(keys))
+        lookup = self._lookup = self._lookup or TableLookup(self.metadata)
+        answer = until_newest(self.metadata, lambda: lookup.lookup(as_table(keys)), lambda: lookup.snapshot_id)
         if "_FOUND" in answer.rows.column_names:
             raise InvalidInputError("the table has a column '_FOUND', the name of the answer's first column: rename it")
         return answer.rows.add_column(0, "_FOUND", pa.array(answer.found))
@@ -247,7 +247,7 @@ class LookingMixin(TableHandle):
         """List the live data files of the newest snapshot."""
         schema = self.schema
         rows = []
-        for e in load_view(self.metadata, self.snapshot).entries:
+        for e in load_newest(self.metadata).entries:
             f = e.file
             rows.append(
                 {
@@ -270,7 +270,7 @@ class LookingMixin(TableHandle):
 
     def buckets(self) -> Listing:
         """List the buckets of the newest snapshot: rows, bytes, files, sorted runs, hashes in the index."""
-        view = load_view(self.metadata, self.snapshot)
+        view = load_newest(self.metadata)
         index = view.hash_index()
         rows = []
         for (partition, bucket), found in sorted(view.by_bucket().items()):
@@ -292,7 +292,7 @@ class LookingMixin(TableHandle):
     def index_files(self) -> Listing:
         """List the index files of the newest snapshot."""
         rows: list[dict[str, Any]] = []
-        for e in load_view(self.metadata, self.snapshot).index:
+        for e in load_newest(self.metadata).index:
             row = {
                 **_partition(e.partition, self.schema),
                 "bucket": e.bucket,

@@ -28,6 +28,7 @@ from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_given, ingest_landing
 from lakeidx.predicate import Predicate
+from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.stream.follow import StreamStep
 
@@ -254,7 +255,8 @@ class WritingMixin(LookingMixin):
         return sum(t.num_rows for t in self.scan(where=where, columns=self.schema.primary_keys).batches())
 
     def _rows_where(self, where: str | Predicate | None) -> pa.Table:
-        return self.scan(where=where, columns=_columns_of_deletes(self.schema)).to_arrow()
+        wanted = _columns_of_deletes(self.schema)
+        return on_newest(self.metadata, lambda _: self.scan(where=where, columns=wanted).to_arrow())
 
 
 def _columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:

@@ -31,9 +31,10 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.conflicts import index_file_conflicts
 from lakeidx.table.commit.earlier_commit import may_plan_again, missing_files
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags
+from lakeidx.table.expiration.overtaken import is_superseded, load_newest
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
+from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict
 from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.runner import Runner
 
@@ -132,6 +133,7 @@ class _Run:
     schema, view   as the group at work was planned on
     ids, done      snapshots, and what they hold
     rounds         the largest number of commits that a group tried
+    places         buckets that were worked on, by their directory
     """
 
     metadata: TableMetadata
@@ -146,13 +148,14 @@ class _Run:
     ids: list[int] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
     rounds: int = 0
+    places: dict[str, tuple[bytes, int]] = field(default_factory=dict)
 
     def compact(self, work: Sequence[BucketCompaction], *, whole: bool) -> None:
         """Compact a group and commit it; a bucket that another writer changed meanwhile is planned again.
 
         whole   with it the table is compacted fully, unless a bucket failed
         """
-        kept = self._compacted(work)
+        kept = self._caught_up(self._compacted(work))
         # Groups have names of their own, or one would be taken for another that is in the table.
         user = f"{FULL_COMPACT_USER if whole and not self.tasks.failed else COMPACT_USER}-{uuid.uuid4()}"
         for attempt in range(1, _MAX_ROUNDS + 1):
@@ -165,7 +168,7 @@ class _Run:
             except (CommitConflictError, CommitUnknownError) as error:
                 if attempt == _MAX_ROUNDS or not may_plan_again(error, request.changes):
                     raise
-                kept = self._again(kept)
+                kept = self._caught_up(self._again(kept))
                 continue
             self.ids += result.snapshot_ids
             self.done += kept
@@ -174,11 +177,24 @@ class _Run:
             return
 
     def _compacted(self, work: Sequence[BucketCompaction]) -> list[Done]:
+        self.places |= {_directory(w): w.place for w in work}
         return compact_in_shares(self.tasks, with_lookup_files(self.metadata, work))
 
-    def _again(self, kept: Sequence[Done]) -> list[Done]:
-        self.schema, self.view = _newest(self.metadata, {w.partition for w, _ in kept})
+    def _caught_up(self, kept: list[Done]) -> list[Done]:
+        """Plan buckets again whose files are gone, because others have compacted them and the snapshot has expired since."""
+        while self.tasks.failed and is_superseded(self.metadata, self.view.snapshot):
+            gone = self.tasks.take_missing()
+            if not gone:
+                break
+            kept = self._again(kept, {self.places[name] for name in gone})
+        return kept
+
+    def _again(self, kept: Sequence[Done], gone: Collection[tuple[bytes, int]] = ()) -> list[Done]:
+        """Plan again what is not valid any more, and the buckets that are `gone`."""
+        partitions = {w.partition for w, _ in kept} | {partition for partition, _ in gone}
+        self.schema, self.view = _newest(self.metadata, partitions)
         good, stale = _sort_out(kept, self.view, self.schema)
+        stale.update(gone)
         again = plan_buckets(
             self.metadata,
             self.schema,
@@ -202,7 +218,7 @@ def _rewrite_bytes(work: BucketCompaction) -> int:
 
 def _newest(metadata: TableMetadata, partitions: Collection[bytes] | None) -> tuple[TableSchema, SnapshotView]:
     """Load the newest schema and state; the schema is read last, since files of a newer one would lose their new columns."""
-    view = load_view(metadata, metadata.latest_snapshot(), partitions=partitions)
+    view = load_newest(metadata, partitions=partitions)
     schema = metadata.latest_schema()
     check_can_compact(schema)
     return schema, view

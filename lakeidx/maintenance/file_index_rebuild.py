@@ -37,8 +37,9 @@ from lakeidx.storage.base import join
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import may_plan_again
+from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import data_file_path, load_view
+from lakeidx.table.view import data_file_path
 from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.runner import Runner
 
@@ -217,7 +218,7 @@ class _Run:
 
     def new_work(self) -> list[FileRebuild]:
         """Return the live files that were not seen yet, largest first."""
-        view = load_view(self.metadata, self.metadata.latest_snapshot(), partitions=self.partitions)
+        view = load_newest(self.metadata, partitions=self.partitions)
         self.base = None if view.snapshot is None else view.snapshot.id
         self.live = {e.identifier: e for e in view.entries}
         new = [
@@ -226,9 +227,19 @@ class _Run:
         self.seen |= self.live.keys()
         return sorted(new, key=lambda w: -_file_size(w))
 
+    def _again(self, kept: Sequence[tuple[FileRebuild, RebuiltFile]]) -> list[tuple[FileRebuild, RebuiltFile]]:
+        new = self.new_work()
+        return [(w, made) for w, made in kept if w.entry.identifier in self.live] + self.tasks.run(new)
+
+    def _caught_up(self, kept: list[tuple[FileRebuild, RebuiltFile]]) -> list[tuple[FileRebuild, RebuiltFile]]:
+        """Take the files that others have put in the place of those that are gone."""
+        while self.tasks.failed and self.metadata.latest_snapshot_id() != self.base and self.tasks.take_missing():
+            kept = self._again(kept)
+        return kept
+
     def rebuild(self, work: Sequence[FileRebuild]) -> None:
         """Build the indexes of a group and commit them; skip files that others have replaced meanwhile."""
-        kept = self.tasks.run(work)
+        kept = self._caught_up(self.tasks.run(work))
         # Groups have names of their own, or one would be taken for another that is in the table.
         user = f"lakeidx-index-{uuid.uuid4()}"
         for attempt in range(1, _MAX_ROUNDS + 1):
@@ -241,8 +252,7 @@ class _Run:
             except (CommitConflictError, CommitUnknownError) as error:
                 if attempt == _MAX_ROUNDS or not may_plan_again(error, changes):
                     raise
-                new = self.new_work()
-                kept = [(w, made) for w, made in kept if w.entry.identifier in self.live] + self.tasks.run(new)
+                kept = self._caught_up(self._again(kept))
                 continue
             self.seen |= {new.identifier for _, new in changed}
             self.done += [made for _, made in kept]

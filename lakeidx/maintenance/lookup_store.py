@@ -23,9 +23,10 @@ from lakeidx.lookup.stored_files import Place, StoredFiles
 from lakeidx.results import Result
 from lakeidx.storage.base import FileInfo, parent_of
 from lakeidx.table.expiration.orphans import used_names
+from lakeidx.table.expiration.overtaken import is_superseded, load_newest
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import skips_level_0
-from lakeidx.table.view import data_file_path, load_view
+from lakeidx.table.view import data_file_path
 from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.parallel_walk import parallel_walk
@@ -74,15 +75,14 @@ def run_lookup_store(
     if not schema.primary_keys:
         raise InvalidInputError("lookup files need a primary key", path=metadata.paths.root)
     store_type = lookup_store_type(schema)
-    snapshot = metadata.latest_snapshot()
-    if snapshot is None:
+    view = load_newest(metadata)
+    if view.snapshot is None:
         return LookupStoreReport(
             snapshot_id=None, store_type=store_type, built=0, reused=0, removed=0, entries=0, bytes=0,
             seconds=time.monotonic() - started,
         )  # fmt: skip
     hides_level_0 = skips_level_0(schema)
-    entries = load_view(metadata, snapshot).entries
-    live = [e for e in entries if e.bucket >= 0 and not (hides_level_0 and e.file.level == 0)]
+    live = [e for e in view.entries if e.bucket >= 0 and not (hides_level_0 and e.file.level == 0)]
     stored = StoredFiles(metadata, schema)
     kept = stored.serving(live, lookup_processor(schema), store_type)
     todo = [
@@ -100,10 +100,12 @@ def run_lookup_store(
         made += [f for _, f in done]
         if tasks.failed and not made:
             break
+    if tasks.failed and is_superseded(metadata, view.snapshot):
+        tasks.take_missing()  # What others have replaced meanwhile needs none.
     tasks.raise_failed(len(todo), len(made))
     removed = len(clean_lookup_files(metadata).files) if remove else 0
     return LookupStoreReport(
-        snapshot_id=snapshot.id,
+        snapshot_id=view.snapshot.id,
         store_type=store_type,
         built=len(made),
         reused=len(kept),
@@ -200,11 +202,9 @@ def _is_listing(file: FileInfo, places: LookupPlaces) -> bool:
 
 def lookup_coverage(metadata: TableMetadata) -> tuple[int, int]:
     """Return (live data files of the newest snapshot with a lookup file of the kind the table wants, all of them)."""
-    snapshot = metadata.latest_snapshot()
-    if snapshot is None:
+    schema, live = metadata.latest_schema(), load_newest(metadata).entries
+    if not len(live):
         return 0, 0
-    schema = metadata.latest_schema()
-    live = load_view(metadata, snapshot).entries
     return len(StoredFiles(metadata, schema).serving(live, lookup_processor(schema), lookup_store_type(schema))), len(
         live
     )

@@ -16,8 +16,9 @@ from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
 from lakeidx.format.partition_names import partition_value_text
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast import cast_column
+from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.view import decode_partition_dict, load_view
+from lakeidx.table.view import decode_partition_dict
 
 log = logging.getLogger(__name__)
 
@@ -32,17 +33,14 @@ def find_partitions(table: TableHandle, texts: Sequence[str] | None, *, missing_
     wanted = parse_partitions(texts, table.schema)
     if not wanted:
         return None
-    snapshot = table.metadata.latest_snapshot()
-    there = load_view(table.metadata, snapshot, partitions=wanted.values()).entries.partition_counts()
+    there = load_newest(table.metadata, partitions=wanted.values()).entries.partition_counts()
     for text, partition in wanted.items():
         if partition in there:
             continue
         if missing_ok:
             log.warning("%s: partition %r does not exist, skipping it", table.uri, text)
             continue
-        known = [
-            _partition_text(p, table.schema) for p in load_view(table.metadata, snapshot).entries.partition_counts()
-        ]
+        known = [_partition_text(p, table.schema) for p in load_newest(table.metadata).entries.partition_counts()]
         hint = did_you_mean(text, known, empty="the table is empty")
         raise NotFoundError(f"--partition {text!r} does not exist; {hint}", path=table.uri)
     return {*wanted.values()}

@@ -23,10 +23,11 @@ from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
 from lakeidx.quality.tasks.bucket_keys import read_live_keys
 from lakeidx.quality.tasks.decode_files import decode_files
+from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.index_files import examine_hash_index, index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import BucketFiles, plan_scan
-from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_view
+from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner, Runner
 
@@ -96,10 +97,9 @@ def load_evidence(
     errors       CorruptFileError when the newest snapshot or its manifests cannot be read, UnavailableError
     memory       hashes of the partitions in scope, 8 bytes for each key; of a task the key columns of a bucket, or a row group
     """
-    snapshot = metadata.latest_snapshot()
     of_buckets = None if buckets is None else {p for p, _ in buckets}
-    view = load_view(metadata, snapshot, partitions=of_buckets if partitions is None else set(partitions))
-    schema = metadata.latest_schema()
+    view = load_newest(metadata, partitions=of_buckets if partitions is None else set(partitions))
+    snapshot, schema = view.snapshot, metadata.latest_schema()
     wanted = None if buckets is None else set(buckets)
     scope = tuple(place for place in sorted(view.entries.places()[1]) if wanted is None or place in wanted)
     evidence = TableEvidence(schema, snapshot, view, scope)

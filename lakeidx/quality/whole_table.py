@@ -26,8 +26,9 @@ from lakeidx.quality.result import RuleResult, combine
 from lakeidx.quality.verify import Limits, verify
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.entries import of_partitions
+from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import SnapshotView, load_view
+from lakeidx.table.view import SnapshotView
 from lakeidx.tasks.runner import Progress, Runner
 
 #: Rows of the partitions that are looked at together, where there are several.
@@ -137,7 +138,7 @@ def verify_table(
     errors         CorruptFileError when the newest snapshot or its manifests cannot be read, UnavailableError
     memory         of this process: 8 bytes for each key of a group, and the view of the table's files
     """
-    view = load_view(metadata, metadata.latest_snapshot())
+    view = load_newest(metadata)
     groups = list(_groups(view, rows_at_once))
     states = [_state(view, group, limits, sample_rows) for group in groups]
     if len(groups) == 1:

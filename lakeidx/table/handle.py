@@ -15,11 +15,12 @@ from lakeidx.predicate import TRUE, Predicate, bind
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, name_of
 from lakeidx.storage.local import absolute
+from lakeidx.table.expiration.overtaken import on_newest, says_expired
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.bucket_finder import make_bucket_finder
 from lakeidx.table.scan.file_indexes import FileIndexTest
 from lakeidx.table.scan.layout import split_system_name
-from lakeidx.table.scan.plan import PlanOptions, plan_scan
+from lakeidx.table.scan.plan import PlanOptions, ScanPlan, plan_scan
 from lakeidx.table.scan.states import time_travel
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.usable import check_usable
@@ -118,20 +119,28 @@ class TableHandle:
         layers   pruning layers that take part (for tests and comparisons)
         """
         newest = self.schema
-        found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
         travels = snapshot is not None or tag is not None or timestamp_ms is not None
-        schema = self.metadata.schema(found.schema_id) if travels and found is not None else newest
-        predicate = bind_where(where, schema)
-        plan = plan_scan(
-            self.metadata,
-            found,
-            schema,
-            predicate,
-            bucket_finder=make_bucket_finder(self.metadata, schema),
-            embedded_test=FileIndexTest(self.store, schema, predicate).embedded_may_match,
-            layers=layers,
-        )
-        return TableScan(self.metadata, plan, columns=columns, limit=limit)
+
+        def plan(found: Snapshot | None) -> ScanPlan:
+            schema = self.metadata.schema(found.schema_id) if travels and found is not None else newest
+            predicate = bind_where(where, schema)
+            return plan_scan(
+                self.metadata,
+                found,
+                schema,
+                predicate,
+                bucket_finder=make_bucket_finder(self.metadata, schema),
+                embedded_test=FileIndexTest(self.store, schema, predicate).embedded_may_match,
+                layers=layers,
+            )
+
+        if travels:
+            found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
+            with says_expired(self.metadata, found):
+                planned = plan(found)
+        else:
+            planned = on_newest(self.metadata, plan)
+        return TableScan(self.metadata, planned, columns=columns, limit=limit)
 
 
 def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:

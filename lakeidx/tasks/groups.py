@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from lakeidx.errors import InternalError, LakeIdxError
+from lakeidx.errors import InternalError, LakeIdxError, NotFoundError
 from lakeidx.tasks.runner import Runner
 
 T = TypeVar("T")
@@ -93,6 +93,12 @@ class GroupedWork(Generic[T, R]):
             else:
                 kept.append((item, result))
         return kept
+
+    def take_missing(self) -> set[str]:
+        """Forget the items that failed because a file was missing, for others may have put new ones in their place; their names."""
+        missing = {f.name for f in self.failed if isinstance(f.error, NotFoundError)}
+        self.failed = [f for f in self.failed if f.name not in missing]
+        return missing
 
     def raise_failed(self, planned: int, committed: int) -> None:
         """Raise an error that names the items that failed, if there are any; of the first one's kind."""

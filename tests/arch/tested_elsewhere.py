@@ -144,6 +144,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.compaction.index_changes": ("unit/key_index/test_registry.py",),
     "lakeidx.compaction.options": ("unit/batch/test_index_types.py",),
     "lakeidx.compaction.record_expiry": ("unit/key_index/test_registry.py",),
+    "lakeidx.table.expiration.overtaken": ("regress/test_an_expiry_under_a_command_ended_it.py",),
     "lakeidx.data.declared": ("regress/test_one_char_key_was_two_rows.py",),
     "lakeidx.data.engines.aggregation": ("unit/inspect/test_journey.py",),
     "lakeidx.data.engines.base": ("property/test_engines.py",),

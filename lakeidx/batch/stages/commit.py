@@ -25,8 +25,9 @@ from lakeidx.table.commit.changes import CommitRequest, Overwrite, TableChanges,
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import missing_files, was_committed
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags, make_batch_tag
+from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.scan.prune import partition_matcher
-from lakeidx.table.view import decode_partition_dict, load_view
+from lakeidx.table.view import decode_partition_dict
 
 #: Assigns and writes a batch again as this attempt, or a later one; gives its number.
 PlanAgain = Callable[[BatchContext, int], int]
@@ -102,7 +103,7 @@ def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) 
         raise InvalidInputError(
             f"the overwrite replaces the partitions where {wished}, and has rows for {given}", path=context.paths.root
         )
-    view = load_view(context.metadata, context.metadata.latest_snapshot())
+    view = load_newest(context.metadata)
     return touched | {p for p in view.entries.partition_counts() if wanted(p)}
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakeidx.data.read_counters import ReadCounters
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.predicate import TRUE
+from lakeidx.table.expiration.overtaken import says_expired
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.explain import ScanExplanation
@@ -168,7 +169,8 @@ class TableScan:
         """Yield merged and filtered rows of one section."""
         reader = self.section_reader(bucket, only=only)
         try:
-            yield from reader.read(section)
+            with says_expired(self.metadata, self.plan.snapshot):
+                yield from reader.read(section)
         finally:
             with self._lock:
                 self.metrics.add(reader.metrics)

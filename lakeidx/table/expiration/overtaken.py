@@ -1,0 +1,84 @@
+"""Readers whose snapshot expires while they look at it.
+
+Who asks for the newest state looks again, at the one that took its place; who asked for one that is not there any more, or has
+given rows already, is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from lakeidx.errors import NotFoundError
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import SnapshotView, load_view
+
+T = TypeVar("T")
+
+_TRIES = 10
+
+
+def on_newest(metadata: TableMetadata, look: Callable[[Snapshot | None], T]) -> T:
+    """Look at the newest snapshot (None: there is none), and again at a newer one when a file of it was missing.
+
+    errors   NotFoundError when a file is missing in the newest snapshot, or expiry was faster each time
+    """
+    for _ in range(_TRIES - 1):
+        snapshot = metadata.latest_snapshot()
+        try:
+            return look(snapshot)
+        except NotFoundError:
+            if not is_superseded(metadata, snapshot):
+                raise
+    snapshot = metadata.latest_snapshot()
+    with says_expired(metadata, snapshot):
+        return look(snapshot)
+
+
+def load_newest(metadata: TableMetadata, *, partitions: Collection[bytes] | None = None) -> SnapshotView:
+    """Load the live files of the newest snapshot, as `load_view`."""
+    return on_newest(metadata, lambda snapshot: load_view(metadata, snapshot, partitions=partitions))
+
+
+def until_newest(metadata: TableMetadata, ask: Callable[[], T], answered_by: Callable[[], int | None]) -> T:
+    """Ask what looks for the newest snapshot itself; again when a file was missing and there is a newer one.
+
+    answered_by   the snapshot that was asked last
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return ask()
+        except NotFoundError:
+            if answered_by() == metadata.latest_snapshot_id():
+                raise
+    return ask()
+
+
+@contextmanager
+def says_expired(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[None]:
+    """Say in the error of a missing file that the snapshot which is read has expired, when it has."""
+    try:
+        yield
+    except NotFoundError as error:
+        if snapshot is None or error.snapshot_id is not None or not _has_expired(metadata, snapshot):
+            raise
+        raise NotFoundError(
+            f"snapshot {snapshot.id} expired while it was read ({error.path or error.message} is gone): read again, or keep "
+            "snapshots longer (snapshot.time-retained, snapshot.num-retained.min and .max), or tag the one to read",
+            path=metadata.paths.root,
+            snapshot_id=snapshot.id,
+        ) from error
+
+
+def is_superseded(metadata: TableMetadata, snapshot: Snapshot | None) -> bool:
+    """Return True when another snapshot is the newest one now."""
+    newest = metadata.latest_snapshot()
+    return snapshot is not None and (newest is None or newest.identity != snapshot.identity)
+
+
+def _has_expired(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Return True when no snapshot or tag keeps the files; an expiry deletes the snapshot last, after it has moved EARLIEST."""
+    there = metadata.has_snapshot(snapshot.id) and (metadata.earliest_hint() or 0) <= snapshot.id
+    return not there and all(metadata.tag(name).identity != snapshot.identity for name in metadata.tag_names())
