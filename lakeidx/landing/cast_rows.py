@@ -29,7 +29,7 @@ REJECT_SCHEMA = pa.schema(
     [("source", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("row", pa.string())]
 )
 
-#: Metadata of rows that were read from the table they go back into, in memory: their values are kept though they do not fit.
+#: Metadata of rows in memory that were read from the table they go back into: their values are kept, whether they fit or are null.
 AS_STORED = {b"lakeidx.rows": b"as stored"}
 
 #: Gets a piece, all its rows as cast and which of them are rejected so far; gives more to reject, each with its reason.
@@ -86,7 +86,7 @@ def cast_piece(
 
     keys     columns in which NaN is refused: Java's merge loses or doubles such keys, so no writer may bring them in
     refuse   find more rows to reject, one after the other
-    as_stored  rows of the table itself: see `cast_column`
+    as_stored  rows of the table itself: see `cast_column`; nulls do not become the columns' defaults
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
     """
     source = shown_source(source)
@@ -126,7 +126,7 @@ def _cast_field(
             zoned = cast.failed & _zoned(rows.column(field.name))
             rejects.mark(zoned, f"cast: column {field.name} is {kind}, which has no zone but Z ({instant})", field.name)
         rejects.mark(cast.failed, f"cast: column {field.name} is not {kind}", field.name)
-    values = fill_default(cast.values, field)
+    values = cast.values if as_stored else fill_default(cast.values, field)
     if not field.type.nullable and values.null_count:
         rejects.mark(np.asarray(pc.is_null(values)), f"null: column {field.name} must not be null")
     if is_key and field.type.root in _FLOATS:
