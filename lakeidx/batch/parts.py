@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.data.engines import kinds_by_column
+from lakeidx.data.parquet.chunks import OpenFooter, open_footer
+from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.landing.read import open_chunks, open_parquet
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, OutputFile, WriteOnly
 from lakeidx.types import STRING_ROOTS
@@ -32,6 +33,9 @@ PART_BYTES = 256 << 20
 GROUP_BYTES = 2 * PART_BYTES
 #: Rows from which the columns of a part are decoded side by side: waking threads costs more than a small part does.
 _THREADED_ROWS = 20_000
+_KEPT_FOOTERS = 2
+#: By path, size and version of the landing file.
+_footers: dict[tuple[str, int, str], OpenFooter] = {}
 #: Bytes per value of a Parquet column, uncompressed, up to which it is read as a dictionary: indexes of two bytes at most.
 _DICTIONARY_BYTES = 2
 
@@ -242,24 +246,41 @@ def _read_columns(
     if part.held is not None:
         held = part.held.select(names)
         return _typed(held if span is None else held.slice(span.start, len(span)), schema, ())
-    file = open_parquet(store, part.path)
-    groups = list(part.row_groups) if part.row_groups is not None else list(range(file.metadata.num_row_groups))
+    footer = _footer_of(store, part, source)
+    groups = list(part.row_groups) if part.row_groups is not None else list(range(footer.metadata.num_row_groups))
     before = 0
     if span is not None:
-        groups, before = _groups_of(part, file.metadata, groups, span)
-    kept = _repeating_columns(store, part.path, groups, dictionaries)
+        groups, before = _groups_of(part, footer.metadata, groups, span)
+    kept = _repeating_columns(footer, groups, dictionaries)
     try:
-        if kept:
-            file = pq.ParquetFile(
-                store.open_input(part.path),
-                metadata=file.metadata,
-                read_dictionary=kept,
-                page_checksum_verification=True,
-            )
+        file = pq.ParquetFile(
+            store.open_input(part.path, size=None if source is None else source.size),
+            metadata=footer.metadata,
+            read_dictionary=kept,
+            page_checksum_verification=True,
+        )
         table = file.read_row_groups(groups, columns=names, use_threads=part.rows >= _THREADED_ROWS).select(names)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise CorruptFileError(f"the staged part is damaged: {error}", path=part.path) from error
     return _typed(table if span is None else table.slice(span.start - before, len(span)), schema, kept)
+
+
+def _footer_of(store: ObjectStore, part: StagedPart, source: SourceFile | None) -> OpenFooter:
+    """Read the footer of a part's file; that of a landing file is kept, for a task reads many parts of one.
+
+    errors   CorruptFileError
+    """
+    key = None if source is None else (source.path, source.size, source.version)
+    found = None if key is None else _footers.get(key)
+    if found is None:
+        with damage_of(part.path):
+            found = open_footer(store.open_input(part.path, size=None if source is None else source.size), part.path)
+        if key is not None:
+            # Of the last files only: a footer may have megabytes.
+            for old in list(_footers)[: 1 - _KEPT_FOOTERS]:
+                _footers.pop(old, None)
+            _footers[key] = found
+    return found
 
 
 def _groups_of(
@@ -288,17 +309,16 @@ def _part_type(name: str, schema: TableSchema, dictionaries: Sequence[str]) -> p
     return pa.dictionary(pa.int32(), plain) if name in dictionaries else plain
 
 
-def _repeating_columns(store: ObjectStore, path: str, groups: Sequence[int], names: Collection[str]) -> list[str]:
+def _repeating_columns(footer: OpenFooter, groups: Sequence[int], names: Collection[str]) -> list[str]:
     if not names or not groups:
         return []
-    chunks, leaves = open_chunks(store, path)
     out = []
-    for name in (n for n in leaves if n in names):
-        at, physical = leaves[name]
-        values = sum(chunks.stats(g, at, physical).values for g in groups)
-        sizes = [chunks.plain_bytes(g, at) for g in groups]
-        if values > 0 and min(sizes) >= 0 and sum(sizes) <= _DICTIONARY_BYTES * values:
-            out.append(name)
+    for at, leaf in enumerate(footer.leaves):
+        if leaf.path in names:
+            values = sum(footer.chunks.stats(g, at, leaf.physical_type).values for g in groups)
+            sizes = [footer.chunks.plain_bytes(g, at) for g in groups]
+            if values > 0 and min(sizes) >= 0 and sum(sizes) <= _DICTIONARY_BYTES * values:
+                out.append(leaf.path)
     return out
 
 

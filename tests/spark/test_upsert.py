@@ -149,12 +149,15 @@ def test_over_spark_connect(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_load_in_key_order_reads_each_bucket_from_the_landing_files(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("held", [None, 0], ids=["placed here", "placed in tasks"])
+def test_a_load_in_key_order_reads_each_bucket_from_the_landing_files(
+    spark: SparkSession, tmp_path: Path, held: int | None
+) -> None:
     files, loaded = test_part_work.landing(tmp_path), []
     for name, runner in (("one", LocalRunner(2)), ("spark", SparkRunner(spark))):
         table = TableHandle.create(f"{tmp_path}/{name}/d.db/t", test_part_work.SPEC)
-        result = upsert_files(make_context(table.metadata, "b", runner=runner), files)
+        result = upsert_files(make_context(table.metadata, "b", runner=runner, driver_bytes=held), files)
         assert len(result.assign.stretches) == 2
         loaded.append(test_part_work.buckets(table))
     assert loaded[0] == loaded[1]
-    assert len(loaded[0]) == 6
+    assert len(loaded[0]) == (6 if held is None else 7)

@@ -13,7 +13,14 @@ from lakeidx.batch.artifacts import Target
 from lakeidx.batch.assignment.keyed_batch import PartRows, located_path, write_located
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
 from lakeidx.batch.moved_rows import write_moves
-from lakeidx.batch.target_files import Stretches, find_stretches, targets_path, write_part_share, write_targets
+from lakeidx.batch.target_files import (
+    RowStretches,
+    Stretches,
+    find_stretches,
+    targets_path,
+    write_part_share,
+    write_targets,
+)
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.paths import TablePaths
@@ -45,7 +52,7 @@ class ShareFigures:
     moves        some row is dropped, moved, or adds a delete
     located      the answers of an index type with state outside the table were written
     held         targets of each part, of a batch that stays in memory
-    stretches    of each part, where rows of a target stand together: `find_stretches`
+    stretches    of each of `parts`, where rows of a target stand together: `find_stretches`
     """
 
     task: int | None
@@ -65,7 +72,7 @@ class ShareFigures:
     is_global: bool
     by_partition: bool
     held: tuple[NDArray[np.int32], ...] | None = None
-    stretches: Stretches = ()
+    stretches: tuple[RowStretches, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +87,7 @@ class BatchFigures:
     numbers      of each task: int32[k] the batch's number of each of its targets
     located      files with the answers of an index type with state outside the table, of each part
     held         targets of each part, of a batch that stays in memory
-    stretches    of each part, where rows of a target stand together: `find_stretches`
+    stretches    of each part, of what each of its tasks placed: where rows of a target stand together
     """
 
     places: list[Place]
@@ -171,7 +178,7 @@ def write_share(
         is_global=placed.is_global,
         by_partition=placed.by_partition,
         held=tuple(numbered.per_part) if hold else None,
-        stretches=find_stretches(numbered.per_part) if task is None and placed.moves is None and not hold else (),
+        stretches=find_stretches(numbered.per_part) if placed.moves is None and not hold else (),
     )
 
 
@@ -200,6 +207,7 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
 
     new = [share.new_hashes for share in shares if share.new_hashes is not None]
     edges = np.cumsum([0, *(len(share.rows) for share in shares)])
+    numbered = [(share, numbers[a:b]) for share, (a, b) in zip(shares, pairwise(edges), strict=True)]
     in_tasks = [share for share in shares if share.task is not None]
     counts, metrics = RowCounts(), dict[str, float]()
     for share in shares:
@@ -212,7 +220,7 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         new_hashes=total(new) if len(new) == len(shares) else None,
         paths=tuple(targets_path(directory, part) for part in range(parts)),
         tasks=_tasks_of_parts(in_tasks, parts) if in_tasks else (),
-        numbers={s.task: numbers[a:b] for s, (a, b) in zip(shares, pairwise(edges), strict=True) if s.task is not None},
+        numbers={s.task: of_share for s, of_share in numbered if s.task is not None},
         counts=counts,
         metrics=metrics,
         moved=sum(share.moved for share in shares),
@@ -222,8 +230,19 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         is_global=any(share.is_global for share in shares),
         by_partition=any(share.by_partition for share in shares),
         held=shares[0].held if len(shares) == 1 else None,
-        stretches=shares[0].stretches if len(shares) == 1 else (),
+        stretches=_join_stretches(numbered, parts),
     )
+
+
+def _join_stretches(shares: Sequence[tuple[ShareFigures, NDArray[np.int32]]], parts: int) -> Stretches:
+    """Return the stretches of each part by task, from each share and the batch's numbers of its targets; () when rows are mixed."""
+    if any(share.parts and not share.stretches for share, _ in shares):
+        return ()
+    out: list[list[RowStretches]] = [[] for _ in range(parts)]
+    for share, numbers in sorted(shares, key=lambda one: one[0].task or 0):
+        for part, found in zip(share.parts, share.stretches, strict=True):
+            out[part].append(tuple((int(numbers[target]), rows) for target, rows in found))
+    return tuple(map(tuple, out))
 
 
 def _tasks_of_parts(shares: Sequence[ShareFigures], parts: int) -> tuple[tuple[int, ...], ...]:

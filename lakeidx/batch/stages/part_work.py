@@ -14,27 +14,35 @@ from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport, SourceFile, StagedPart, Target
 from lakeidx.batch.parts import STAGED_GROUP_ROWS, read_part, text_columns
-from lakeidx.batch.target_files import read_part_targets, stray_rows, tasks_of_part
-from lakeidx.data.rows import gather_rows
+from lakeidx.batch.target_files import (
+    PlacedRows,
+    read_part_targets,
+    read_share,
+    read_shares,
+    stray_rows,
+    tasks_of_part,
+)
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import Runner
 
 #: Rows that the tasks of targets may read for one row of the batch: reading more costs as much as sending rows does.
-_MOST_READ = 1.5
+_MOST_READ = 2.5
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Rows of a part that stand together and go to one target, but for strays.
+    """Rows of one share of a part that stand together and go to one target, but for strays.
 
     order    of the stretch in the batch
-    rows     of the part
+    share    which of the tasks that placed rows of the part; 0 where one process did
+    rows     numbers of the rows in the share
     """
 
     order: int
     target: int
+    share: int
     rows: range
 
 
@@ -45,7 +53,7 @@ class PartWork:
     source         the landing file it is taken from by reference
     targets_path   the targets of its rows
     tasks          that placed its rows; None: one process did
-    stretches      all its rows, where the tasks of their targets read them; (): they are sent
+    stretches      of its shares, all rows, where the tasks of their targets read them; (): they are sent
     targets        of its rows, when they are in memory
     """
 
@@ -60,34 +68,48 @@ class PartWork:
     def sent_rows(self, store: ObjectStore, schema: TableSchema) -> Iterator[RoutedRows]:
         """Read what has to be sent: all rows, or the strays of each stretch."""
         if not self.stretches:
-            rows = self._read(store, schema, None)
-            yield RoutedRows(self.number, rows, self._read_targets(store))
+            rows, targets = self._read(store, schema, None), self.targets
+            if targets is None:
+                targets = read_part_targets(store, self.targets_path, self.tasks, self.part.rows)
+            yield RoutedRows(self.number, rows, targets)
             return
-        targets = self._read_targets(store)
-        for stretch in self.stretches:
-            first = stretch.rows.start
-            strays = stray_rows(targets[first : stretch.rows.stop], stretch.target)
-            if len(strays):
-                start = int(strays[0])
-                rows = self._read(store, schema, range(first + start, first + int(strays[-1]) + 1))
+        shares = read_shares(store, self.targets_path, self.tasks, self.part.rows)
+        strays = [(s.order, *_strays(shares[s.share], s)) for s in self.stretches]
+        strays = [(order, at, targets) for order, at, targets in strays if len(at)]
+        if strays:
+            span = range(min(int(at[0]) for _, at, _ in strays), max(int(at[-1]) for _, at, _ in strays) + 1)
+            rows = self._read(store, schema, span)
+            for order, at, targets in strays:
                 # Copied: they are few, and the rows around them are not kept for their sake.
-                yield RoutedRows(stretch.order, rows.take(pa.array(strays - start)), targets[first + strays])
+                yield RoutedRows(order, rows.take(pa.array(at - span.start)), targets)
 
     def read_stretch(self, store: ObjectStore, schema: TableSchema, stretch: Stretch) -> pa.Table:
         """Read the rows of a stretch that go to its target."""
-        own = self._read_targets(store)[stretch.rows.start : stretch.rows.stop] == stretch.target
-        rows = self._read(store, schema, stretch.rows)
-        return rows if own.all() else gather_rows([rows], np.flatnonzero(own))
+        if self.tasks is None:
+            (share,) = read_shares(store, self.targets_path, None, self.part.rows)
+        else:
+            share = read_share(store, self.targets_path, self.tasks[stretch.share], self.part.rows)
+        first, last = stretch.rows.start, stretch.rows.stop
+        at = share.positions(first + np.flatnonzero(share.targets[first:last] == stretch.target))
+        span = range(int(at[0]), int(at[-1]) + 1)
+        rows = self._read(store, schema, span)
+        if len(span) == len(at):
+            return rows
+        own = np.zeros(len(span), np.bool_)
+        own[at - span.start] = True
+        return rows.filter(pa.array(own))
 
     def _read(self, store: ObjectStore, schema: TableSchema, span: range | None) -> pa.Table:
         """Read rows, texts that repeat much as dictionaries where the merge engine allows it; see `read_part`."""
         columns = _dictionary_columns(schema)
         return read_part(store, self.source, self.part, schema, schema.field_names, dictionaries=columns, span=span)
 
-    def _read_targets(self, store: ObjectStore) -> NDArray[np.int32]:
-        if self.targets is not None:
-            return self.targets
-        return read_part_targets(store, self.targets_path, self.tasks, self.part.rows)
+
+def _strays(share: PlacedRows, stretch: Stretch) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return which rows of the part that lie in a stretch go to another target, and to which."""
+    first = stretch.rows.start
+    found = first + stray_rows(share.targets[first : stretch.rows.stop], stretch.target)
+    return share.positions(found), share.targets[found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +135,8 @@ def plan_work(
     """Plan what is done with each part and each target of a batch.
 
     Where the rows of a target stand together, its task reads them from the parts, and only strays are sent. A row group in which
-    one stretch ends and the next begins is read for both: where that is so for too many rows, or fewer tasks would read than
-    could, all rows are sent; and where that costs nothing.
+    one stretch ends and the next begins is read for both, and one that two tasks placed, for the targets of both: where that is
+    so for too many rows, or fewer tasks would read than could, all rows are sent; and where that costs nothing.
     """
     held = assign.held or [None] * len(ingest.parts)
     stretches = _number_stretches(assign) if _reads_pay(ingest, assign, runner) else [()] * len(ingest.parts)
@@ -132,13 +154,13 @@ def plan_work(
 
 
 def _number_stretches(assign: BucketAssignmentReport) -> list[tuple[Stretch, ...]]:
-    order = count()
-    out = []
-    for found in assign.stretches:
-        ends = list(accumulate((rows for _, rows in found), initial=0))
-        out.append(
-            tuple(Stretch(next(order), t, range(a, b)) for (t, _), (a, b) in zip(found, pairwise(ends), strict=True))
-        )
+    order, out = count(), []
+    for shares in assign.stretches:
+        of_part: list[Stretch] = []
+        for share, found in enumerate(shares):
+            ends = pairwise(accumulate((rows for _, rows in found), initial=0))
+            of_part += [Stretch(next(order), t, share, range(a, b)) for (t, _), (a, b) in zip(found, ends, strict=True)]
+        out.append(tuple(of_part))
     return out
 
 
@@ -146,12 +168,12 @@ def _reads_pay(ingest: IngestReport, assign: BucketAssignmentReport, runner: Run
     parts = ingest.parts
     if not assign.stretches or runner.in_memory or len(assign.targets) < min(runner.parallelism, len(parts)):
         return False
-    read = sum(_rows_read(part, len(found)) for part, found in zip(parts, assign.stretches, strict=True))
+    read = sum(_rows_read(part, len(found)) for part, of in zip(parts, assign.stretches, strict=True) for found in of)
     return read <= _MOST_READ * ingest.rows_staged
 
 
 def _rows_read(part: StagedPart, stretches: int) -> float:
-    """Return about how many rows tasks read of a part, one task for each stretch: a row group more for each border."""
+    """Return about how many rows tasks read of a part for the stretches of a share: a row group more for each border."""
     if part.row_groups is not None:
         groups = len(part.row_groups)
     else:
