@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.distinct import sorted_distinct
 
+#: So many times as many hashes are searched; fewer are merged.
+_MANY = 8
+
 
 def missing_from(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.int32]:
     """Sort the distinct hashes that are not in `known`, int32[m].
@@ -24,10 +27,15 @@ def shared_with(wanted: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[
 
     wanted   int32[n], ascending, each once
     known    int32[k], ascending, each once
-    cost     binary searches in ascending order, one for each of the fewer
+    cost     one pass over both; where one has many more, binary searches in it, one for each of the fewer
     """
     few, many = (wanted, known) if len(wanted) <= len(known) else (known, wanted)
-    return few[are_known(few, many)]
+    if len(many) > _MANY * len(few):
+        return few[are_known(few, many)]
+    # A stable sort merges what is in order.
+    both = np.sort(np.concatenate((few, many)), kind="stable")
+    shared: NDArray[np.int32] = both[:-1][both[1:] == both[:-1]]
+    return shared
 
 
 def are_known(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np.bool_]:

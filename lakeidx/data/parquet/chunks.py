@@ -276,8 +276,11 @@ class OpenFooter:
     whole: pq.ParquetFile | None
 
 
-def _read_footer(stream: pa.NativeFile, path: str) -> tuple[bytes, bytes | None]:
-    """Read FileMetaData as stored in the file, and the whole of a file below 64 kB, by one read for footers below 64 kB."""
+def _read_footer(stream: pa.NativeFile, path: str) -> tuple[bytes, bytes]:
+    """Read FileMetaData as stored in the file, and the end of the file with it: of a file below 64 kB the whole.
+
+    cost   one read for footers below 64 kB
+    """
     size = stream.size()
     if size < 12:
         raise CorruptFileError(f"{size} bytes are too few for a Parquet file", path=path)
@@ -289,10 +292,9 @@ def _read_footer(stream: pa.NativeFile, path: str) -> tuple[bytes, bytes | None]
     (length,) = _LENGTH.unpack(tail[-8:-4])
     if length > size - 12:
         raise CorruptFileError(f"a footer of {length} bytes in a file of {size}", path=path, offset=size - 8)
-    whole = tail if size <= _TAIL_BYTES else None
     if length > len(tail) - 8:
         tail = stream.read_at(length + 8, size - 8 - length)
-    return tail[-8 - length : -8], whole
+    return tail[-8 - length : -8], tail
 
 
 def open_footer(stream: pa.NativeFile, path: str) -> OpenFooter:
@@ -300,11 +302,10 @@ def open_footer(stream: pa.NativeFile, path: str) -> OpenFooter:
 
     errors   CorruptFileError; what Arrow raises for bytes it cannot read (see `row_groups.damage_of`)
     """
-    footer, whole = _read_footer(stream, path)
-    # A footer alone is read as a file. `pq.read_metadata` takes half as long again, for a look whether it was given a path.
-    data = whole or b"".join((_MAGIC, footer, _LENGTH.pack(len(footer)), _MAGIC))
-    file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+    footer, end = _read_footer(stream, path)
+    # The end of a file is read as a file. `pq.read_metadata` takes half as long again, for a look whether it was given a path.
+    file = pq.ParquetFile(pa.BufferReader(end), page_checksum_verification=True)
     metadata = file.metadata
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     chunks = FooterChunks(footer, metadata.num_row_groups, len(leaves), path)
-    return OpenFooter(footer, metadata, leaves, chunks, file if whole else None)
+    return OpenFooter(footer, metadata, leaves, chunks, file if len(end) == stream.size() else None)
