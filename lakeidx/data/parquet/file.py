@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.data.nested_nulls import settle_column
-from lakeidx.data.parquet.footer import TimestampMark, annotate_timestamps
+from lakeidx.data.parquet.footer import TimestampMark, change_footer
 from lakeidx.data.parquet.properties import ParquetProperties
 from lakeidx.data.parquet.schema import holds_int96, is_int96, leaf_paths, parquet_arrow_schema
 from lakeidx.data.stats import FloatMarks, float_marks
@@ -46,13 +46,15 @@ class ParquetColumns:
 
     schema         in file order, with field ids
     int96          there are timestamps that become INT96, nested ones too; marks: the annotations of all others
-    floats         top-level FLOAT and DOUBLE columns; int96_names: top-level columns that become INT96
+    floats         top-level FLOAT and DOUBLE columns; leaves: their numbers among all leaf columns
+    int96_names    top-level columns that become INT96
     """
 
     schema: pa.Schema
     int96: bool
     marks: Mapping[int, TimestampMark]
     floats: tuple[str, ...]
+    leaves: Mapping[str, int]
     int96_names: tuple[str, ...]
 
     @classmethod
@@ -64,6 +66,7 @@ class ParquetColumns:
             int96,
             _timestamp_marks(schema) if int96 else {},
             tuple(f.name for f in fields if f.type.root in (Root.FLOAT, Root.DOUBLE)),
+            _float_leaves(schema),
             tuple(f.name for f in fields if is_int96(f.type)),
         )
 
@@ -128,14 +131,15 @@ class ParquetFile:
         assert stream is not None
         if key_values:
             writer.add_key_value_metadata(dict(key_values))
-        if self._columns.marks:
+        unbounded = [self._columns.leaves[name] for name, found in self._floats.items() if found.nan]
+        if self._columns.marks or unbounded:
             stream.flush()
             sink.hold_back()
         with _input_errors(self.path):
             writer.close()
         stream.flush()
-        if self._columns.marks:
-            sink.release(self._columns.marks)
+        if self._columns.marks or unbounded:
+            sink.release(lambda tail: change_footer(tail, self._columns.marks, unbounded))
         sink.complete()
         return WrittenFile(self.path, sink.size, self.rows, self._footers[0], self._floats, self._null_counts)
 
@@ -212,6 +216,12 @@ def _without_timestamps(t: pa.DataType) -> pa.DataType:
     return t
 
 
+def _float_leaves(schema: pa.Schema) -> dict[str, int]:
+    """Return the numbers of the leaf columns that top-level floats are."""
+    leaves = [(f, t) for f in schema for _, t in leaf_paths(f.name, f.type)]
+    return {f.name: i for i, (f, t) in enumerate(leaves) if f.type == t and pa.types.is_floating(t)}
+
+
 def _timestamp_marks(schema: pa.Schema) -> dict[int, TimestampMark]:
     """Return by number of the leaf column the annotation of every timestamp that is not INT96."""
     leaves = [t for field in schema for _, t in leaf_paths(field.name, field.type)]
@@ -259,12 +269,12 @@ class _Sink(io.RawIOBase):
     def hold_back(self) -> None:
         self._tail = []
 
-    def release(self, marks: Mapping[int, TimestampMark]) -> None:
-        """Write the held-back bytes, with timestamp annotations."""
+    def release(self, change: Callable[[bytes], bytes]) -> None:
+        """Write the held-back bytes, changed."""
         tail = b"".join(self._tail or ())
         self._tail = None
         self.size -= len(tail)
-        self.write(annotate_timestamps(tail, marks))
+        self.write(change(tail))
 
     def complete(self) -> None:
         """Close the stream: the file becomes visible."""

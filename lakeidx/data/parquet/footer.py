@@ -1,4 +1,4 @@
-"""Timestamp annotations added to a Parquet footer that Arrow has written.
+"""Changes to a Parquet footer that Arrow has written: timestamp annotations, and bounds of columns with NaN.
 
 Paimon stores TIMESTAMP(7..9) as INT96 beside INT64 timestamps of lower precision. Arrow's writer knows INT96 for all
 timestamps of a file or for none, so in a file that needs INT96 the other timestamps go through it as plain INT64, and
@@ -22,13 +22,14 @@ source   parquet-format 2.10 ``parquet.thrift``
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lakeidx.codec.jit import frozen, helper, small_kernel
+from lakeidx.data.parquet.bounds import without_bounds
 from lakeidx.data.parquet.thrift import (
     BINARY,
     FALSE,
@@ -65,18 +66,21 @@ class TimestampMark:
     utc: bool
 
 
-def annotate_timestamps(tail: bytes, marks: Mapping[int, TimestampMark]) -> bytes:
-    """Add timestamp annotations to some INT64 columns in the footer of a Parquet file.
+def change_footer(tail: bytes, marks: Mapping[int, TimestampMark], unbounded: Collection[int] = ()) -> bytes:
+    """Add timestamp annotations to some INT64 columns in the footer of a Parquet file, and take the bounds of others out.
 
-    tail     what the writer emitted at closing: ends with the footer, its length and the magic
-    marks    by number of the leaf column, counted through all columns; field ids of nested columns may come twice
-    errors   InternalError when the footer is not one Arrow writes, or a marked leaf is not INT64
+    tail       what the writer emitted at closing: ends with the footer, its length and the magic
+    marks      by number of the leaf column, counted through all columns; field ids of nested columns may come twice
+    unbounded  numbers of leaf columns with NaN: see `lakeidx.data.parquet.bounds`
+    errors     InternalError when the footer is not one Arrow writes, or a marked leaf is not INT64
     """
     if tail[-4:] != _MAGIC:
         raise InternalError(f"a Parquet file must end with {_MAGIC!r}, not {tail[-4:]!r}")
     (length,) = _LENGTH.unpack(tail[-8:-4])
     start = len(tail) - 8 - length
-    footer = _annotate_footer(tail[start:-8], marks)
+    footer = _annotate_footer(tail[start:-8], marks) if marks else tail[start:-8]
+    if unbounded:
+        footer = without_bounds(footer, unbounded)
     return b"".join((tail[:start], footer, _LENGTH.pack(len(footer)), _MAGIC))
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.data.parquet.footer import TimestampMark, annotate_timestamps
+from lakeidx.data.parquet.footer import TimestampMark, change_footer
 from lakeidx.errors import InternalError
 
 
@@ -32,7 +32,7 @@ def parquet_bytes(columns: int) -> bytes:
 def test_marked_columns_become_timestamps_and_nothing_else_changes(columns: int) -> None:
     raw = parquet_bytes(columns)
     marks = {i: m for i, m in ((1, TimestampMark("ms", utc=False)), (4, TimestampMark("us", utc=True))) if i < columns}
-    changed = annotate_timestamps(raw, marks)
+    changed = change_footer(raw, marks)
     before, after = (pq.ParquetFile(io.BytesIO(b)) for b in (raw, changed))
     wanted = {1: pa.timestamp("ms"), 4: pa.timestamp("us", "UTC")}
     for i, field in enumerate(before.schema_arrow):
@@ -45,7 +45,7 @@ def test_marked_columns_become_timestamps_and_nothing_else_changes(columns: int)
 
 def test_no_marks_leave_the_footer_as_it_is() -> None:
     raw = parquet_bytes(7)
-    assert annotate_timestamps(raw, {}) == raw
+    assert change_footer(raw, {}) == raw
 
 
 def test_leaves_are_counted_not_named() -> None:
@@ -61,7 +61,7 @@ def test_leaves_are_counted_not_named() -> None:
     ]
     out = io.BytesIO()
     pq.write_table(pa.schema(fields).empty_table(), out, store_schema=False)
-    changed = annotate_timestamps(out.getvalue(), {1: TimestampMark("ms", utc=False), 4: TimestampMark("us", utc=True)})
+    changed = change_footer(out.getvalue(), {1: TimestampMark("ms", utc=False), 4: TimestampMark("us", utc=True)})
     found = pq.ParquetFile(io.BytesIO(changed)).schema_arrow
     assert found.field("c0").type == found.field("c3").type == pa.int64()
     element = found.field("c1").type.value_type
@@ -73,9 +73,9 @@ def test_a_leaf_of_another_type_is_our_own_mistake() -> None:
     raw = parquet_bytes(2)
     for leaf in (2, 7):
         with pytest.raises(InternalError, match=f"leaf column {leaf} of the footer is not INT64"):
-            annotate_timestamps(raw, {leaf: TimestampMark("ms", utc=False)})
+            change_footer(raw, {leaf: TimestampMark("ms", utc=False)})
 
 
 def test_what_is_no_footer_is_our_own_mistake() -> None:
     with pytest.raises(InternalError):
-        annotate_timestamps(b"not parquet at all", {})
+        change_footer(b"not parquet at all", {})
