@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from lakeidx.batch.commit_priority import commit_in_turn
 from lakeidx.batch.index_hooks import on_compaction
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.compaction.lookup.stored_keys import with_lookup_files
@@ -27,7 +28,6 @@ from lakeidx.errors import CommitConflictError, CommitUnknownError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, merge_changes
-from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.conflicts import index_file_conflicts
 from lakeidx.table.commit.earlier_commit import may_plan_again, missing_files
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags
@@ -164,7 +164,7 @@ class _Run:
             self.rounds = max(self.rounds, attempt)
             request = _request(user, kept, self.view, self.schema)
             try:
-                result = commit_changes(self.metadata, request, sleep=self.sleep)
+                result = commit_in_turn(self.metadata, request, sleep=self.sleep)
             except (CommitConflictError, CommitUnknownError) as error:
                 if attempt == _MAX_ROUNDS or not may_plan_again(error, request.changes):
                     raise

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict
 
+from lakeidx.batch.commit_priority import commit_in_turn
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import (
     CommitConflictError,
@@ -35,7 +36,6 @@ from lakeidx.predicate.tree import map_reference
 from lakeidx.results import Result
 from lakeidx.storage.base import join
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
-from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import may_plan_again
 from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.metadata import TableMetadata
@@ -260,7 +260,7 @@ class _Run:
 
     def _commit(self, user: str, changes: TableChanges) -> None:
         request = CommitRequest(commit_user=user, changes=changes, base_snapshot_id=self.base)
-        self.ids += commit_changes(self.metadata, request, sleep=self.sleep).snapshot_ids
+        self.ids += commit_in_turn(self.metadata, request, sleep=self.sleep).snapshot_ids
 
 
 def _replaced(changed: Sequence[tuple[ManifestEntry, ManifestEntry]]) -> TableChanges:

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from lakeidx.batch.commit_priority import commit_in_turn
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.compaction.options import compaction_options
@@ -54,7 +55,6 @@ from lakeidx.key_index.table_view import make_tag_context
 from lakeidx.maintenance.ring_children import ChildBuckets, child_buckets
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
-from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.index_files import StoredVector, deletion_vectors, read_deletion_vector, write_hash_index
 from lakeidx.table.intervals import sections_of
 from lakeidx.table.metadata import TableMetadata
@@ -159,7 +159,7 @@ def run_ring_resize(
                 vectors={(w.partition, bucket, name): v for w in work for (bucket, name), v in w.vectors.items()},
                 schema=schema,
             )
-            result = commit_changes(metadata, request, sleep=sleep)
+            result = commit_in_turn(metadata, request, sleep=sleep)
         except CommitConflictError:
             rings.give_up(plans, commit)
             if attempt == _MAX_ROUNDS:

@@ -34,8 +34,8 @@ def test_other_limits_than_seconds() -> None:
     assert judged("hash_index", [case], BARE)[0]["targets"] == f"{asked} MISSED (inf times)"
     rows = {"case": "fixed, one row 100 times a second", "ms": 9.0, "late_files": 5}
     steady, late = judged("small_batches", [{**rows, "per_second": 99.5}, {**rows, "per_second": 49.5}], None)
-    assert steady["targets"] == "issue 17: 10 late_files, 99 per_second kept"
-    assert late["targets"] == "issue 17: 10 late_files, 99 per_second MISSED (2.0 times)"
+    assert steady["targets"] == "issue 17: 50 late_files, 99 per_second kept"
+    assert late["targets"] == "issue 17: 50 late_files, 99 per_second MISSED (2.0 times)"
 
 
 def test_a_case_is_the_whole_case() -> None:

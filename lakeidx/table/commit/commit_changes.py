@@ -21,6 +21,7 @@ source   org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2 (protoco
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 import uuid
@@ -63,6 +64,9 @@ from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, SnapshotView, load_view
 
+#: How often a try that follows a lost one reads what came while it was reading.
+_CATCH_UPS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class _Delta:
@@ -82,10 +86,12 @@ def commit_changes(
     schema: TableSchema | None = None,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
+    on_lost: Callable[[int], bool] | None = None,
 ) -> CommitResult:
     """Commit a batch: an APPEND (or OVERWRITE) snapshot, then a COMPACT snapshot when there is something compacted.
 
     schema   the table's newest one, when the caller has just read it
+    on_lost  called with the number of races that a snapshot has lost to others; True: they wait, so the next try comes soon
     returns  ids of the snapshots; `already` when an earlier call had committed the batch
     errors   CommitConflictError (plan again), InvalidInputError for another number of buckets, CommitUnknownError (call again),
              UnavailableError (back off), UnsupportedError for a store that lets two racing conditional puts win
@@ -117,7 +123,7 @@ def commit_changes(
     attempts = 0
     fresh = False
     for delta in deltas:
-        attempt = _Attempt(metadata, schema, request, delta, clock, sleep)
+        attempt = _Attempt(metadata, schema, request, delta, clock, sleep, on_lost)
         ids.append(attempt.run())
         attempts += attempt.tries
         fresh = fresh or not attempt.found_before
@@ -140,7 +146,9 @@ class _Attempt:
         delta: _Delta,
         clock: Callable[[], float],
         sleep: Callable[[float], None],
+        on_lost: Callable[[int], bool] | None,
     ) -> None:
+        self.on_lost = on_lost
         self.metadata = metadata
         self.schema = schema
         self.request = request
@@ -156,11 +164,12 @@ class _Attempt:
 
     def run(self) -> int:
         options = self.schema.table_options
-        delay = options.commit_min_retry_wait / 1000
+        least = delay = options.commit_min_retry_wait / 1000
+        others_wait = False
         limit = options.commit_max_retry_wait / 1000
         while True:
             self.tries += 1
-            latest = self.metadata.latest_snapshot()
+            latest = self.metadata.latest_snapshot() if self.tries == 1 else self._caught_up()
             done = self._done(self.request if self.tries == 1 else self._maybe_tried, latest)
             if done is not None:
                 self.found_before = self.tries == 1
@@ -192,8 +201,11 @@ class _Attempt:
                     "or run one writer at a time on the table",
                     path=self.metadata.paths.root,
                 )
+            if not others_wait and self.on_lost is not None and self.on_lost(self.tries):
+                # All the shorter, the less they wait; who does not know that others wait goes on committing.
+                others_wait, delay = True, 0.0
             self.sleep(delay * (1 + random.random() * 0.2))  # noqa: S311 - jitter
-            delay = min(delay * 2, limit)
+            delay = min(max(delay * 2, least), limit)
 
     @property
     def _maybe_tried(self) -> CommitRequest:
@@ -218,6 +230,27 @@ class _Attempt:
         self.writer.forget()
         return None
 
+    def _caught_up(self) -> Snapshot | None:
+        """Return the newest snapshot when what a try reads of it is at hand.
+
+        What others committed since the last try may take longer to read than they take to commit once more: a try that began with
+        that would lose again, and have more to read after each longer wait.
+        """
+        latest = self.metadata.latest_snapshot()
+        for _ in range(_CATCH_UPS):
+            # It may have expired meanwhile: then there is a newer one, or the try says what is missing.
+            with contextlib.suppress(NotFoundError):
+                load_view(self.metadata, latest, partitions=self._touched)
+            before, latest = latest, self.metadata.latest_snapshot()
+            if latest is None or before is None or latest.identity == before.identity:
+                break
+        return latest
+
+    @property
+    def _touched(self) -> set[bytes]:
+        """The partitions that the changes are in, or were planned on."""
+        return self.request.changes.partitions() | set(self.request.assigned_on or ())
+
     def _resolve(self, latest: Snapshot | None) -> tuple[list[ManifestEntry], list[IndexEntry]]:
         """Resolve the entries of this try; an overwrite removes what is live now."""
         overwrite = self.delta.overwrite
@@ -229,8 +262,7 @@ class _Attempt:
         return [*removed, *self.delta.data], [*removed_index, *self.delta.index]
 
     def _check(self, latest: Snapshot | None, data: Sequence[ManifestEntry], delta: Entries) -> None:
-        request = self.request
-        touched = request.changes.partitions() | set(request.assigned_on or ())
+        request, touched = self.request, self._touched
         if self.delta.overwrite is not None or not touched:
             return
         view = load_view(self.metadata, latest, partitions=touched)

@@ -15,11 +15,13 @@ from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.codec.containers.sealed_json import unseal
+from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.commit.changes import CommitRequest, CommitResult
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.unit.table.commit.test_commit_changes import with_faults
 
 
 class Clock:
@@ -118,6 +120,39 @@ def test_a_priority_file_that_cannot_be_read_stops_no_batch(tmp_path: Path, capl
     assert turn(table, "a").wait(("00",)) == 0
     assert not table.store.exists(turn(table, "a").path)
     assert "cannot be read" in caplog.text
+
+
+def test_all_wait_for_a_compaction(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    compaction, clock = turn(table, "compaction"), Clock()
+    assert compaction.request((turns.EVERY_PARTITION,), 3, 0)
+    clock.at_sleep = lambda: compaction.done() if clock.slept == 5 else None
+    assert turn(table, "batch", clock).wait(("05",)) > 0
+    assert clock.slept == 5
+
+
+def test_a_compaction_that_loses_races_is_let_go_first(tmp_path: Path) -> None:
+    """A writer of another partition commits before each of its tries, as long as nobody asks it to wait."""
+    table, store = with_faults(make_table(tmp_path))
+    for number in range(6):
+        upsert(table, [(1, number, "a")])
+    other, path, lost = TableHandle.open(table.uri), Path(turn(table, "x").path), list[int]()
+
+    def overtake(verb: str, snapshot: str) -> None:
+        if not path.exists():
+            lost.append(len(lost))
+            upsert(other, [(2, len(lost), "b")])
+
+    store.fail("put_if_absent", "/snapshot/snapshot-", when="before", act=overtake, times=20)
+    report = run_compaction(table.metadata, LocalRunner(1), sleep=lambda _: None)
+    assert len(lost) == 3
+    assert report.buckets == 1
+    assert report.rounds == 1
+    assert not path.exists()
+    assert content(TableHandle.open(table.uri)) == {
+        **{(1, number): "a" for number in range(6)},
+        **{(2, number): "b" for number in (1, 2, 3)},
+    }
 
 
 @pytest.mark.slow
