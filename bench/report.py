@@ -38,7 +38,8 @@ _NAMED = ("case", "operation", "order")
 _COLUMNS = {
     "seconds": "seconds", "ms": "ms", "cpu_seconds": "CPU seconds", "cpu_ms": "CPU ms", "of_bare_limit": "times the bare limit",
     "mib": "MiB", "peak_mib": "peak MiB", "driver_mib": "driver MiB", "jvm_mib": "JVM MiB", "worker_mib": "worker MiB",
-    "requests": "requests", "disk_waits": "waits for the disk", "read_share": "share read",
+    "requests": "requests", "disk_waits": "waits for the disk", "bare_file_ms": "ms of a bare file",
+    "read_share": "share read",
     "times_upsert": "times the CPU seconds of the upsert",
     "java": "Java, seconds", "pyarrow_cpu": "pyarrow, CPU seconds", "times_pyarrow": "times pyarrow",
     "files": "files", "files_holding": "holding rows", "row_groups": "row groups", "times_holding": "opened per holding one",
