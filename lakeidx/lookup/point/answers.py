@@ -103,7 +103,8 @@ def in_key_order(
     n          keys asked
     complete   which of them `found` counts; None: all
     """
-    wanted = schema.once("arrow_schema", lambda: pa.schema([pa.field(f.name, to_arrow(f.type)) for f in schema.fields]))
+    # A key that is not there has nulls in all columns.
+    wanted = schema.once("lookup_schema", lambda: pa.schema([f.with_nullable(True) for f in schema.arrow_schema]))
     found = [
         Versions(v.asked, v.kv.cast(pa.schema([(SEQUENCE_NUMBER, pa.int64()), (VALUE_KIND, pa.int8()), *wanted])))
         for v in found
