@@ -275,10 +275,10 @@ class TableMetadata(ManifestFiles):
 
     def schema(self, schema_id: int) -> TableSchema:
         """Read one schema version."""
-        if schema_id not in self._schemas:
+        if (found := self._schemas.get(schema_id)) is None:
             path = self.paths.schema(schema_id)
-            self._schemas[schema_id] = decode_schema(self.store.get(path), path)
-        return self._schemas[schema_id]
+            found = self._schemas[schema_id] = decode_schema(self.store.get(path), path)
+        return found
 
     def latest_schema(self) -> TableSchema:
         """Read the newest schema; NotFoundError when the directory is not a table.
@@ -295,7 +295,8 @@ class TableMetadata(ManifestFiles):
 
     def seen_schema(self) -> TableSchema:
         """Return the newest schema as this process last saw it: what comes after a commit goes by the schema it was made with."""
-        return self.schema(max(self._schema_files)) if self._schema_files else self.latest_schema()
+        newest = max(self._schema_files, default=None)
+        return self.latest_schema() if newest is None else self.schema(newest)
 
     @property
     def table_id(self) -> str:
@@ -332,8 +333,7 @@ class TableMetadata(ManifestFiles):
 
     def _follow(self, head: Snapshot | None) -> Snapshot | None:
         """Set the newest snapshot; drop cached metadata when it does not continue the last one."""
-        before = self._head
-        if before is None:
+        if (before := self._head) is None:
             if self._looked and head is not None:
                 # There was none when we looked before: the first one, or another table's.
                 self._forget_chain()
