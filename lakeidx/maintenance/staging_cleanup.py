@@ -24,7 +24,7 @@ from lakeidx.batch.stages.staged_batches import StagedBatch, walk_staging
 from lakeidx.errors import CommitUnknownError, CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, decode_changes
-from lakeidx.table.commit.earlier_commit import committed_and_expired, find_committed
+from lakeidx.table.commit.earlier_commit import committed_id
 from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, OrphanReport, Protected, find_orphans, remove_orphans
 from lakeidx.table.metadata import TableMetadata
 
@@ -176,10 +176,9 @@ def _committed_as(metadata: TableMetadata, files: BatchFiles, attempt: int) -> C
         tried_before=files.was_committing(attempt),
         files_since_ms=files.closed_ms(BucketAssignmentReport, attempt=attempt),
     )
-    snapshot = find_committed(metadata, request, metadata.latest_snapshot())
-    if snapshot is None and not committed_and_expired(metadata, request):
+    snapshot_id = committed_id(metadata, request, metadata.latest_snapshot())
+    if snapshot_id is None:
         return None
-    snapshot_id = (assign.base_snapshot_id or 0) + 1 if snapshot is None else snapshot.id
     return CommitReport(
         batch_id=files.batch_id,
         attempt=attempt,

@@ -38,6 +38,8 @@ _KEPT_INDEX_BYTES = 4 << 20
 KEPT_ENTRIES = 20_000
 #: Bytes of manifests that are read at a time and not decoded yet.
 _IN_FLIGHT_BYTES = 32 << 20
+#: Bytes of manifests that one thread reads from a local disk, and decodes, as fast as several.
+_FEW_BYTES = 1 << 20
 
 
 class ManifestFiles:
@@ -102,6 +104,8 @@ class ManifestFiles:
         before = self._joined
         known = 0 if before is None or before[0] != names[: len(before[0])] else len(before[0])
         new = [m for m in metas[known:] if self.paths.manifest(m.file_name) not in self._cache]
+        if not self.store.waits and sum(m.file_size for m in new) < _FEW_BYTES:
+            threads = 1
         in_parallel(lambda m: self.manifest(m.file_name, m.file_size), new, threads=threads)
         first = [before[1]] if known and before is not None else []
         found = joined([*first, *(read(m) for m in metas[known:])])

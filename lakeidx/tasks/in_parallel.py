@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 
@@ -32,6 +33,11 @@ def in_parallel(work: Callable[[S], T], items: Sequence[S], *, threads: int = RE
         return work(item)
 
     return LocalRunner(threads).map(beside_others, items)
+
+
+def requests_of(store: ObjectStore) -> int:
+    """Return how many small files to read at once: threads would only pass the interpreter to each other where none waits."""
+    return REQUESTS if store.waits else 1
 
 
 def idle_cores() -> int:

@@ -51,7 +51,7 @@ from lakeidx.table.commit.conflicts import (
     vector_conflicts,
     writer_conflicts,
 )
-from lakeidx.table.commit.earlier_commit import added_paths, committed_and_expired, find_committed
+from lakeidx.table.commit.earlier_commit import added_paths, committed_id
 from lakeidx.table.commit.hash_conflicts import AddedHashes
 from lakeidx.table.commit.manifest_merge import merge_manifests
 from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
@@ -214,10 +214,7 @@ class _Attempt:
 
     def _done(self, request: CommitRequest, latest: Snapshot | None) -> int | None:
         """Return the id of the snapshot that committed the changes, also of one that has expired; None when none did."""
-        done = find_committed(self.metadata, request, latest, self.delta.kind)
-        if done is not None:
-            return done.id
-        return (request.base_snapshot_id or 0) + 1 if committed_and_expired(self.metadata, request) else None
+        return committed_id(self.metadata, request, latest, self.delta.kind)
 
     def _try_once(self, latest: Snapshot | None) -> int | None:
         self.follows = None if latest is None else latest.identity

@@ -32,6 +32,7 @@ from lakeidx.table.expiration.plan import (
 from lakeidx.table.expiration.read import (
     is_there,
     read_all_metadata,
+    read_changes,
     read_consumers,
     read_entries,
     read_metadata,
@@ -247,16 +248,14 @@ def _plan(
     tagged = {t.snapshot.id: t.snapshot for t in tags.values()}
     expiring = read_all_metadata(metadata, [s for i, s in snapshots.items() if i < chosen.end])
     end = read_metadata(metadata, snapshots[chosen.end])
-    after = read_all_metadata(metadata, [s for i, s in snapshots.items() if i > chosen.end])
     around = {t: read_metadata(metadata, tagged[t]) for t in tags_around(list(tagged), chosen)}
     before = {t: around.get(t) or read_metadata(metadata, tagged[t]) for t in tags_before(list(tagged), chosen)}
-    later = [e for m in after for e in read_entries(metadata, m.delta) or ()]
     inputs = ExpireInputs(
         range=chosen,
         expiring=expiring,
         end=end,
         deltas={m.snapshot.id: read_entries(metadata, m.delta) for m in (*expiring[1:], end)},
-        later=later,
+        later=read_changes(metadata, [s for i, s in snapshots.items() if i > chosen.end]),
         changelogs={
             m.snapshot.id: read_entries(metadata, m.changelog)
             for m in expiring

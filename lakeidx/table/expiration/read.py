@@ -19,7 +19,7 @@ from lakeidx.format.tag import Tag, decode_tag
 from lakeidx.table.expiration.files_to_delete import DataFileKey, SnapshotMetadata, live_keys
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import fold_entries
-from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.in_parallel import in_parallel, requests_of
 
 T = TypeVar("T")
 
@@ -48,14 +48,27 @@ def read_metadata(metadata: TableMetadata, snapshot: Snapshot) -> SnapshotMetada
 
 def read_all_metadata(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list[SnapshotMetadata]:
     """Read the metadata of several snapshots, in parallel."""
-    return in_parallel(lambda s: read_metadata(metadata, s), snapshots)
+    return in_parallel(lambda s: read_metadata(metadata, s), snapshots, threads=requests_of(metadata.store))
+
+
+def read_changes(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list[ManifestEntry]:
+    """Read the delta entries of several snapshots, of those that can still be read."""
+
+    def read(s: Snapshot) -> list[ManifestEntry]:
+        delta = _or_none(lambda: metadata.manifest_list(s.delta_manifest_list, s.delta_manifest_list_size))
+        return read_entries(metadata, delta) or []
+
+    found = in_parallel(read, snapshots, threads=requests_of(metadata.store))
+    return [e for entries in found for e in entries]
 
 
 def read_entries(metadata: TableMetadata, manifests: Sequence[ManifestFileMeta] | None) -> list[ManifestEntry] | None:
     """Read the entries of manifests in order; None when one cannot be read."""
     if manifests is None:
         return None
-    parts = in_parallel(lambda m: _or_none(lambda: metadata.manifest(m.file_name)), manifests)
+    parts = in_parallel(
+        lambda m: _or_none(lambda: metadata.manifest(m.file_name)), manifests, threads=requests_of(metadata.store)
+    )
     if any(p is None for p in parts):
         return None
     return [e for p in parts for e in p or ()]
@@ -89,7 +102,7 @@ def read_snapshots(metadata: TableMetadata, ids: Sequence[int] | None = None) ->
     ids   of the history; None: listed now
     """
     ids = metadata.snapshot_ids() if ids is None else ids
-    found = in_parallel(lambda i: _or_missing(lambda: metadata.snapshot(i)), ids)
+    found = in_parallel(lambda i: _or_missing(lambda: metadata.snapshot(i)), ids, threads=requests_of(metadata.store))
     return {i: s for i, s in zip(ids, found, strict=True) if s is not None}
 
 

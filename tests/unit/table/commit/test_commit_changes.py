@@ -122,6 +122,20 @@ def test_a_lost_race_leaves_no_metadata_behind_and_retries(tmp_path: Path) -> No
     assert {f.name for f in table.store.list(table.paths.manifest_dir)} == used
 
 
+def test_a_lost_race_lists_no_history(tmp_path: Path) -> None:
+    table, store = with_faults(make_table(tmp_path))
+    other = TableHandle.open(table.uri)
+    for key in range(3):
+        upsert(other, [(2, key, "other")])
+
+    def overtake(verb: str, path: str) -> None:
+        upsert(other, [(2, 9, "other")])
+        store.fail("list", "/snapshot", when="before", error=UnavailableError("the history was listed"))
+
+    store.fail("put_if_absent", "/snapshot/snapshot-4", when="before", act=overtake)
+    assert upsert(table, [(1, 1, "mine")]).commit.snapshot_ids == (5,)
+
+
 def test_a_batch_that_was_overtaken_in_its_partition_is_planned_again(tmp_path: Path) -> None:
     table, store = with_faults(make_table(tmp_path, options={"dynamic-bucket.target-row-num": "1"}))
     other = TableHandle.open(table.uri)

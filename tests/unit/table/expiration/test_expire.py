@@ -20,6 +20,7 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
 from lakeidx.table.handle import TableHandle
+from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.metered_store import MeteredStore
 from lakeidx.testing.reachable import files_on_disk, reachable, reopened
 from lakeidx.testing.small_tables import content, make_table, upsert
@@ -85,6 +86,23 @@ def test_no_bucket_s_directory_is_listed(tmp_path: Path) -> None:
     counts = {v: c.requests for v, c in store.counts.items()}
     assert counts["list"] <= 10, counts
     assert counts.get("info", 0) + counts.get("size", 0) <= 2, counts
+    assert files_on_disk(table) == reachable(table)
+
+
+def test_of_snapshots_that_stay_only_the_changes_are_read(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    for key in range(8):
+        upsert(table, [(1, key, "x")])
+    newest = reopened(table).snapshot
+    assert newest is not None
+    store = FaultStore(table.store)
+    for name in (newest.base_manifest_list, newest.index_manifest):
+        store.fail("get", str(name), when="before", error=UnavailableError("read"))
+    read = TableHandle(store, table.paths)
+    report = expire_table(
+        read.metadata, table.schema, now_ms=FAR_AHEAD_MS, retention=Retention(num_min=4, num_max=4, limit=1000)
+    )
+    assert report.snapshots == (1, 2, 3, 4)
     assert files_on_disk(table) == reachable(table)
 
 
