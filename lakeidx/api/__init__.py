@@ -7,8 +7,29 @@ where there is no table.
 
 from __future__ import annotations
 
-from lakeidx.api.system_table import SystemTable
-from lakeidx.api.table import Table
-from lakeidx.api.warehouse import Warehouse
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["SystemTable", "Table", "Warehouse"]
+if TYPE_CHECKING:
+    from lakeidx.api.system_table import SystemTable as SystemTable
+    from lakeidx.api.table import Table as Table
+    from lakeidx.api.warehouse import Warehouse as Warehouse
+
+# A command imports the verbs that it needs from their modules, and not all others with them.
+_PLACES = {
+    "SystemTable": "lakeidx.api.system_table",
+    "Table": "lakeidx.api.table",
+    "Warehouse": "lakeidx.api.warehouse",
+}
+__all__ = list(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'lakeidx.api' has no attribute {name!r}")
+    return getattr(import_module(place), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})

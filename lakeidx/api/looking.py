@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from threading import Event
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema, schema_to_json
 from lakeidx.format.snapshot import snapshot_to_json
-from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.predicate import Predicate
 from lakeidx.results import Listing
 from lakeidx.table.expiration.overtaken import load_newest, until_newest
@@ -36,6 +35,9 @@ from lakeidx.table.stream.follow import ChangeFollower, StreamStep, run_stream
 from lakeidx.table.stream.start import Start
 from lakeidx.table.times import Moment, epoch_ms, iso_utc
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict
+
+if TYPE_CHECKING:
+    from lakeidx.lookup.point.table_lookup import TableLookup
 
 
 class LookingMixin(TableHandle):
@@ -208,6 +210,9 @@ class LookingMixin(TableHandle):
         errors    InvalidInputError for a missing or wrong key column, a table without primary key, or one of another writer
                   with a column ``_FOUND``; CorruptFileError
         """
+        # Stores of lookup files, and how they are built: scans need none of it.
+        from lakeidx.lookup.point.table_lookup import TableLookup
+
         lookup = self._lookup = self._lookup or TableLookup(self.metadata)
         answer = until_newest(self.metadata, lambda: lookup.lookup(as_table(keys)), lambda: lookup.snapshot_id)
         if "_FOUND" in answer.rows.column_names:

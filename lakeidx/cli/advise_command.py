@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from lakeidx.api.table import Table
-from lakeidx.cli.context import JsonOption, open_table, report_errors
+from lakeidx.cli.context import JsonOption, report_errors
 from lakeidx.cli.output import ListFormat, chosen_format, print_json, print_list
 from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.advice.advice import Advice
@@ -81,7 +81,7 @@ def advise(
             raise InvalidInputError(f"give one table, or landing files ({ENDINGS})")
         if key or partition_by:
             raise InvalidInputError("--key and --partition-by are for files; a table has its own keys")
-        advice = _of_table(open_table(what[0]), keys or [], how)
+        advice = _of_table(Table.open(what[0]), keys or [], how)
     if kind is AdviceFormat.JSON:
         print_json(advice.as_dict())
     else:

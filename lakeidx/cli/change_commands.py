@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
+from lakeidx.api.looking import LookingMixin
+from lakeidx.api.writing import WritingMixin
+from lakeidx.cli.context import JsonOption, TableArgument, report_errors
 from lakeidx.cli.difference.collect import collect
 from lakeidx.cli.difference.terminal import print_difference
 from lakeidx.cli.output import (
@@ -67,7 +69,7 @@ def changes(
     as_json: JsonOption = False,
 ) -> None:
     """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D."""
-    opened = open_table(table)
+    opened = LookingMixin.open(table)
     after, upto = find_range(opened.metadata, states)
     found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns), limit=limit)
     kind = chosen_format(row_format, output, RowFormat, RowFormat.JSONL, as_json=as_json)
@@ -114,7 +116,7 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two states by key: every row that is new, changed (before and after) or deleted, once."""
-    opened = open_table(table)
+    opened = LookingMixin.open(table)
     if keys and columns is not None:
         raise InvalidInputError("give --keys or --columns, not both")
     usual = DiffFormat.TABLE if output is None and sys.stdout.isatty() else DiffFormat.JSONL
@@ -177,9 +179,9 @@ def tail(
     """
     if into is not None and consumer is None:
         raise InvalidInputError("--into needs --consumer, the name under which the table keeps what was upserted")
-    target = None if into is None else open_table(into)
+    target = None if into is None else WritingMixin.open(into)
     with _ended_by_signals() as stop:
-        steps = open_table(table).follow(
+        steps = LookingMixin.open(table).follow(
             start,
             consumer=consumer,
             ignore_progress=ignore_progress,

@@ -1,4 +1,4 @@
-"""What commands share: opening tables, progress on stderr, and turning errors into one clear line."""
+"""What commands share: options, progress on stderr, and turning errors into one clear line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from lakeidx.api.runners import THREADS, make_runner, spark_runner
-from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError
 from lakeidx.tasks.runner import Runner
 
@@ -77,11 +76,6 @@ def report_errors(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(_EXIT_ERROR) from None
 
     return run
-
-
-def open_table(uri: str) -> Table:
-    """Open a table given on the command line."""
-    return Table.open(uri)
 
 
 def chosen_runner(spark: bool, master: str | None, remote: str | None, threads: int = THREADS) -> Runner:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from lakeidx.api.upkeep import UpkeepMixin
 from lakeidx.cli.context import (
     DryRun,
     JsonOption,
@@ -19,7 +20,6 @@ from lakeidx.cli.context import (
     TableArgument,
     ThreadsOption,
     chosen_runner,
-    open_table,
     report_errors,
     stages,
 )
@@ -48,7 +48,7 @@ def rebuild(
 
     Without --type the files get exactly the indexes that the table's options request.
     """
-    opened = open_table(table)
+    opened = UpkeepMixin.open(table)
     with stages(no_progress) as on_stage:
         on_stage("index rebuild")
         result = opened.rebuild_index(
@@ -81,7 +81,7 @@ def resize(
     as_json: JsonOption = False,
 ) -> None:
     """Split buckets that have grown and merge small ones (index.type = bucket with engine CONSISTENT_HASHING)."""
-    opened = open_table(table)
+    opened = UpkeepMixin.open(table)
     with stages(no_progress) as on_stage:
         on_stage("ring resize")
         result = opened.resize_rings(

@@ -1,4 +1,4 @@
-"""``lakeidx lookup``: the rows of given keys."""
+"""``lakeidx lookup|keys``: the rows of given keys, and where keys are."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
+from lakeidx.api.looking import LookingMixin
+from lakeidx.cli.context import JsonOption, TableArgument, report_errors
 from lakeidx.cli.inputs import key_file
 from lakeidx.cli.output import RowFormat, for_programs, json_lines, text_columns, write_rows
-from lakeidx.landing.key_rows import key_pieces
+from lakeidx.landing.key_rows import key_pieces, read_key_rows
 from lakeidx.landing.read import ENDINGS
 from lakeidx.lookup.point.answers import LookupResult
 from lakeidx.lookup.point.table_lookup import TableLookup
@@ -30,7 +31,7 @@ def lookup(
     as_json: JsonOption = False,
 ) -> None:
     """Print one line per key, in their order: its row as JSON, or null."""
-    opened = open_table(table)
+    opened = LookingMixin.open(table)
     fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
     answers = TableLookup(opened.metadata)
     with key_file(keys) as path:
@@ -57,3 +58,24 @@ def _name_missing(missing: pa.Table, of: int) -> None:
             for row in zip(*text_columns(shown), strict=True)]  # fmt: skip
     rest = f"; and {missing.num_rows - len(keys)} more" if missing.num_rows > len(keys) else ""
     typer.echo(f"{missing.num_rows} of {of} keys are not in the table: {'; '.join(keys)}{rest}", err=True)
+
+
+@report_errors
+def keys(
+    table: TableArgument,
+    rows: Annotated[
+        str,
+        typer.Option(
+            "--rows", help=f"file with at least partition and key columns: {ENDINGS}; - for JSON lines on stdin"
+        ),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table)."""
+    opened = LookingMixin.open(table)
+    schema = opened.schema
+    wanted = {*schema.partition_keys, *schema.trimmed_primary_keys}
+    fields = [f for f in schema.fields if f.name in wanted]
+    with key_file(rows) as path:
+        found = opened.keys(read_key_rows(path, fields))
+    write_rows([found], found.schema, RowFormat.JSONL if for_programs(as_json) else RowFormat.TABLE, None)

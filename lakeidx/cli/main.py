@@ -64,7 +64,7 @@ COMMANDS: dict[str, Command | Group] = {
         "read_commands", "buckets", "List the buckets: rows, bytes, files, sorted runs, hashes in the index."
     ),
     "keys": Command(
-        "read_commands",
+        "lookup_command",
         "keys",
         "Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table).",
     ),

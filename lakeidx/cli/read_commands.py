@@ -1,16 +1,15 @@
-"""``lakeidx scan|keys|snapshots|files|buckets|index|inspect``: looking at a table."""
+"""``lakeidx scan|snapshots|files|buckets|index|inspect``: looking at a table."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from lakeidx.api.system_table import SystemTable
-from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
-from lakeidx.cli.inputs import key_file
+from lakeidx.api.looking import LookingMixin
+from lakeidx.cli.context import JsonOption, TableArgument, report_errors
 from lakeidx.cli.output import (
     SHOWN_ROWS,
     ListFormat,
@@ -25,14 +24,14 @@ from lakeidx.cli.output import (
     write_rows,
 )
 from lakeidx.errors import InvalidInputError
-from lakeidx.inspect.files import inspect_file
-from lakeidx.landing.key_rows import read_key_rows
-from lakeidx.landing.read import ENDINGS
 from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import split_system_name
 from lakeidx.table.scan.states import find_range
 from lakeidx.table.scan.table_scan import TableScan
+
+if TYPE_CHECKING:
+    from lakeidx.api.system_table import SystemTable
 
 
 @report_errors
@@ -82,11 +81,11 @@ def scan(
     if shown := people and limit is None and not explain:
         common["limit"] = SHOWN_ROWS + 1  # one more than is shown says that there are more
     root, layout = split_system_name(table)
-    opened = open_table(root)
+    opened = LookingMixin.open(root)
     if incremental is not None:
         common["incremental"] = find_range(opened.metadata, incremental)
     found: TableScan | ChangeScan = (
-        opened.scan(**common, kinds=kinds) if layout is None else SystemTable(opened, layout).scan(**common)
+        opened.scan(**common, kinds=kinds) if layout is None else _system_table(table).scan(**common)
     )
     usual = RowFormat.TABLE if explain or people else RowFormat.JSONL
     kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
@@ -96,6 +95,13 @@ def scan(
         print_first_rows(found.batches(), found.arrow_schema)
     else:
         write_rows(found.batches(), found.arrow_schema, kind, output)
+
+
+def _system_table(uri: str) -> SystemTable:
+    """Open a system table, which comes with all verbs of a table: rows of the table itself need those that read."""
+    from lakeidx.api.system_table import SystemTable
+
+    return SystemTable.open(uri)
 
 
 def _show_explanation(found: TableScan | ChangeScan, list_format: ListFormat) -> None:
@@ -112,48 +118,27 @@ def _show_explanation(found: TableScan | ChangeScan, list_format: ListFormat) ->
 
 
 @report_errors
-def keys(
-    table: TableArgument,
-    rows: Annotated[
-        str,
-        typer.Option(
-            "--rows", help=f"file with at least partition and key columns: {ENDINGS}; - for JSON lines on stdin"
-        ),
-    ],
-    as_json: JsonOption = False,
-) -> None:
-    """Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table)."""
-    opened = open_table(table)
-    schema = opened.schema
-    wanted = {*schema.partition_keys, *schema.trimmed_primary_keys}
-    fields = [f for f in schema.fields if f.name in wanted]
-    with key_file(rows) as path:
-        found = opened.keys(read_key_rows(path, fields))
-    write_rows([found], found.schema, RowFormat.JSONL if for_programs(as_json) else RowFormat.TABLE, None)
-
-
-@report_errors
 def snapshots(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the snapshots; rows counts stored versions, not keys."""
-    print_list(open_table(table).snapshots(), list_format, as_json)
+    print_list(LookingMixin.open(table).snapshots(), list_format, as_json)
 
 
 @report_errors
 def files(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the live data files of the newest snapshot."""
-    print_list(open_table(table).files(), list_format, as_json)
+    print_list(LookingMixin.open(table).files(), list_format, as_json)
 
 
 @report_errors
 def buckets(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the buckets: rows, bytes, files, sorted runs, hashes in the index."""
-    print_list(open_table(table).buckets(), list_format, as_json)
+    print_list(LookingMixin.open(table).buckets(), list_format, as_json)
 
 
 @report_errors
 def list_index(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the index files of the newest snapshot."""
-    print_list(open_table(table).index_files(), list_format, as_json)
+    print_list(LookingMixin.open(table).index_files(), list_format, as_json)
 
 
 @report_errors
@@ -161,6 +146,9 @@ def inspect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="any file of a table")], as_json: JsonOption = False
 ) -> None:
     """Decode any file of the format to JSON."""
+    # Decoders of every kind of file, of pipeline files, too: lists and scans need none of them.
+    from lakeidx.inspect.files import inspect_file
+
     decoded = inspect_file(file)
     if for_programs(as_json):
         print_json(decoded)

@@ -11,7 +11,7 @@ import typer
 
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse, drop_table
-from lakeidx.cli.context import JsonOption, TableArgument, open_table, report_errors
+from lakeidx.cli.context import JsonOption, TableArgument, report_errors
 from lakeidx.cli.output import ListFormat, ListFormatOption, for_programs, print_json, print_list, print_result
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.feature_gate import gate_report
@@ -55,7 +55,7 @@ def create(
 @report_errors
 def show(table: TableArgument, as_json: JsonOption = False) -> None:
     """Show schema, options and newest snapshot, and the options that lakeidx does not act on."""
-    opened = open_table(table)
+    opened = Table.open(table)
     if for_programs(as_json):
         print_json(opened.describe())
     else:
@@ -124,7 +124,7 @@ def alter(
         comment is None
     ):
         raise InvalidInputError("say what to change, e.g. --add 'city STRING' or --set snapshot.num-retained.max=20")
-    result = open_table(table).alter(
+    result = Table.open(table).alter(
         add=_pairs("--add", add, None),
         drop=drop or (),
         rename=_pairs("--rename", rename, "="),
@@ -175,7 +175,7 @@ def drop(
     as_json: JsonOption = False,
 ) -> None:
     """Delete a table with all its files and the staging of its batches; stop all writers first."""
-    opened = open_table(table)
+    opened = Table.open(table)
     if not yes:
         rows = 0 if opened.snapshot is None else opened.snapshot.total_record_count
         raise InvalidInputError(f"{opened.uri} has {rows} stored rows; --yes deletes it for good")

@@ -7,7 +7,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
@@ -35,11 +35,29 @@ def entries(commands: Mapping[str, Command | Group], prefix: str = "") -> Iterat
 TABLE = dict(entries(COMMANDS))
 
 
-def imported_by(arguments: str, **environment: str) -> tuple[str, set[str]]:
+#: What neither a batch nor a scan does: the other verbs of a table, and what only they need.
+OTHER_VERBS = (
+    "lakeidx.api.table",
+    "lakeidx.api.upkeep",
+    "lakeidx.api.warehouse",
+    "lakeidx.inspect",
+    "lakeidx.pipeline_file",
+)
+#: What a scan does not do besides.
+OF_BATCHES = (
+    "lakeidx.api.writing",
+    "lakeidx.compaction",
+    "lakeidx.landing.read",
+    "lakeidx.lookup",
+    "lakeidx.key_index",
+)
+
+
+def imported_by(arguments: str, looked_for: Sequence[str] = HEAVY, **environment: str) -> tuple[str, set[str]]:
     """What a command line prints, and which heavy modules are imported when it ends."""
     program = (
         "import atexit, sys\n"
-        f"atexit.register(lambda: print(*[m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr))\n"
+        f"atexit.register(lambda: print(*[m for m in {tuple(looked_for)!r} if m in sys.modules], file=sys.stderr))\n"
         f"sys.argv = ['lakeidx', *{arguments.split()!r}]\n"
         "from lakeidx.cli.main import app\n"
         "app(prog_name='lakeidx')\n"
@@ -161,6 +179,16 @@ def test_a_batch_and_a_scan_import_neither_pandas_nor_linear_algebra(tmp_path: P
         assert printed
         assert not heavy & {"pandas", "scipy.linalg", "sqlglot", "numba"}
         assert "pyarrow" in heavy
+
+
+@pytest.mark.slow
+def test_a_batch_and_a_scan_import_their_own_verbs_only(tmp_path: Path) -> None:
+    """Importing all that lakeidx does takes longer than the work on a few rows."""
+    table = make_table(tmp_path / "t")
+    landing = tmp_path / "b.csv"
+    landing.write_text("p,k,v\n1,1,a\n1,2,b\n", encoding="utf-8")
+    assert imported_by(f"upsert {table.uri} {landing}", OTHER_VERBS)[1] == set()
+    assert imported_by(f"scan {table.uri}", OTHER_VERBS + OF_BATCHES)[1] == set()
 
 
 @pytest.mark.parametrize("name", TABLE)
