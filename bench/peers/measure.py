@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,7 +35,9 @@ PHASES = (
 )
 #: Files that change the table.
 WRITTEN = ("load", "upsert", "small")
-#: A read that took longer is not done again.
+#: What is done several times, unless somebody says otherwise: reads.
+READS = ("scan", "lookup")
+#: What took longer is not done again.
 REPEATED_UP_TO_S = 10.0
 #: What a process may take to start and to do all phases on the small table.
 WARM_LIMIT_S = 120.0
@@ -185,6 +187,7 @@ class Run:
     limit: float
     phases: Sequence[tuple[str, str, str]] = PHASES
     most_mib: float = math.inf
+    repeated: Collection[str] = READS
     written: tuple[str, ...] = ()
     starts: int = 0
     worker: Worker | None = None
@@ -235,7 +238,7 @@ class Run:
         worker = self.worker or self.begin()
         after = (*self.written, file) if file in WRITTEN else self.written
         best: Figure | None = None
-        for n in range(READ_ROUNDS if do in ("scan", "lookup") else 1):
+        for n in range(READ_ROUNDS if do in self.repeated else 1):
             chosen = f"keys-{n + 1}" if file == "keys" else file
             want = self.data.found(after, chosen) if file == "keys" else self.data.held(after)
             figure = _step(self.kind.name, name, do, self.data.files.get(chosen), worker, want, self.limit)
@@ -250,13 +253,16 @@ class Run:
 
 def run_peer(
     kind: PeerKind, data: Data, warm: Data, folder: Path, cache: Path, limit: float,
-    phases: Sequence[tuple[str, str, str]] = PHASES, most_mib: float = math.inf,
+    phases: Sequence[tuple[str, str, str]] = PHASES, most_mib: float = math.inf, repeated: Collection[str] = READS,
 ) -> list[Figure]:  # fmt: skip
-    """Measure the phases of a peer, each within so many seconds and so much memory."""
+    """Measure the phases of a peer, each within so many seconds and so much memory.
+
+    repeated   what a peer is told several times, and the best counts; an upsert must leave the same when it is done again
+    """
     try:
         if kind.jar is not None:
             kind.jar()
-        run = Run(kind, python_of(kind, cache), data, warm, folder, limit, phases, most_mib)
+        run = Run(kind, python_of(kind, cache), data, warm, folder, limit, phases, most_mib, repeated)
     except MissingError as error:
         return [Figure(kind.name, name, "missing", str(error)) for name, _, _ in phases]
     try:
