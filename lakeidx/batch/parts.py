@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.data.engines import kinds_by_column
-from lakeidx.data.parquet.chunks import OpenFooter, open_footer
+from lakeidx.data.parquet.chunks import OpenFooter, open_footer, open_rows
 from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -253,12 +253,8 @@ def _read_columns(
         groups, before = _groups_of(part, footer.metadata, groups, span)
     kept = _repeating_columns(footer, groups, dictionaries)
     try:
-        file = pq.ParquetFile(
-            store.open_input(part.path, size=None if source is None else source.size),
-            metadata=footer.metadata,
-            read_dictionary=kept,
-            page_checksum_verification=True,
-        )
+        stream = store.open_input(part.path, size=None if source is None else source.size)
+        file = open_rows(stream, footer.metadata, kept)
         table = file.read_row_groups(groups, columns=names, use_threads=part.rows >= _THREADED_ROWS).select(names)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise CorruptFileError(f"the staged part is damaged: {error}", path=part.path) from error

@@ -25,9 +25,10 @@ from lakeidx.key_index.options import options_of
 from lakeidx.key_index.port import IndexContext
 from lakeidx.options.table_options import TableOptions
 from lakeidx.storage.base import ObjectStore, join
+from lakeidx.table.entries import Entries, no_entries
 from lakeidx.table.key_buckets import HashIndex, KeyBuckets, buckets_in, find_buckets, hash_entries
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
+from lakeidx.table.view import decode_partition_dict, load_live
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import to_arrow
@@ -65,8 +66,8 @@ class SnapshotTable:
         self._snapshot = snapshot
         self._index = index
         self._schema = metadata.schema(snapshot.schema_id) if snapshot is not None else metadata.latest_schema()
-        self._whole: SnapshotView | None = None
-        self._parts: dict[frozenset[bytes], SnapshotView] = {}
+        self._whole: Entries | None = None
+        self._parts: dict[frozenset[bytes], Entries] = {}
         self._texts: dict[bytes, str] = {}
         self._commits = join(index_dir, COMMITS_DIR)
         self._table_id: str | None = None
@@ -142,13 +143,12 @@ class SnapshotTable:
 
     def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
         """Return the live data files of some partitions, None = of all."""
-        view = self._view(partitions)
-        # The view may be the whole table's, read for another question.
-        return [self._live(e) for e in view.entries if partitions is None or e.partition in partitions]
+        # They may be the whole table's, read for another question.
+        return [self._live(e) for e in self._entries(partitions) if partitions is None or e.partition in partitions]
 
     def files_at(self, snapshot_id: int) -> Sequence[LiveFile]:
         """Return the live data files of another snapshot."""
-        return [self._live(e) for e in load_view(self._metadata, self._metadata.snapshot(snapshot_id)).entries]
+        return [self._live(e) for e in load_live(self._metadata, self._metadata.snapshot(snapshot_id))]
 
     def key_buckets(self, partition: bytes, hashes: Int32s, *, threads: int = 1) -> KeyBuckets:
         """Return what the HASH index of a partition has of some hashes."""
@@ -176,15 +176,17 @@ class SnapshotTable:
         path = self._metadata.paths.data_file(values, entry.bucket, file.file_name, external_path=file.external_path)
         return LiveFile(entry.partition, entry.bucket, path, file)
 
-    def _view(self, partitions: Collection[bytes] | None) -> SnapshotView:
+    def _entries(self, partitions: Collection[bytes] | None) -> Entries:
         if self._whole is not None:
             return self._whole
+        if self._snapshot is None:
+            return no_entries()
         if partitions is None:
-            self._whole = load_view(self._metadata, self._snapshot)
+            self._whole = load_live(self._metadata, self._snapshot)
             return self._whole
         key = frozenset(partitions)
         if key not in self._parts:
-            self._parts[key] = load_view(self._metadata, self._snapshot, partitions=key)
+            self._parts[key] = load_live(self._metadata, self._snapshot, partitions=key)
         return self._parts[key]
 
 

@@ -20,6 +20,7 @@ source   parquet-format 2.10 ``parquet.thrift``
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +47,8 @@ _DELTA_TEXTS = 1 << 6 | 1 << 7
 _MAGIC = b"PAR1"
 _LENGTH = struct.Struct("<I")
 _TAIL_BYTES = 1 << 16
+# Local files up to this size are read in the caller's thread: to fetch ahead, Arrow wakes others, which takes longer.
+_SMALL_BYTES = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class FooterChunks:
     def __init__(self, footer: bytes, groups: int, columns: int, path: str) -> None:
         self._footer = footer
         self._path = path
-        self._table = np.full((groups, columns, _WIDTH), -1, np.int64)
+        self._table = np.empty((groups, columns, _WIDTH), np.int64)
         at = _walk_footer(frozen(np.frombuffer(footer, np.uint8)), self._table)
         if at >= 0:
             raise CorruptFileError("the Parquet footer is damaged", path=path, offset=at)
@@ -235,6 +238,7 @@ def _row_group(data: Any, at: Any, out: Any) -> Any:
 @small_kernel
 def _walk_footer(data: Any, out: Any) -> Any:
     """Fill out int64[groups, columns, 15] (see the names above); the position near which the footer is damaged, or -1."""
+    out[:] = -1
     at, last = np.int64(0), np.int64(0)
     while True:
         begin = at
@@ -304,8 +308,24 @@ def open_footer(stream: pa.NativeFile, path: str) -> OpenFooter:
     """
     footer, end = _read_footer(stream, path)
     # The end of a file is read as a file. `pq.read_metadata` takes half as long again, for a look whether it was given a path.
-    file = pq.ParquetFile(pa.BufferReader(end), page_checksum_verification=True)
+    file = open_rows(pa.BufferReader(end))
     metadata = file.metadata
-    leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+    # Metadata that was asked for its schema is held by it, and so stays until garbage is collected.
+    schema = pq.ParquetSchema(metadata)
+    leaves = [schema.column(i) for i in range(metadata.num_columns)]
     chunks = FooterChunks(footer, metadata.num_row_groups, len(leaves), path)
     return OpenFooter(footer, metadata, leaves, chunks, file if len(end) == stream.size() else None)
+
+
+def open_rows(
+    stream: pa.NativeFile, metadata: pq.FileMetaData | None = None, dictionaries: Sequence[str] | None = None
+) -> pq.ParquetFile:
+    """Open a file for its rows; checksums of pages are verified.
+
+    metadata       of its footer, when that has been read
+    dictionaries   columns that are read as dictionary arrays
+    """
+    near = isinstance(stream, pa.BufferReader) or (isinstance(stream, pa.OSFile) and stream.size() <= _SMALL_BYTES)
+    return pq.ParquetFile(
+        stream, metadata=metadata, read_dictionary=dictionaries, pre_buffer=not near, page_checksum_verification=True
+    )

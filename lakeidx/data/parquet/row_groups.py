@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lakeidx.data.parquet.chunks import open_footer
+from lakeidx.data.parquet.chunks import open_footer, open_rows
 from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage, find_undecodable
 from lakeidx.data.parquet.footer import flat_elements
 from lakeidx.data.parquet.int96 import check_int96
@@ -29,8 +28,6 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.types import STRING_ROOTS, Field
 
 _PAGE_ROWS = 20_000  # of a page, as both Arrow and parquet-mr write them by default
-# Local files up to this size are read in the caller's thread: to fetch ahead, Arrow wakes others, which takes longer.
-_SMALL_BYTES = 1 << 17
 # One row in so many is few; with so few, values are taken out of their pages one by one.
 _FEW = 1000
 _FEW_TO_PICK = 100
@@ -75,13 +72,7 @@ class ParquetSource:
             self._elements: dict[str, bytes] | None = None
             plain = {leaf.name for leaf, delta in zip(leaves, self._chunks.delta_texts(), strict=True) if delta}
             self._dictionaries = [*(n for n in dictionary_columns if n not in plain), *encoded] or None
-            self._file = pq.ParquetFile(
-                self._stream,
-                metadata=metadata,
-                read_dictionary=self._dictionaries,
-                pre_buffer=not (isinstance(self._stream, pa.OSFile) and self._stream.size() <= _SMALL_BYTES),
-                page_checksum_verification=True,
-            )
+            self._file = open_rows(self._stream, metadata, self._dictionaries)
             self.schema: pa.Schema = self._file.schema_arrow
             # A column's name may hold dots, so the path does not tell which column a leaf is in: the order does.
             owners = [f.name for f in self.schema for _ in leaf_paths(f.name, f.type)]

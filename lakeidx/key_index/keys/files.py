@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.data.parquet.chunks import ChunkStats, FooterChunks, open_footer
+from lakeidx.data.parquet.chunks import ChunkStats, FooterChunks, open_footer, open_rows
 from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError
 from lakeidx.key_index.keys.codes import KeyCodes
@@ -50,7 +50,7 @@ def open_key_file(store: ObjectStore, path: str, size: int | None = None) -> Key
     source = store.open_input(path, size=size)
     with damage_of(path):
         footer = open_footer(source, path)
-        file = footer.whole or pq.ParquetFile(source, metadata=footer.metadata, page_checksum_verification=True)
+        file = footer.whole or open_rows(source, footer.metadata)
         return KeyFile(path, file, footer.metadata, footer.leaves, footer.chunks)
 
 

@@ -99,6 +99,20 @@ def test_partitions_as_paths(handle: TableHandle, tmp_path: Path) -> None:
         assert list(view.files([file.partition])) == [f for f in view.files(None) if f.partition == file.partition]
 
 
+def test_files_are_found_without_the_index_manifest(handle: TableHandle, tmp_path: Path) -> None:
+    _upsert(handle, "one", [1, 2])
+    snapshot = handle.metadata.latest_snapshot()
+    assert snapshot is not None
+    assert snapshot.index_manifest is not None
+    Path(handle.paths.manifest(snapshot.index_manifest)).unlink()
+    metadata = TableHandle.open(str(handle.paths.root)).metadata
+    view = SnapshotTable(metadata, metadata.latest_snapshot(), index_dir=str(tmp_path / "index"))
+    files = view.files(None)
+    assert len(files) == 2
+    assert list(view.files([files[0].partition])) == [files[0]]
+    assert [f.path for f in view.files_at(snapshot.id)] == [f.path for f in files]
+
+
 @pytest.mark.parametrize(
     ("options", "hides"),
     [

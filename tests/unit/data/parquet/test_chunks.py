@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import random
+import weakref
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.data.parquet.chunks import ChunkStats, FooterChunks
+from lakeidx.data.parquet.chunks import ChunkStats, FooterChunks, open_footer
 from lakeidx.errors import CorruptFileError
 
 
@@ -99,3 +101,16 @@ def test_another_number_of_row_groups_or_columns_is_damage() -> None:
     for groups, columns in ((1, 9), (3, 9), (2, 8), (2, 10)):
         with pytest.raises(CorruptFileError, match="f at byte"):
             FooterChunks(footer, groups, columns, "f")
+
+
+def test_a_footer_that_nobody_holds_is_gone_at_once() -> None:
+    stream = pa.BufferReader(sample_file(page_index=False))
+    gc.disable()
+    try:
+        footer = open_footer(stream, "f")
+        assert [leaf.path for leaf in footer.leaves][:3] == ["i", "l", "s"]
+        metadata = weakref.ref(footer.metadata)
+        del footer
+        assert metadata() is None
+    finally:
+        gc.enable()
