@@ -43,8 +43,8 @@ KEYS = 1000
 KEPT_SNAPSHOTS = 50
 WARM = 20
 BARE_FILES = 20
-#: Between two compactions.
-PAUSE_SECONDS = 0.25
+#: Between two compactions; how many of them there are for an expiry.
+PAUSE_SECONDS, COMPACTIONS_PER_EXPIRY = 0.1, 20
 BATCHES = (10_000, 100)
 LOAD_ROWS = 1_000_000
 #: Values of the option `bucket`: of the large table, and of the one that gets row after row.
@@ -107,7 +107,7 @@ def upkeep(uri: str, ready: Event, end: Event) -> Upkeep:
     while not end.wait(PAUSE_SECONDS):
         seen.append((time.monotonic(), files_on_level_0(table)))
         done += table.compact().buckets > 0
-        if done % 10 == 9:
+        if done % COMPACTIONS_PER_EXPIRY == COMPACTIONS_PER_EXPIRY - 1:
             table.expire(retain_max=KEPT_SNAPSHOTS, retain_min=1, retain_time="1 s")
     # A compaction that lost to every row would not have looked since it began.
     seen.append((time.monotonic(), files_on_level_0(table)))
