@@ -32,12 +32,13 @@ from lakeidx.file_index.options import check_indexed, split_reference
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate.tree import map_reference
 from lakeidx.results import Result
 from lakeidx.storage.base import join
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.earlier_commit import may_plan_again
-from lakeidx.table.expiration.overtaken import load_newest
+from lakeidx.table.expiration.overtaken import is_superseded, load_newest
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
 from lakeidx.tasks.groups import GroupedWork
@@ -211,7 +212,7 @@ class _Run:
     sleep: Callable[[float], None]
     live: dict[object, ManifestEntry] = field(default_factory=dict)
     seen: set[object] = field(default_factory=set)
-    base: int | None = None
+    base: Snapshot | None = None
     ids: list[int] = field(default_factory=list)
     done: list[RebuiltFile] = field(default_factory=list)
     rounds: int = 1
@@ -219,7 +220,7 @@ class _Run:
     def new_work(self) -> list[FileRebuild]:
         """Return the live files that were not seen yet, largest first."""
         view = load_newest(self.metadata, partitions=self.partitions)
-        self.base = None if view.snapshot is None else view.snapshot.id
+        self.base = view.snapshot
         self.live = {e.identifier: e for e in view.entries}
         new = [
             FileRebuild(self.metadata, self.schema, e, self.spec) for i, e in self.live.items() if i not in self.seen
@@ -233,7 +234,7 @@ class _Run:
 
     def _caught_up(self, kept: list[tuple[FileRebuild, RebuiltFile]]) -> list[tuple[FileRebuild, RebuiltFile]]:
         """Take the files that others have put in the place of those that are gone."""
-        while self.tasks.failed and self.metadata.latest_snapshot_id() != self.base and self.tasks.take_missing():
+        while self.tasks.failed and is_superseded(self.metadata, self.base) and self.tasks.take_missing():
             kept = self._again(kept)
         return kept
 
@@ -259,7 +260,8 @@ class _Run:
             return
 
     def _commit(self, user: str, changes: TableChanges) -> None:
-        request = CommitRequest(commit_user=user, changes=changes, base_snapshot_id=self.base)
+        base = None if self.base is None else self.base.id
+        request = CommitRequest(commit_user=user, changes=changes, base_snapshot_id=base)
         self.ids += commit_in_turn(self.metadata, request, sleep=self.sleep).snapshot_ids
 
 

@@ -9,6 +9,7 @@ import pytest
 from lakeidx.errors import CorruptFileError
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import FileIndexRebuildReport, run_file_index_rebuild, spec_to_build
+from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks import groups
@@ -92,3 +93,19 @@ def test_files_that_came_meanwhile_get_their_index_and_replaced_ones_bring_nothi
     assert report.rounds == 2
     assert list(indexed(table).values()) == [True] * 5
     assert content(TableHandle.open(table.uri)) == dict.fromkeys(MODEL, "b")
+
+
+def test_a_snapshot_of_the_same_id_after_a_rollback_is_another_one(tmp_path: Path) -> None:
+    table = filled(tmp_path)
+    upsert(table, [(p, 1, "gone") for p in range(5)])
+    store = FaultStore(table.store)
+
+    def meanwhile(*_: str) -> None:
+        there = TableHandle.open(table.uri)
+        roll_back(there.metadata, there.schema, snapshot_id=1)
+        upsert(TableHandle.open(table.uri), [(p, 2, "b") for p in range(5)])
+
+    store.fail("open_input", "data-", act=meanwhile)
+    assert rebuild(TableHandle(store, table.paths)).files == 10
+    assert list(indexed(table).values()) == [True] * 10
+    assert content(TableHandle.open(table.uri)) == MODEL | {(p, 2): "b" for p in range(5)}
