@@ -260,8 +260,7 @@ class _Run:
             return
 
     def _commit(self, user: str, changes: TableChanges) -> None:
-        base = None if self.base is None else self.base.id
-        request = CommitRequest(commit_user=user, changes=changes, base_snapshot_id=base)
+        request = CommitRequest(user, changes, base_snapshot_id=self.base.id if self.base else None)
         self.ids += commit_in_turn(self.metadata, request, sleep=self.sleep).snapshot_ids
 
 

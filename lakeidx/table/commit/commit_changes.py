@@ -164,7 +164,8 @@ class _Attempt:
 
     def run(self) -> int:
         options = self.schema.table_options
-        least = delay = options.commit_min_retry_wait / 1000
+        # Who won has committed just now, so the first retry comes at once; who loses again is one of many.
+        least, delay = options.commit_min_retry_wait / 1000, 0.0
         others_wait = False
         limit = options.commit_max_retry_wait / 1000
         while True:
