@@ -199,7 +199,7 @@ class _Run:
     """One rebuild of a table, group by group.
 
     seen     files that were planned or made
-    base     snapshot that was looked at last
+    base     looked at last
     ids, done   snapshots, and what they hold
     rounds   the largest number of commits that a group tried
     """
@@ -222,11 +222,10 @@ class _Run:
         view = load_newest(self.metadata, partitions=self.partitions)
         self.base = view.snapshot
         self.live = {e.identifier: e for e in view.entries}
-        new = [
-            FileRebuild(self.metadata, self.schema, e, self.spec) for i, e in self.live.items() if i not in self.seen
-        ]
+        new = [e for i, e in self.live.items() if i not in self.seen]
         self.seen |= self.live.keys()
-        return sorted(new, key=lambda w: -_file_size(w))
+        work = (FileRebuild(self.metadata, self.schema, e, self.spec) for e in new)
+        return sorted(work, key=lambda w: -_file_size(w))
 
     def _again(self, kept: Sequence[tuple[FileRebuild, RebuiltFile]]) -> list[tuple[FileRebuild, RebuiltFile]]:
         new = self.new_work()
@@ -260,7 +259,8 @@ class _Run:
             return
 
     def _commit(self, user: str, changes: TableChanges) -> None:
-        request = CommitRequest(user, changes, base_snapshot_id=self.base.id if self.base else None)
+        base = self.base.id if self.base else None
+        request = CommitRequest(commit_user=user, changes=changes, base_snapshot_id=base)
         self.ids += commit_in_turn(self.metadata, request, sleep=self.sleep).snapshot_ids
 
 

@@ -163,7 +163,7 @@ class TableOptions(RetentionOptions):
     manifest_delete_file_drop_stats = boolean("manifest.delete-file-drop-stats", False, "DELETE entries without stats.")
     commit_timeout = opt_duration("commit.timeout", "Longest time a commit retries.")
     commit_max_retries = integer("commit.max-retries", 10, "Retries after a lost race.", least=0)
-    commit_min_retry_wait = duration("commit.min-retry-wait", "10 ms", "Wait before the second retry; the first comes at once.")
+    commit_min_retry_wait = duration("commit.min-retry-wait", "10 ms", "Wait before the second retry.")
     commit_max_retry_wait = duration("commit.max-retry-wait", "10 s", "Longest wait between retries.")
     commit_force_create_snapshot = boolean("commit.force-create-snapshot", False, "A snapshot for an empty commit.")
     commit_force_compact = boolean("commit.force-compact", False, "Compact before every commit.")
