@@ -7,18 +7,19 @@ out of it where that is less.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.containers.avro import PackedBlock, packed_blocks
 from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS
-from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, gather
+from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, gather, slots_of
+from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.manifest import MANIFEST_VERSION, FileKind, ManifestEntry, decode_manifest, encode_manifest
+from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.table.entries import COLUMNS, Block, Entries, KeepPartitions, joined, no_entries
-from lakeidx.table.entry_kernels import hash_identities, plain_names
+from lakeidx.table.entry_kernels import hash_identities, sound_entries
 
 #: Bytes of records that are walked at a time.
 _WALK_BYTES = 1 << 20
@@ -46,7 +47,7 @@ _FIELDS = (
 )
 #: Column -> Avro field.
 _NUMBERS = {
-    "kind": ("_KIND",),
+    "kind": ("_KIND",),  # the first: see `_MUST`
     "bucket": ("_BUCKET",),
     "total_buckets": ("_TOTAL_BUCKETS",),
     "level": (_FILE, "_LEVEL"),
@@ -56,13 +57,26 @@ _NUMBERS = {
     "min_sequence": (_FILE, "_MIN_SEQUENCE_NUMBER"),
     "max_sequence": (_FILE, "_MAX_SEQUENCE_NUMBER"),
 }
-#: Fields that every entry has.
-_MUST = (
-    ("_VERSION",),
-    ("_PARTITION",),
-    (_FILE, "_FILE_NAME"),
-    *_NUMBERS.values(),
+_SLOT = slots_of(_FIELDS)
+_PARTITION, _NAME, _EXTERNAL = (_SLOT[p] for p in (("_PARTITION",), (_FILE, "_FILE_NAME"), (_FILE, "_EXTERNAL_PATH")))
+_NUMBER_SLOTS = np.array([_SLOT[p] for p in _NUMBERS.values()])
+#: Of these columns, which have 32 bits.
+_NARROW = np.array([COLUMNS[name].itemsize == 4 for name in _NUMBERS])
+#: Slots that every entry has, those of version and kind first.
+_MUST = np.array([_SLOT[("_VERSION",)], *_NUMBER_SLOTS, _PARTITION, _NAME])
+#: What an ADD and its DELETE agree in: numbers, and byte strings, of which the extra files have begin and end.
+_SAME_NUMBERS = np.array([_SLOT[("_BUCKET",)], _SLOT[(_FILE, "_LEVEL")]])
+_SAME_PIECES = np.array(
+    [
+        (_PARTITION, 0),
+        (_NAME, 0),
+        (_SLOT[(_FILE, "_EXTRA_FILES")], 1),
+        (_SLOT[(_FILE, "_EMBEDDED_FILE_INDEX")], 0),
+        (_EXTERNAL, 0),
+    ]
 )
+#: So few byte strings are told apart one by one: to ask Arrow takes longer.
+_FEW = 64
 
 
 def entries_of(entries: Iterable[ManifestEntry]) -> Entries:
@@ -139,7 +153,7 @@ class _Group:
         self.padded = b"".join((*(raw for _, raw in blocks), bytes(8)))
         self.raw = memoryview(self.padded)[:-8]
         self.counts = np.array([b.count for b, _ in blocks], np.int64)
-        self.offsets = np.concatenate([[0], np.cumsum([len(raw) for _, raw in blocks])]).astype(np.int64)
+        self.offsets = np.array([*accumulate((len(raw) for _, raw in blocks), initial=0)], np.int64)
         self._walk = compiled(writer, _FIELDS)
         self.slots: npt.NDArray[np.int64] = np.empty((0, 0), np.int64)
         self.left_out = (0, 0)
@@ -156,84 +170,74 @@ class _Group:
             first = compiled(self.writer, _LOOKED_AT)
             found = self._all_records(first)
             if found is not None:
-                kept = _kept(self.raw, found[first.first[("_PARTITION",)] :], keep)
+                at = first.first[("_PARTITION",)]
+                kept = _kept(self.raw, found[at], found[at + 1], keep)
                 kind, size = (found[first.first[p]][~kept] for p in (("_KIND",), (_FILE, "_FILE_SIZE")))
                 sign = np.where(kind == FileKind.ADD, 1, -1)
                 self.left_out = (int(sign.sum()), int((sign * size).sum()))
                 slots = self._walk.records_at(self.raw, found[0][kept])
         if slots is None:
             return False
-        self.slots = slots
-        return self._sound()
+        self.slots = frozen(slots)
+        return sound_entries(self.raw, self.slots, _MUST, _NAME)
 
     def _all_records(self, walk: Walk) -> npt.NDArray[np.int64] | None:
         total = int(self.counts.sum())
         # No record is shorter than a byte; a damaged count must not make anybody allocate without bound.
         slots = walk.records(self.raw, total) if total <= len(self.raw) else None
-        if slots is None or not (slots[0][np.cumsum(self.counts) - self.counts] == self.offsets[:-1]).all():
+        if slots is None:
+            return None
+        # The first block begins where the walk does.
+        if len(self.blocks) > 1 and (slots[0][np.cumsum(self.counts) - self.counts] != self.offsets[:-1]).any():
             return None
         return slots
 
-    def _sound(self) -> bool:
-        version, kind = self.value(("_VERSION",)), self.value(("_KIND",))
-        must = self.slots[[self._walk.first[path] for path in _MUST]]
-        return bool(
-            (version == MANIFEST_VERSION).all()
-            and ((kind == 0) | (kind == 1)).all()
-            and (must != ABSENT).all()
-            and plain_names(self.raw, self.piece((_FILE, "_FILE_NAME")))
-        )
 
-    def value(self, path: tuple[str, ...]) -> npt.NDArray[np.int64]:
-        """Return the first slot of a field."""
-        slot: npt.NDArray[np.int64] = self.slots[self._walk.first[path]]
-        return slot
-
-    def piece(self, path: tuple[str, ...]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return both slots of a field."""
-        first = self._walk.first[path]
-        return self.slots[first], self.slots[first + 1]
-
-
-def _kept(raw: memoryview, slots: npt.NDArray[np.int64], keep: KeepPartitions) -> npt.NDArray[np.bool_]:
-    """Return which records to keep; `slots`: where the partition of each is, and its length."""
-    starts, lengths = slots[0], slots[1]
+def _kept(
+    raw: memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], keep: KeepPartitions
+) -> npt.NDArray[np.bool_]:
+    """Return which records to keep; `starts`, `lengths`: where the partition of each is."""
     if (starts == ABSENT).any():
         return np.ones(len(starts), np.bool_)
-    partition = gather(raw, starts, lengths).dictionary_encode()
-    flags: npt.NDArray[np.bool_] = keep(partition.dictionary.to_pylist())[np.asarray(partition.indices)]
+    numbers, partitions = _numbered(raw, starts, lengths)
+    flags: npt.NDArray[np.bool_] = keep(partitions)[numbers]
     return flags
 
 
+def _numbered(
+    raw: memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int32], list[bytes]]:
+    """Count distinct byte strings: int32[n], the number of each, and the strings by number."""
+    if len(starts) > _FEW:
+        found = gather(raw, starts, lengths).dictionary_encode()
+        return np.asarray(found.indices), found.dictionary.to_pylist()
+    known: dict[bytes, int] = {}
+    ends = (starts + lengths).tolist()
+    numbers = [known.setdefault(bytes(raw[a:b]), len(known)) for a, b in zip(starts.tolist(), ends, strict=True)]
+    return np.array(numbers, np.int32), list(known)
+
+
 def _group_entries(group: _Group, hold: bool, external: Callable[[list[str]], None] | None) -> Entries:
-    partition = gather(group.raw, *group.piece(("_PARTITION",))).dictionary_encode()
+    slots = group.slots
     if external is not None:
         _report_external_paths(group, external)
-    rows = np.empty(group.slots.shape[1], COLUMNS)
-    rows["partition"] = np.asarray(partition.indices)
-    rows["high"], rows["low"] = hash_identities(
-        group.padded,
-        group.piece(("_PARTITION",)),
-        group.value(("_BUCKET",)),
-        group.value((_FILE, "_LEVEL")),
-        group.piece((_FILE, "_FILE_NAME")),
-        group.piece((_FILE, "_EXTRA_FILES")),
-        group.piece((_FILE, "_EMBEDDED_FILE_INDEX")),
-        group.piece((_FILE, "_EXTERNAL_PATH")),
-    )
+    rows = np.empty(slots.shape[1], COLUMNS)
+    rows["partition"], partitions = _numbered(group.raw, slots[_PARTITION], slots[_PARTITION + 1])
+    rows["high"], rows["low"] = hash_identities(group.padded, slots, _SAME_NUMBERS, _SAME_PIECES)
     rows["block"], rows["start"], rows["size"], blocks = _held_blocks(group, hold)
-    for name, path in _NUMBERS.items():
-        values = group.value(path)
+    numbers = slots[_NUMBER_SLOTS]
+    narrow = numbers[_NARROW]
+    if (narrow.astype(np.int32) != narrow).any():
+        raise ValueError("a number does not fit its column")
+    for name, values in zip(_NUMBERS, numbers, strict=True):
         rows[name] = values
-        if COLUMNS[name] != values.dtype and (rows[name] != values).any():
-            raise ValueError(f"a value of {name} does not fit")
-    deletes = group.value((_FILE, "_DELETE_ROW_COUNT"))
+    deletes = slots[_SLOT[(_FILE, "_DELETE_ROW_COUNT")]]
     rows["delete_row_count"] = np.where(deletes == ABSENT, -1, deletes)
-    return Entries(rows, tuple(partition.dictionary.to_pylist()), blocks)
+    return Entries(rows, tuple(partitions), blocks)
 
 
 def _report_external_paths(group: _Group, external: Callable[[list[str]], None]) -> None:
-    starts, lengths = group.piece((_FILE, "_EXTERNAL_PATH"))
+    starts, lengths = group.slots[_EXTERNAL], group.slots[_EXTERNAL + 1]
     there = np.flatnonzero(starts != ABSENT)
     if len(there):
         paths = gather(group.raw, starts[there], lengths[there]).unique().to_pylist()
@@ -245,16 +249,21 @@ def _held_blocks(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32], list[Block]]:
     """Keep the records: block by block as they are in the file, or uncompressed where that is smaller."""
     starts, sizes = group.slots[0], group.slots[1] - group.slots[0]
-    of_block = np.searchsorted(group.offsets, starts, side="right") - 1
+    bounds = np.searchsorted(starts, group.offsets).tolist()
     block = np.full(len(starts), -1, np.int32)
-    start = (starts - group.offsets[of_block]).astype(np.int32)
-    need = np.bincount(of_block, weights=sizes, minlength=len(group.counts))
-    bounds = np.searchsorted(of_block, np.arange(len(group.counts) + 1)).tolist()
+    start = starts.astype(np.int32)
     blocks: list[Block] = []
-    for number in np.flatnonzero(need).tolist() if hold else []:
-        (packed, raw), mine = group.blocks[number], slice(bounds[number], bounds[number + 1])
+    for (packed, raw), offset, first, last in zip(
+        group.blocks, group.offsets.tolist(), bounds, bounds[1:], strict=False
+    ):
+        if first == last:
+            continue
+        mine = slice(first, last)
+        start[mine] -= offset
+        if not hold:
+            continue
         block[mine] = len(blocks)
-        if need[number] < len(packed.packed):
+        if sizes[mine].sum() < len(packed.packed):
             pieces = [raw[a : a + n] for a, n in zip(start[mine].tolist(), sizes[mine].tolist(), strict=True)]
             start[mine] = np.cumsum([0, *map(len, pieces[:-1])])
             blocks.append(Block(group.writer, b"".join(pieces), None, group.path))

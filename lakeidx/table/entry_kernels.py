@@ -12,38 +12,28 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.jit import frozen, kernel, load_u64, small_kernel
-from lakeidx.format.manifest import FileKind
+from lakeidx.format.manifest import MANIFEST_VERSION, FileKind
 
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
-Piece = tuple[Int64s, Int64s]
-"""Positions and lengths, int64[n] each."""
 
 _HIGH, _LOW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _ABSENT = -(1 << 63)
 _ADD = int(FileKind.ADD)
+_VERSION = int(MANIFEST_VERSION)
 
 
-def hash_identities(
-    data: bytes,
-    partition: Piece,
-    bucket: Int64s,
-    level: Int64s,
-    name: Piece,
-    extra: Piece,
-    embedded: Piece,
-    external: Piece,
-) -> tuple[UInt64s, UInt64s]:
+def hash_identities(data: bytes, slots: Int64s, numbers: Int64s, pieces: Int64s) -> tuple[UInt64s, UInt64s]:
     """Hash what an ADD and its DELETE agree in.
 
-    data                         the records, and eight bytes behind the last one
-    extra                        begin and end of the list as Avro has it
-    embedded, external           position ABSENT: none
-    returns                      uint64[n] twice: 128 bits
+    data      the records, and eight bytes behind the last one
+    slots     int64[slots, n] of the records, as `lakeidx.codec.containers.avro_walk` gives them
+    numbers   slots of numbers
+    pieces    int64[p, 2]: first slots of byte strings, and 1 where the second one is the end, not the length; position ABSENT: none
+    returns   uint64[n] twice: 128 bits
     """
-    high, low = np.empty(len(bucket), np.uint64), np.empty(len(bucket), np.uint64)
-    pieces = np.stack([*partition, *name, extra[0], extra[1] - extra[0], *embedded, *external])
-    _hash(frozen(np.frombuffer(data, np.uint8)), frozen(pieces), frozen(bucket), frozen(level), high, low)
+    high, low = np.empty(slots.shape[1], np.uint64), np.empty(slots.shape[1], np.uint64)
+    _hash(frozen(np.frombuffer(data, np.uint8)), frozen(slots), frozen(numbers), frozen(pieces), high, low)
     return high, low
 
 
@@ -80,21 +70,32 @@ def found_in(high: UInt64s, low: UInt64s, other_high: UInt64s, other_low: UInt64
     return likely
 
 
-def plain_names(data: bytes | memoryview, names: Piece) -> bool:
-    """Return False when a file name is none, as `lakeidx.format.file_names.plain_name` has it."""
-    return bool(_plain(frozen(np.frombuffer(data, np.uint8)), frozen(names[0]), frozen(names[1])))
+def sound_entries(data: bytes | memoryview, slots: Int64s, must: Int64s, name: int) -> bool:
+    """Return False when an entry has not all its fields, is of another version or kind, or its file's name is none, as
+    `lakeidx.format.file_names.plain_name` has it.
+
+    slots   int64[slots, n] of the records
+    must    slots that no record is without, those of version and kind first
+    name    first slot of the file's name
+    """
+    return bool(_sound(frozen(np.frombuffer(data, np.uint8)), frozen(slots), frozen(must), name))
 
 
 @small_kernel
-def _plain(data, starts, lengths):  # type: ignore[no-untyped-def]
-    for i in range(len(starts)):
-        dots = 0
-        for at in range(starts[i], starts[i] + lengths[i]):
+def _sound(data, slots, must, name):  # type: ignore[no-untyped-def]
+    for row in range(slots.shape[1]):
+        for slot in must:
+            if slots[slot, row] == _ABSENT:
+                return False
+        if slots[must[0], row] != _VERSION or not (0 <= slots[must[1], row] <= 1):
+            return False
+        start, length, dots = slots[name, row], slots[name + 1, row], 0
+        for at in range(start, start + length):
             if data[at] == 47 or data[at] == 0:
                 return False
             if data[at] == 46:
                 dots += 1
-        if lengths[i] == 0 or (lengths[i] <= 2 and dots == lengths[i]):
+        if length == 0 or (length <= 2 and dots == length):
             return False
     return True
 
@@ -106,15 +107,18 @@ def _mixed(h, word, by):  # type: ignore[no-untyped-def]
 
 
 @small_kernel
-def _hash(data, pieces, bucket, level, high, low):  # type: ignore[no-untyped-def]
-    for row in range(len(bucket)):
-        a, b = _mixed(_HIGH, np.uint64(bucket[row]), _LOW), _mixed(_LOW, np.uint64(bucket[row]), _HIGH)
-        a, b = _mixed(a, np.uint64(level[row]), _LOW), _mixed(b, np.uint64(level[row]), _HIGH)
-        for p in range(0, len(pieces), 2):
-            at, length = pieces[p, row], pieces[p + 1, row]
+def _hash(data, slots, numbers, pieces, high, low):  # type: ignore[no-untyped-def]
+    for row in range(slots.shape[1]):
+        a, b = _HIGH, _LOW
+        for slot in numbers:
+            a, b = _mixed(a, np.uint64(slots[slot, row]), _LOW), _mixed(b, np.uint64(slots[slot, row]), _HIGH)
+        for p in range(len(pieces)):
+            at, length = slots[pieces[p, 0], row], slots[pieces[p, 0] + 1, row]
             if at == _ABSENT:
                 a, b = _mixed(a, np.uint64(1) << np.uint64(63), _LOW), _mixed(b, np.uint64(1) << np.uint64(63), _HIGH)
                 continue
+            if pieces[p, 1]:
+                length -= at
             a, b = _mixed(a, np.uint64(length), _LOW), _mixed(b, np.uint64(length), _HIGH)
             while length > 0:
                 word = load_u64(data, at)

@@ -28,6 +28,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -112,14 +113,17 @@ def compiled(writer: bytes, wanted: Slots) -> Walk:
     wanted   fields that are not in the schema get ABSENT
     errors   ValueError for a schema that no Paimon file has
     """
-    first: dict[Path, tuple[int, str]] = {}
-    slots = 2
-    for path, what in wanted:
-        first[path] = (slots, what)
-        slots += _WIDTH[what]
+    first = slots_of(wanted)
     steps: list[list[int]] = []
-    _compile(plain_record(writer), (), steps, first)
-    return Walk(np.array(steps, np.int32).reshape(-1, 2), {path: slot for path, (slot, _) in first.items()}, slots)
+    _compile(plain_record(writer), (), steps, {path: (first[path], what) for path, what in wanted})
+    slots = 2 + sum(_WIDTH[what] for _, what in wanted)
+    return Walk(np.array(steps, np.int32).reshape(-1, 2), first, slots)
+
+
+def slots_of(wanted: Slots) -> dict[Path, int]:
+    """Return the first slot of each field, of whatever schema the records are."""
+    widths = [_WIDTH[what] for _, what in wanted]
+    return dict(zip((path for path, _ in wanted), accumulate(widths, initial=2), strict=False))
 
 
 def _compile(node: Any, path: Path, steps: list[list[int]], wanted: Mapping[Path, tuple[int, str]]) -> None:

@@ -40,9 +40,9 @@ def test_records_of_other_partitions_are_neither_hashed_nor_held(monkeypatch: py
     hashed = []
     hash_identities = entry_kernels.hash_identities
 
-    def counting(data: bytes, partition: Any, bucket: Any, *rest: Any) -> Any:
-        hashed.append(len(bucket))
-        return hash_identities(data, partition, bucket, *rest)
+    def counting(data: bytes, slots: Any, *rest: Any) -> Any:
+        hashed.append(slots.shape[1])
+        return hash_identities(data, slots, *rest)
 
     monkeypatch.setattr(entry_decoder, "hash_identities", counting)
     data = encode_manifest(ENTRIES)
@@ -76,3 +76,12 @@ def test_columns_hold_themselves_and_not_all_that_was_found_in_the_records() -> 
         tracemalloc.stop()
     # Positions of all fields of a record would be twice as much again.
     assert held < 1.5 * found.rows.nbytes
+
+
+@pytest.mark.parametrize("count", [1, 64, 65])
+def test_few_entries_and_many_are_numbered_alike(count: int) -> None:
+    found = decode_entries(encode_manifest(ENTRIES[:count]))
+    assert found.partitions() == tuple(PARTITIONS[:count])
+    assert found.column("partition").tolist() == [i % 50 for i in range(count)]
+    kept = decode_entries(encode_manifest(ENTRIES[:count]), keep=of_partitions({PARTITIONS[0]}))
+    assert list(kept) == [e for e in ENTRIES[:count] if e.partition == PARTITIONS[0]]
