@@ -1,7 +1,8 @@
 """Commands in fresh processes: what a first look costs before any work is done.
 
 Each is a process of its own; what it printed or wrote is checked before it counts. "import lakeidx" is without the interpreter's
-own start. Kernels are looked for in an empty folder (`NUMBA_CACHE_DIR`): none of these commands may compile one.
+own start. Kernels are looked for in an empty folder (`NUMBA_CACHE_DIR`): none of these commands may compile one. Bytecode of the
+modules is there, as after an installation: a run that does not count writes it, also where ``PYTHONDONTWRITEBYTECODE`` is set.
 
     python -m bench.bench_cold [--rounds 5] [--json]
 """
@@ -45,18 +46,20 @@ class Figure:
 def measure(
     case: str, command: Sequence[str], rounds: int, right: Callable[[str], bool], less: tuple[float, float] = (0.0, 0.0)
 ) -> Figure:
-    """Run a command some times, each with nothing compiled; `less` is taken off the seconds."""
+    """Run a command some times, each with bytecode and no compiled kernel; `less` is taken off the seconds."""
     wall, cpu, kernels = [], [], 0
-    for _ in range(rounds):
-        with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as compiled:
-            used, begun = _children(), time.perf_counter()
-            done = subprocess.run(
-                command, capture_output=True, text=True, check=True, env={**os.environ, "NUMBA_CACHE_DIR": compiled}
-            )
-            wall.append(time.perf_counter() - begun)
-            cpu.append(_children() - used)
-            assert right(done.stdout), f"{case}: {done.stdout}"
-            kernels = max(kernels, sum(1 for _ in Path(compiled).rglob("*.nb*")))
+    with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as bytecode:
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": bytecode}
+        for counts in (False, *[True] * rounds):
+            with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as compiled:
+                environment["NUMBA_CACHE_DIR"] = compiled
+                used, begun = _children(), time.perf_counter()
+                done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+                if counts:
+                    wall.append(time.perf_counter() - begun)
+                    cpu.append(_children() - used)
+                assert right(done.stdout), f"{case}: {done.stdout}"
+                kernels = max(kernels, sum(1 for _ in Path(compiled).rglob("*.nb*")))
     return Figure(
         case, round(max(0.0, min(wall) - less[0]), 3), round(max(0.0, min(cpu) - less[1]), 3), kernels,
         round(os.getloadavg()[0], 1),
