@@ -35,8 +35,6 @@ _PARTS = 10_000
 
 def refuse_uncheckable(schema: TableSchema, options: LandingOptions) -> None:
     """Raise InvalidInputError where rows before changes are to be checked, and messages or table do not let them be."""
-    if not options.check_before:
-        return
     table = schema.table_options
     if not 0 < options.check_before <= 1:
         why = f"the share of keys is between 0 and 1, not {options.check_before:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
@@ -88,22 +89,26 @@ class BucketPicker(Protocol):
 class RandomBuckets:
     """Draws every known bucket with the same chance, as Java does.
 
-    rng      the source of chance; the same seed gives the same buckets however a column is cut into calls
+    seed     of the draws: the same gives the same buckets however a column is cut into calls
     source   org.apache.paimon.utils.ListUtils.pickRandomly, release 1.4.2
     """
 
-    __slots__ = ("_rng",)
+    __slots__ = ("_rng", "_seed")
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
+    def __init__(self, seed: int | Sequence[int]) -> None:
+        self._seed = seed
+        # Made with the first draw: most batches find room, and NumPy's generators take longer to import than those to place.
+        self._rng: np.random.Generator | None = None
 
     @classmethod
     def seeded(cls, text: str) -> RandomBuckets:
         """Return the draws that depend on nothing but `text` (a batch id), so that a stage that is run again decides the same."""
-        return cls(np.random.default_rng(list(sha256(text.encode()).digest())))
+        return cls(list(sha256(text.encode()).digest()))
 
     def __call__(self, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
         """Draw `count` of the known buckets."""
+        if self._rng is None:
+            self._rng = np.random.default_rng(self._seed)
         return known[self._rng.integers(0, len(known), size=count)]
 
 

@@ -12,7 +12,6 @@ from typing import Annotated, ParamSpec
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from lakeidx.api.runners import THREADS, make_runner, spark_runner
 from lakeidx.errors import LakeIdxError
@@ -90,6 +89,8 @@ def stages(no_progress: bool) -> Iterator[Callable[[str], None]]:
     if no_progress or not console.is_terminal:
         yield lambda stage: None
         return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None)

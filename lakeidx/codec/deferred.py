@@ -116,8 +116,6 @@ def declared(
     python   the function; of an intrinsic one that does the same on small numbers
     make     gives the compiled code
     """
-    if not _STATE.deferring:
-        return make()  # type: ignore[no-any-return]
     made: list[Any] = []
 
     def compiled() -> Any:
@@ -125,7 +123,11 @@ def declared(
             made.append(make())
         return made[0]
 
-    stand_in = StandIn(python, compiled, small=small) if kernel else python
-    _STATE.stand_ins.append((stand_in, compiled))
-    _STATE.packages.add(getattr(python, "__module__", __name__).partition(".")[0])
-    return stand_in
+    # Modules are imported in threads, too: while one has all kernels compiled, the others wait.
+    with _STATE.lock:
+        if _STATE.deferring:
+            stand_in = StandIn(python, compiled, small=small) if kernel else python
+            _STATE.stand_ins.append((stand_in, compiled))
+            _STATE.packages.add(getattr(python, "__module__", __name__).partition(".")[0])
+            return stand_in
+    return make()  # type: ignore[no-any-return]

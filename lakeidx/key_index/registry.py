@@ -1,6 +1,7 @@
 """Index types by name. A new one is a module with a `KeyIndex` and one `register` of it.
 
-Tasks in other processes know a registered type when they import the module that registers it.
+A type is imported with the first table that has it. Tasks in other processes know a registered type when they import the module
+that registers it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,8 @@ from lakeidx.key_index.advice.measures import Needs
 from lakeidx.key_index.advice.model import WorkModel
 from lakeidx.key_index.advice.sizing import FPP, MAX_ENTRIES, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS
 from lakeidx.key_index.advice.suitability import in_own_partition
-from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
-from lakeidx.key_index.bloom.footer import bloom_footer
-from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
-from lakeidx.key_index.hash import HashKeyIndex
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions, options_of
 from lakeidx.key_index.port import KeyIndex
-from lakeidx.key_index.simple import SimpleKeyIndex
-from lakeidx.key_index.state.load import Share
-from lakeidx.key_index.state.state_index import StateKeyIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,19 +93,48 @@ def data_file_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder]
     return find_type(options_of(schema)).footer(schema)
 
 
-def _make_state(options: IndexOptions, *, in_memory: bool = False, share: Share | None = None) -> StateKeyIndex:
-    """Return the key state.
+def _make_hash(options: IndexOptions) -> KeyIndex:
+    from lakeidx.key_index.hash import HashKeyIndex
 
-    share   of an assigner that is one of several
-    """
-    return StateKeyIndex(is_global=options.index_global_enabled, in_memory=in_memory, share=share)
+    return HashKeyIndex()
+
+
+def _make_bucket(options: IndexOptions) -> KeyIndex:
+    from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
+
+    return BucketKeyIndex()
+
+
+def _make_bloom(options: IndexOptions, *, is_global: bool = False) -> KeyIndex:
+    from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
+
+    moves = is_global and options.hoodie_bloom_index_update_partition_path
+    return BloomKeyIndex(is_global=is_global, moves_keys=moves)
+
+
+def _make_simple(options: IndexOptions, *, is_global: bool = False) -> KeyIndex:
+    from lakeidx.key_index.simple import SimpleKeyIndex
+
+    moves = is_global and options.hoodie_simple_index_update_partition_path
+    return SimpleKeyIndex(is_global=is_global, moves_keys=moves)
+
+
+def _make_state(options: IndexOptions, *, in_memory: bool = False) -> KeyIndex:
+    from lakeidx.key_index.state.state_index import StateKeyIndex
+
+    return StateKeyIndex(is_global=options.index_global_enabled, in_memory=in_memory)
 
 
 def _make_hbase(options: IndexOptions) -> KeyIndex:
-    # Only tables with this type pay for happybase, which parses its Thrift definitions when it is imported.
     from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
 
     return HBaseKeyIndex(moves_keys=options.hoodie_hbase_index_update_partition_path)
+
+
+def _bloom_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder] | None:
+    from lakeidx.key_index.bloom.footer import bloom_footer
+
+    return bloom_footer(schema)
 
 
 _ROWS = (TARGET_ROWS,)
@@ -121,7 +144,7 @@ _SCOPE = ("index.global.enabled", "index.partition.regex")
 register(
     IndexType(
         name="hash",
-        make=lambda options: HashKeyIndex(),
+        make=_make_hash,
         fixed_buckets=True,
         by_hash_index=True,
         work=model.hash_work,
@@ -131,7 +154,7 @@ register(
 register(
     IndexType(
         name="bucket",
-        make=lambda options: BucketKeyIndex(),
+        make=_make_bucket,
         limits="New keys are placed by hash, however full that bucket is; choose hoodie.bucket.index.num.buckets for the "
         "table's final size, as it only applies to new keys, or use the engine CONSISTENT_HASHING and resize.",
         fixed_buckets=True,
@@ -146,10 +169,10 @@ register(
 register(
     IndexType(
         name="bloom",
-        make=lambda options: BloomKeyIndex(),
+        make=_make_bloom,
         limits="Slows down when filters are small for the files: each false positive reads a file's keys.",
         by_hash_index=True,
-        footer=bloom_footer,
+        footer=_bloom_footer,
         work=model.bloom_work,
         sized_by=_FILTERS,
     )
@@ -157,10 +180,10 @@ register(
 register(
     IndexType(
         name="global-bloom",
-        make=lambda options: BloomKeyIndex(is_global=True, moves_keys=options.hoodie_bloom_index_update_partition_path),
+        make=partial(_make_bloom, is_global=True),
         limits="As bloom; cost grows with the whole table. A batch that loses a commit race is planned again, whatever "
         "keys the winner had. Java's writers do not handle keys that change partition.",
-        footer=bloom_footer,
+        footer=_bloom_footer,
         placement=("hoodie.bloom.index.update.partition.path",),
         work=partial(model.bloom_work, everywhere=True),
         unsuited=suitability.in_all_partitions,
@@ -170,7 +193,7 @@ register(
 register(
     IndexType(
         name="simple",
-        make=lambda options: SimpleKeyIndex(),
+        make=_make_simple,
         limits="Reads all keys of the partitions a batch touches.",
         by_hash_index=True,
         work=model.simple_work,
@@ -180,9 +203,7 @@ register(
 register(
     IndexType(
         name="global-simple",
-        make=lambda options: SimpleKeyIndex(
-            is_global=True, moves_keys=options.hoodie_simple_index_update_partition_path
-        ),
+        make=partial(_make_simple, is_global=True),
         limits="Reads all keys of the table for every batch. A batch that loses a commit race is planned again, whatever "
         "keys the winner had. Java's writers do not handle keys that change partition.",
         placement=("hoodie.simple.index.update.partition.path",),
@@ -194,7 +215,7 @@ register(
 register(
     IndexType(
         name="inmemory",
-        make=lambda options: _make_state(options, in_memory=True),
+        make=partial(_make_state, in_memory=True),
         limits="Held in memory by each process, which rebuilds it; for tests, and tables whose keys fit in memory. Beyond "
         "index.driver-memory tasks read all keys of the partitions that are looked in for every batch, as global-simple does.",
         cross_partition=True,

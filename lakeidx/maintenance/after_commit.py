@@ -15,12 +15,16 @@ source   org.apache.paimon.CoreOptions COMMIT_FORCE_COMPACT, FULL_COMPACTION_DEL
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakeidx.compaction.options import compaction_options
 from lakeidx.errors import NotFoundError
 from lakeidx.format.snapshot import CommitKind
-from lakeidx.maintenance.compaction import FULL_COMPACT_USER, CompactionReport, run_compaction
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
+
+if TYPE_CHECKING:
+    from lakeidx.maintenance.compaction import CompactionReport
 
 
 def compact_after_commit(metadata: TableMetadata, runner: Runner) -> CompactionReport | None:
@@ -35,15 +39,18 @@ def compact_after_commit(metadata: TableMetadata, runner: Runner) -> CompactionR
     waits = options.lookup_wait is True and compaction_options(schema).needs_lookup
     if options.write_only or not (options.commit_force_compact or every is not None or waits):
         return None
-    if every is not None and _commits_since_full_compaction(metadata, every) >= every:
+    # Most batches end here: what merges files is imported by those that go on.
+    from lakeidx.maintenance.compaction import FULL_COMPACT_USER, run_compaction
+
+    if every is not None and _commits_since_full_compaction(metadata, every, FULL_COMPACT_USER) >= every:
         return run_compaction(metadata, runner, full=True)
     if options.commit_force_compact or waits:
         return run_compaction(metadata, runner, gentle=not options.commit_force_compact)
     return None
 
 
-def _commits_since_full_compaction(metadata: TableMetadata, enough: int) -> int:
-    """Count snapshots that added rows since lakeidx's last full compaction, counted up to `enough`.
+def _commits_since_full_compaction(metadata: TableMetadata, enough: int, full_user: str) -> int:
+    """Count snapshots that added rows since the last full compaction of lakeidx (`full_user`), counted up to `enough`.
 
     When the history has expired before one is found, there have been enough: the next one is found again.
     """
@@ -54,7 +61,7 @@ def _commits_since_full_compaction(metadata: TableMetadata, enough: int) -> int:
         except NotFoundError:
             return enough
         if snapshot.commit_kind is CommitKind.COMPACT:
-            if snapshot.commit_user.startswith(FULL_COMPACT_USER):
+            if snapshot.commit_user.startswith(full_user):
                 break
         elif snapshot.commit_kind is not CommitKind.ANALYZE:
             count += 1

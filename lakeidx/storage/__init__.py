@@ -13,14 +13,12 @@ from lakeidx import arguments
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile, join, name_of, parent_of
 from lakeidx.storage.local import LocalStore
-from lakeidx.storage.s3.store import S3Store
 
 __all__ = [
     "FileInfo",
     "LocalStore",
     "ObjectStore",
     "OutputFile",
-    "S3Store",
     "join",
     "name_of",
     "open_store",
@@ -43,6 +41,9 @@ def open_store(uri: str, storage_options: Mapping[str, Any] | None = None) -> Ob
     options = arguments.storage_options(storage_options, path=uri)
     scheme, colon, rest = uri.partition(":")
     if colon and rest.startswith("//") and scheme.lower() in _S3_SCHEMES:
+        # Only tables on S3 pay for its client's errors and retries.
+        from lakeidx.storage.s3.store import S3Store
+
         return S3Store(uri, options)
     if colon and rest.startswith("//") and scheme.lower() != "file":
         raise UnsupportedError(f"no store for {scheme}:// URIs; use a local path, file:// or s3://", path=uri)

@@ -133,7 +133,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.cli.read_commands": ("unit/api/test_faces.py", "unit/cli/test_commands.py",),
     "lakeidx.cli.table_commands": ("unit/api/test_faces.py", "unit/cli/test_commands.py", "unit/api/test_table.py",),
     "lakeidx.cli.write_commands": ("unit/api/test_faces.py", "unit/api/test_table.py", "unit/cli/test_commands.py",),
-    "lakeidx.codec.bitmaps.roaring_vec": ("unit/file_index/test_evaluate.py",),
+    "lakeidx.codec.bitmaps.roaring_vec": ("unit/codec/bitmaps/test_roaring.py",),
     "lakeidx.codec.containers.avro_codecs": ("unit/codec/containers/test_avro.py",),
     "lakeidx.codec.containers.avro_copy": ("unit/batch/test_index_types.py",),
     "lakeidx.codec.containers.avro_unknown": ("unit/api/test_table.py",),

@@ -46,7 +46,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def pick(seed: int) -> RandomBuckets:
-    return RandomBuckets(np.random.default_rng(seed))
+    return RandomBuckets(seed)
 
 
 def column(values: list[int]) -> np.ndarray:

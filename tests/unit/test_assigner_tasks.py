@@ -38,7 +38,7 @@ class Files:
 
 
 def pick() -> RandomBuckets:
-    return RandomBuckets(np.random.default_rng(1))
+    return RandomBuckets(1)
 
 
 def single(files: Files, target_rows: int = 2) -> HashBucketAssigner:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
-import numpy as np
-
 from lakeidx.batch.context import BatchContext
 from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
@@ -52,7 +50,7 @@ class PlaceWork:
         """Return the draws of buckets; seeded by batch and task, so that either may be run again and decides the same."""
         if task is not None:
             return RandomBuckets.seeded(f"{self.batch_id}#{task}")
-        return RandomBuckets(np.random.default_rng(zlib.crc32(self.batch_id.encode())))
+        return RandomBuckets(zlib.crc32(self.batch_id.encode()))
 
 
 def plan_assigners(schema: TableSchema, parallelism: int) -> AssignPlan:

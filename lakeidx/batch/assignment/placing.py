@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeidx.batch.artifacts import IngestReport
-from lakeidx.batch.assignment.by_key_index import place_by_key_index
-from lakeidx.batch.assignment.in_tasks import can_place_in_tasks, place_in_tasks
 from lakeidx.batch.assignment.keyed_batch import read_batch, sourced_parts
 from lakeidx.batch.assignment.part_keys import read_keys
 from lakeidx.batch.assignment.place_work import PlaceWork
@@ -38,6 +36,9 @@ def place_batch(
     held_keys = snapshot.total_record_count or 0 if key_index and key_index.holds_keys and snapshot else 0
     parts = len(ingest.parts)
     if not fits_driver(schema, ingest.rows_staged, held_keys, context.driver_bytes):
+        # The shuffle to placing tasks, and what they bring home: batches that fit here need none of it.
+        from lakeidx.batch.assignment.in_tasks import can_place_in_tasks, place_in_tasks
+
         if key_index is not None and not can_place_in_tasks(key_index):
             raise driver_is_full(schema, ingest.rows_staged, held_keys, context.driver_bytes)
         forget_key_index(schema, context.paths)
@@ -55,6 +56,8 @@ def place_batch(
 
 
 def _by_keys(work: PlaceWork, ingest: IngestReport) -> Placed:
+    from lakeidx.batch.assignment.by_key_index import place_by_key_index
+
     with open_key_index(work.schema, work.metadata.paths) as key_index:
         return place_by_key_index(work, read_batch(work.metadata, sourced_parts(ingest), work.schema), key_index, None)
 

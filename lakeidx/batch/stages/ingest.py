@@ -14,7 +14,6 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
-from lakeidx.batch.before_images import refuse_uncheckable
 from lakeidx.batch.parts import cut, hold_part, part_checksum, write_part
 from lakeidx.batch.stages.ingest_task import IngestedFile, IngestTask, by_reference, ingest_files, key_names
 from lakeidx.batch.stages.landing_shares import check_unchanged, share_files
@@ -114,7 +113,10 @@ def _label(files: BatchFiles, table: TableMetadata | None, sources: Sequence[Sou
 def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOptions) -> LandingOptions:
     """Return the options as tasks read them; InvalidInputError for those that mean nothing here, and for no file at all."""
     check_missing_mode(options.missing)
-    refuse_uncheckable(schema, options)
+    if options.check_before:
+        from lakeidx.batch.before_images import refuse_uncheckable
+
+        refuse_uncheckable(schema, options)
     if not landing:
         raise InvalidInputError("a batch needs at least one landing file")
     return replace(options, merge_schema=merge_policy(options.merge_schema))

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
-from lakeidx.batch.before_images import BeforeImageCheck
 from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, landing_store, share_name
 from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter
 from lakeidx.data.declared import is_bounded
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import RefuseRows, cast_piece
-from lakeidx.landing.cdc.reader import read_changes
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import (
     LandingOptions,
@@ -30,7 +28,6 @@ from lakeidx.landing.read import (
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
 from lakeidx.landing.text.json_values import wider_of_values
 from lakeidx.landing.text.shares import TextShare
-from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
@@ -85,6 +82,10 @@ def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
     table, schema = tasks[0].table, tasks[0].schema
     refuse: list[RefuseRows] = [] if tasks[0].judge is None else [tasks[0].judge]
     if table is not None:
+        # Rows before changes, which few batches check, are looked up as keys are.
+        from lakeidx.batch.before_images import BeforeImageCheck
+        from lakeidx.lookup.point.table_lookup import TableLookup
+
         refuse.append(BeforeImageCheck(schema, TableLookup(table).lookup, tasks[0].options).contradictions)
     out = []
     for task in tasks:
@@ -124,6 +125,8 @@ def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows], rejects: Reject
 def _read(task: IngestTask) -> Iterator[Piece]:
     store, path = landing_store(task.store, task.file.path), task.file.path
     if task.options.is_changes:
+        from lakeidx.landing.cdc.reader import read_changes
+
         return read_changes(store, path, task.schema, task.options, share=task.share)
     keys = key_names(task.schema)
     return read_landing(store, path, task.schema.fields, task.options, keys=keys, share=task.share)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from lakeidx.data.engines.aggregation import AggregationEngine
 from lakeidx.data.engines.base import MergeEngine
 from lakeidx.data.engines.deduplicate import DeduplicateEngine
 from lakeidx.data.engines.first_row import FirstRowEngine
 from lakeidx.data.engines.options import Engine, merge_options
-from lakeidx.data.engines.partial_update import PartialUpdateEngine
 from lakeidx.data.engines.scalar.base import is_ordered
 from lakeidx.data.engines.writing import sequence_fields
 from lakeidx.errors import InvalidInputError
@@ -24,8 +22,13 @@ def make_engine(schema: TableSchema) -> MergeEngine:
         return DeduplicateEngine(ignore_delete=options.ignore_delete)
     if options.engine is Engine.FIRST_ROW:
         return FirstRowEngine(ignore_delete=options.ignore_delete)
+    # With these two come all functions of columns: few tables have them.
     if options.engine is Engine.PARTIAL_UPDATE:
+        from lakeidx.data.engines.partial_update import PartialUpdateEngine
+
         return PartialUpdateEngine(schema, options)
+    from lakeidx.data.engines.aggregation import AggregationEngine
+
     return AggregationEngine(schema, options)
 
 

@@ -2,7 +2,8 @@
 
 Each worker otherwise imports lakeidx, Arrow and Numba for itself, over a second and a half of processor time, and Spark ends
 workers that were idle for a minute: every batch after a pause would pay that for each slot. The daemon imports them once, and
-writes a few rows, for what is loaded when it is used first; the workers share its memory.
+writes a few rows, for what is loaded when it is used first; the workers share its memory. Index types, merge engines, file indexes
+and stores, which come with the first table that has them elsewhere, are among it.
 
 Spark starts it as ``python -m`` with the worker's module, where `lakeidx.spark.session` names it.
 """
@@ -20,13 +21,25 @@ import pyarrow as pa
 from lakeidx.batch.assignment import by_hash as _by_hash  # noqa: F401 - for the workers
 from lakeidx.batch.stages import index_write as _index_write  # noqa: F401 - for the workers
 from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.data.engines import aggregation as _aggregation  # noqa: F401 - for the workers
+from lakeidx.data.engines import partial_update as _partial_update  # noqa: F401 - for the workers
 from lakeidx.data.merge.merge_runs import merge_rows
 from lakeidx.data.write_data_file import write_data_files
+from lakeidx.file_index.kinds import bitmap as _bitmap  # noqa: F401 - for the workers
+from lakeidx.file_index.kinds import bloom as _bloom  # noqa: F401 - for the workers
+from lakeidx.file_index.kinds import bsi as _bsi  # noqa: F401 - for the workers
+from lakeidx.file_index.kinds import range_bitmap as _range_bitmap  # noqa: F401 - for the workers
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.key_index import simple as _simple  # noqa: F401 - for the workers
+from lakeidx.key_index.bloom import bloom_index as _bloom_index  # noqa: F401 - for the workers
+from lakeidx.key_index.bloom import footer as _bloom_footer  # noqa: F401 - for the workers
+from lakeidx.key_index.bucket import bucket_index as _bucket_index  # noqa: F401 - for the workers
+from lakeidx.key_index.state import state_index as _state_index  # noqa: F401 - for the workers
 from lakeidx.spark import runner as _runner  # noqa: F401 - for the workers
 from lakeidx.storage import LocalStore
+from lakeidx.storage.s3 import store as _s3_store  # noqa: F401 - for the workers
 
 log = logging.getLogger(__name__)
 

@@ -61,7 +61,7 @@ def test_hashes_of_other_assigners_count_but_are_not_known() -> None:
 
 def test_at_max_buckets_new_hashes_are_drawn_and_stay() -> None:
     rules = AssignRules(target_rows=1, max_buckets=3)
-    index = PartitionIndex.load([], rules=rules, pick=RandomBuckets(np.random.default_rng(5)))
+    index = PartitionIndex.load([], rules=rules, pick=RandomBuckets(5))
     hashes = np.arange(1000, dtype=np.int32)
     first = index.assign(hashes)
     assert first[:3].tolist() == [0, 1, 2]

@@ -40,7 +40,7 @@ def test_ownership_is_by_remainder() -> None:
 
 def test_draws_reach_every_bucket_and_no_other() -> None:
     known = np.array([3, 11, 40], np.int32)
-    drawn = RandomBuckets(np.random.default_rng(1))(known, 3000)
+    drawn = RandomBuckets(1)(known, 3000)
     found, counts = np.unique(drawn, return_counts=True)
     assert found.tolist() == known.tolist()
     assert counts.min() > 850  # 1000 each on average; below 850 has a chance under 1e-8

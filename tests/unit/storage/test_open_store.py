@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.storage import LocalStore, ObjectStore, S3Store, join, name_of, open_store, parent_of
+from lakeidx.storage import LocalStore, ObjectStore, join, name_of, open_store, parent_of
+from lakeidx.storage.s3.store import S3Store
 
 
 def test_the_scheme_chooses_the_store() -> None:

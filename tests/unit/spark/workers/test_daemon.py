@@ -33,6 +33,39 @@ def test_a_rehearsal_loads_kernels_starts_no_thread_and_leaves_nothing(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+OF_TABLES = """
+import sys
+from lakeidx.spark.workers import daemon
+before = set(sys.modules)
+
+from lakeidx.data.engines import make_engine
+from lakeidx.file_index import file_index_names
+from lakeidx.file_index.registry import find_file_index
+from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.registry import index_types
+from lakeidx.storage import open_store
+
+spec = {"fields": [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "INT"}], "primaryKeys": ["k"]}
+for engine in ("deduplicate", "first-row", "partial-update", "aggregation"):
+    make_engine(new_schema({**spec, "options": {"merge-engine": engine}}))
+for kind in index_types():
+    if kind.name != "hbase":
+        kind.make(IndexOptions({"index.type": kind.name}))
+        kind.footer(new_schema({**spec, "options": {"index.type": kind.name}}))
+for name in file_index_names():
+    find_file_index(name)
+open_store("s3://bucket/lake")
+print(sorted(name for name in set(sys.modules) - before if name.startswith("lakeidx")))
+"""
+
+
+@pytest.mark.slow
+def test_workers_import_nothing_for_tables_of_some_kind() -> None:
+    done = subprocess.run([sys.executable, "-c", OF_TABLES], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 FORKED = """
 import os, sys, pyspark.daemon
 from lakeidx.spark.workers import daemon

@@ -14,8 +14,8 @@ import pytest
 import tenacity
 
 from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
-from lakeidx.storage import S3Store
 from lakeidx.storage.s3 import store as s3
+from lakeidx.storage.s3.store import S3Store
 
 ERRORS = {
     400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 409: "ConditionalRequestConflict", 412: "PreconditionFailed",
