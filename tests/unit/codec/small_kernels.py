@@ -27,7 +27,8 @@ CALLS: list[tuple[StandIn, Args, Args, Any]] = []
 TABLES: dict[str, tuple[dict[str, str], list[str], dict[str, str]]] = {
     "numbers": ({"k": "BIGINT", "v": "DOUBLE"}, ["k"], {"bucket": "-1", "dynamic-bucket.target-row-num": "70"}),
     "texts": ({"s": "STRING", "n": "INT", "k": "BIGINT"}, ["s", "n"], {"bucket": "-1"}),
-    "decimals": ({"k": "BIGINT", "d": "DECIMAL(10, 2)", "s": "STRING"}, ["k", "d"], {"bucket": "2"}),
+    # More files in a commit than a manifest's partitions are told apart without Arrow.
+    "decimals": ({"k": "BIGINT", "d": "DECIMAL(10, 2)", "s": "STRING"}, ["k", "d"], {"bucket": "70"}),
     # What merged keeps the order of all rows, for the changes.
     "changes": ({"k": "BIGINT", "n": "INT"}, ["k"], {"bucket": "1", "changelog-producer": "full-compaction"}),
     "parts": (
@@ -93,8 +94,8 @@ def run_commands(folder: Path) -> None:
         run("table", "create", table, "--schema", str(folder / "spec.json"))
         for number in range(4):
             run("upsert", table, str(landing(folder, list(types), number)))
-        run("scan", table)
         run("compact", table, "--full")
+        run("scan", table)
 
 
 def landing(folder: Path, columns: list[str], number: int) -> Path:
