@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, overload
 
@@ -18,17 +19,17 @@ from lakeidx.codec.values import internal_to_json
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema, schema_to_json
-from lakeidx.format.snapshot import snapshot_to_json
+from lakeidx.format.snapshot import Snapshot, snapshot_to_json
 from lakeidx.predicate import Predicate
 from lakeidx.results import Listing
-from lakeidx.table.expiration.overtaken import load_newest, until_newest
+from lakeidx.table.expiration.overtaken import load_newest, on_newest
 from lakeidx.table.handle import TableHandle, bind_where
 from lakeidx.table.key_buckets import buckets_by_function, find_buckets, hash_entries, key_hashes
 from lakeidx.table.scan.changes import ChangeScan, scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import Layout
 from lakeidx.table.scan.plan import PlanOptions
-from lakeidx.table.scan.states import StateName, check_range, find_state, newest_state
+from lakeidx.table.scan.states import State, StateName, check_range, find_state, state_of
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.follow import ChangeFollower, StreamStep, run_stream
@@ -118,18 +119,17 @@ class LookingMixin(TableHandle):
             raise InvalidInputError("incremental=(after, upto) cannot be combined with another state")
         first, last = incremental
         after = find_state(self.metadata, first)
-        upto = newest_state(self.metadata) if last is None else find_state(self.metadata, last)
-        check_range(upto.metadata, after.number, upto.number)
-        schema = upto.metadata.latest_schema()  # that of the branch the later state is in
-        return scan_changes(
-            schema,
-            after,
-            upto,
-            predicate=bind_where(where, schema),
+        plan = partial(
+            scan_changes,
             columns=columns,
             mode=IncrementalMode(mode),
             layout=Layout.KINDS if kinds else Layout.PLAIN,
             limit=limit,
+        )
+        if last is not None:
+            return _changes_upto(find_state(self.metadata, last), after, where, plan)
+        return on_newest(
+            self.metadata, lambda newest: _changes_upto(state_of(self.metadata, newest), after, where, plan)
         )
 
     def changes(
@@ -214,7 +214,7 @@ class LookingMixin(TableHandle):
         from lakeidx.lookup.point.table_lookup import TableLookup
 
         lookup = self._lookup = self._lookup or TableLookup(self.metadata)
-        answer = until_newest(self.metadata, lambda: lookup.lookup(as_table(keys)), lambda: lookup.snapshot_id)
+        answer = lookup.lookup(as_table(keys))
         if "_FOUND" in answer.rows.column_names:
             raise InvalidInputError("the table has a column '_FOUND', the name of the answer's first column: rename it")
         return answer.rows.add_column(0, "_FOUND", pa.array(answer.found))
@@ -333,17 +333,29 @@ class LookingMixin(TableHandle):
         )
 
 
+def _changes_upto(
+    upto: State, after: State, where: str | Predicate | None, plan: Callable[..., ChangeScan]
+) -> ChangeScan:
+    check_range(upto.metadata, after.number, upto.number)
+    schema = upto.metadata.latest_schema()  # that of the branch the later state is in
+    return plan(schema, after, upto, predicate=bind_where(where, schema))
+
+
 def _buckets_of(
     opened: TableHandle, schema: TableSchema, rows: pa.Table, partitions: tuple[bytes, ...], codes: Any, hashes: Any
 ) -> list[int | None]:
     if schema.bucket_mode is BucketMode.HASH_FIXED:
         return list(buckets_by_function(schema, rows, schema.bucket).tolist())
     found = np.full(rows.num_rows, -1, np.int32)
-    index = hash_entries(opened.metadata, opened.snapshot, partitions)
-    for code, partition in enumerate(partitions):
-        mine = np.flatnonzero(codes == code)
-        entries = list(index[partition].values())
-        found[mine] = find_buckets(opened.metadata, schema, entries, hashes[mine]).of(hashes[mine])
+
+    def look(snapshot: Snapshot | None) -> None:
+        index = hash_entries(opened.metadata, snapshot, partitions)
+        for code, partition in enumerate(partitions):
+            mine = np.flatnonzero(codes == code)
+            entries = list(index[partition].values())
+            found[mine] = find_buckets(opened.metadata, schema, entries, hashes[mine]).of(hashes[mine])
+
+    on_newest(opened.metadata, look)
     return [None if b < 0 else b for b in found.tolist()]
 
 

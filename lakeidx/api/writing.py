@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Literal, overload
 
 import pyarrow as pa
@@ -252,7 +253,8 @@ class WritingMixin(LookingMixin):
             # A key may be given twice.
             found = self._rows_of(as_table(keys)).select(list(self.schema.primary_keys))
             return int(found.group_by(found.column_names).aggregate([]).num_rows)
-        return sum(t.num_rows for t in self.scan(where=where, columns=self.schema.primary_keys).batches())
+        scan = partial(self.scan, where=where, columns=self.schema.primary_keys)
+        return on_newest(self.metadata, lambda _: int(sum(t.num_rows for t in scan().batches())))
 
     def _rows_where(self, where: str | Predicate | None) -> pa.Table:
         wanted = _columns_of_deletes(self.schema)

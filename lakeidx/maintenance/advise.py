@@ -39,6 +39,7 @@ from lakeidx.key_index.port import IndexContext
 from lakeidx.key_index.registry import data_file_footer
 from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
+from lakeidx.table.expiration.overtaken import on_newest, says_expired
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
 from lakeidx.tasks.limits import available_cores
@@ -93,13 +94,23 @@ def advise_table(
     sample   keys looked for, when the last batch is taken
     errors   InvalidInputError for a table whose keys say their bucket, without primary key, or without a batch to look at
     """
+    _check_has_choice(metadata.latest_schema())
+
+    def advised(newest: Snapshot | None) -> Advice:
+        if work is not None:
+            return _advise_at(metadata, newest, work, needs or Needs(), machine)
+        rows, before = _last_batch(metadata, newest)
+        with says_expired(metadata, before):
+            return _advise_at(metadata, before, Workload(batches=[rows], sample=sample), needs or Needs(), machine)
+
+    return on_newest(metadata, advised)
+
+
+def _advise_at(
+    metadata: TableMetadata, snapshot: Snapshot | None, work: Workload, wanted: Needs, machine: Machine | None
+) -> Advice:
+    """Advise on batches that come after a snapshot."""
     schema = metadata.latest_schema()
-    _check_has_choice(schema)
-    snapshot = metadata.latest_snapshot()
-    if work is None:
-        rows, snapshot = _last_batch(metadata)
-        work = Workload(batches=[rows], sample=sample)
-    wanted = needs or Needs()
     everywhere = wanted.moves or schema.bucket_mode is BucketMode.KEY_DYNAMIC
     wanted = dataclasses.replace(wanted, moves=everywhere, cross_partition=schema.bucket_mode is BucketMode.KEY_DYNAMIC)
     context = make_tag_context(metadata, snapshot, index_dir=index_folder(metadata.paths))
@@ -119,13 +130,12 @@ def _check_has_choice(schema: TableSchema) -> None:
         raise InvalidInputError("the bucket follows from the key (option bucket is not -1): writes need no lookup")
 
 
-def _last_batch(metadata: TableMetadata) -> tuple[pa.Table, Snapshot]:
+def _last_batch(metadata: TableMetadata, newest: Snapshot | None) -> tuple[pa.Table, Snapshot]:
     """Return the key and partition columns of what the newest APPEND snapshot added, and the snapshot before it.
 
     errors   InvalidInputError when there are no two such snapshots
     """
     schema = metadata.latest_schema()
-    newest = metadata.latest_snapshot()
     at = 0 if newest is None else newest.id
     while at > 1:
         try:
@@ -133,7 +143,8 @@ def _last_batch(metadata: TableMetadata) -> tuple[pa.Table, Snapshot]:
         except NotFoundError:
             break
         if snapshot.commit_kind is CommitKind.APPEND:
-            return _added_rows(metadata, schema, snapshot), before
+            with says_expired(metadata, snapshot):
+                return _added_rows(metadata, schema, snapshot), before
         at -= 1
     raise InvalidInputError(
         "no batch to measure: the table needs two unexpired snapshots, the newer one an append; else give a batch's keys",

@@ -24,6 +24,7 @@ from lakeidx.key_index.registry import find_type
 from lakeidx.landing.defaults import check_default
 from lakeidx.results import Result
 from lakeidx.storage.probe import ensure_safe
+from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.usable import check_usable
 
@@ -205,6 +206,12 @@ def _check_no_nulls(table: TableHandle, old: TableSchema, new: TableSchema) -> N
         before = old.fields_by_id.get(field.id)
         if before is None or field.type.nullable or not before.type.nullable:
             continue
-        found = table.scan(where=f"`{before.name}` IS NULL", columns=[before.name], limit=1).to_arrow()
-        if found.num_rows:
+        if _has_null(table, before.name):
             raise InvalidInputError(f"column {field.name!r} cannot become NOT NULL: the table has rows with null in it")
+
+
+def _has_null(table: TableHandle, name: str) -> bool:
+    def look(_: Snapshot | None) -> bool:
+        return bool(table.scan(where=f"`{name}` IS NULL", columns=[name], limit=1).to_arrow().num_rows)
+
+    return on_newest(table.metadata, look)

@@ -103,7 +103,8 @@ def test_a_scan_is_planned_on_the_newest_state(table: TableHandle, moment: tuple
 def test_a_scan_says_that_its_snapshot_has_expired(table: TableHandle) -> None:
     """Its rows may have been used already."""
     with pytest.raises(
-        NotFoundError, match=r"snapshot 3 expired while it was read \(.* is gone\): read again, or keep"
+        NotFoundError,
+        match=r"snapshot 3 expired while it was read \(.* is gone\); snapshots 6 to 6 exist: read again, or keep",
     ):
         overtaken(table, MOMENTS[2], lambda t: t.scan().to_arrow())
 

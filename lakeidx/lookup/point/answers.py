@@ -34,11 +34,8 @@ class LookupResult:
     rows: pa.Table
 
 
-def key_columns_of(keys: pa.Table, schema: TableSchema) -> pa.Table:
-    """Return the primary key's columns of a table in their own types.
-
-    errors   InvalidInputError naming a column that is missing, is none of the key's, or does not cast without loss
-    """
+def _key_columns_of(keys: pa.Table, schema: TableSchema) -> pa.Table:
+    """Return the primary key's columns of a table in their own types."""
     names = list(schema.primary_keys)
     missing = [n for n in names if n not in keys.column_names]
     extra = [n for n in keys.column_names if n not in names]
@@ -77,7 +74,7 @@ def _without_loss(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArr
     return cast
 
 
-def without_nulls(keys: pa.Table) -> npt.NDArray[np.int64] | None:
+def _without_nulls(keys: pa.Table) -> npt.NDArray[np.int64] | None:
     """Return the rows without a null; None when all are."""
     if not any(c.null_count for c in keys.columns):
         return None
@@ -85,6 +82,16 @@ def without_nulls(keys: pa.Table) -> npt.NDArray[np.int64] | None:
     for column in keys.columns:
         valid &= column.is_valid().to_numpy()
     return np.flatnonzero(valid)
+
+
+def complete_keys(keys: pa.Table, schema: TableSchema) -> tuple[pa.Table, npt.NDArray[np.int64] | None, pa.Table]:
+    """Return the keys in their own types, the rows of those without a null (None: all), and these keys.
+
+    errors   InvalidInputError naming a column that is missing, is none of the key's, or does not cast without loss
+    """
+    asked = _key_columns_of(keys, schema)
+    complete = _without_nulls(asked)
+    return asked, complete, asked if complete is None else asked.take(pa.array(complete))
 
 
 def take_row_bytes(rows: RowBytes, which: npt.NDArray[np.int64]) -> RowBytes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +31,7 @@ from lakeidx.lookup.build import lookup_keys
 from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.listing import StoredLookup, lookup_file_beside, read_listing
 from lakeidx.lookup.packed import plain
-from lakeidx.lookup.point.answers import (
-    LookupResult,
-    first_found,
-    in_key_order,
-    key_columns_of,
-    take_row_bytes,
-    without_nulls,
-)
+from lakeidx.lookup.point.answers import LookupResult, complete_keys, first_found, in_key_order, take_row_bytes
 from lakeidx.lookup.point.data_file_lookup import DataFileLookup
 from lakeidx.lookup.point.hits import Answers, Hits, gives_rows, joined_hits
 from lakeidx.lookup.point.metrics import LookupMetrics
@@ -47,12 +41,15 @@ from lakeidx.lookup.store import LookupStoreReader
 from lakeidx.lookup.value_rows import Processor, ValueRows, decode_positions, decode_value_rows
 from lakeidx.lookup.versions import Versions, kv_rows, newest_wins
 from lakeidx.options.features import Use
+from lakeidx.table.expiration.overtaken import until_newest
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path, decode_partition_dict, load_view
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.limits import available_cores
 from lakeidx.types import to_arrow
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 #: Before the sequence number of every row.
@@ -121,11 +118,12 @@ class TableLookup:
         keys     the primary key's columns, by name; what casts to their types without loss will do. A null matches nothing
         errors   InvalidInputError for a missing or wrong column; CorruptFileError for damage in what had to be read
         """
+        return self._asked_newest(self._lookup, keys)
+
+    def _lookup(self, keys: pa.Table) -> LookupResult:
         state = self._fresh_state()
         schema = state.schema
-        asked = key_columns_of(keys, schema)
-        complete = without_nulls(asked)
-        few = asked if complete is None else asked.take(pa.array(complete))
+        asked, complete, few = complete_keys(keys, schema)
         rows_of = split_partitions(few, schema) if schema.bucket_mode is not BucketMode.KEY_DYNAMIC else []
         with self._lock:
             self._load_partitions(state, [p for p, _ in rows_of])
@@ -151,10 +149,11 @@ class TableLookup:
 
         For spreading keys over tasks so that each needs few buckets; `lookup` does not depend on it.
         """
+        return self._asked_newest(self._shards, keys)
+
+    def _shards(self, keys: pa.Table) -> npt.NDArray[np.int32]:
         state = self._fresh_state()
-        asked = key_columns_of(keys, state.schema)
-        complete = without_nulls(asked)
-        few = asked if complete is None else asked.take(pa.array(complete))
+        _, complete, few = complete_keys(keys, state.schema)
         rows_of = split_partitions(few, state.schema) if state.schema.bucket_mode is not BucketMode.KEY_DYNAMIC else []
         out = np.full(few.num_rows, -1, np.int32)
         with self._lock:
@@ -166,6 +165,12 @@ class TableLookup:
         whole = np.full(keys.num_rows, -1, np.int32)
         whole[complete] = out
         return whole
+
+    def _asked_newest(self, ask: Callable[[pa.Table], T], keys: pa.Table) -> T:
+        """Ask, and again when the snapshot has expired meanwhile; one that is pinned is not exchanged for another."""
+        if self._pinned:
+            return ask(keys)
+        return until_newest(self._metadata, lambda: ask(keys), lambda: self.snapshot_id)
 
     # -- state -------------------------------------------------------------------------------------------------
 
@@ -180,7 +185,7 @@ class TableLookup:
                 return old
             snapshot, schema = self._metadata.latest_snapshot(), self._metadata.latest_schema()
             # A schema may change without a snapshot. The metadata keeps the object while its file is the same.
-            if old is not None and old.schema is schema and _identity(old.snapshot) == _identity(snapshot):
+            if old is not None and old.schema is schema and old.snapshot == snapshot:
                 return old
             check_use(schema, Use.READ, self._metadata.paths.root)
             # What is listed for a data file stays right: only of files that are not listed the listing is read again.
@@ -392,8 +397,3 @@ class TableLookup:
             return Versions(np.zeros(0, np.int64), empty)
         values = ValueRows(RowBytes.concat(hits.rows), np.concatenate(hits.sequences), np.concatenate(hits.kinds), None)
         return Versions(np.concatenate(hits.asked), kv_rows(values, then, schema))
-
-
-def _identity(snapshot: Snapshot | None) -> str | None:
-    """Return an identity of the snapshot; ids alone repeat after a rollback."""
-    return None if snapshot is None else snapshot.identity

@@ -57,16 +57,23 @@ def until_newest(metadata: TableMetadata, ask: Callable[[], T], answered_by: Cal
 
 
 @contextmanager
-def says_expired(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[None]:
-    """Say in the error of a missing file that the snapshot which is read has expired, when it has."""
+def says_expired(metadata: TableMetadata, snapshot: Snapshot | None, *, by_changelog: bool = False) -> Iterator[None]:
+    """Say in the error of a missing file that the snapshot which is read has expired, when it has.
+
+    by_changelog   only what its commit changed is read, and a changelog that outlives the snapshot keeps that
+    """
     try:
         yield
     except NotFoundError as error:
         if snapshot is None or error.snapshot_id is not None or not _has_expired(metadata, snapshot):
             raise
+        if by_changelog and metadata.store.exists(metadata.paths.changelog(snapshot.id)):
+            raise
+        ids = metadata.snapshot_ids()
+        have = f"snapshots {ids[0]} to {ids[-1]} exist" if ids else "the table has no snapshot"
         raise NotFoundError(
-            f"snapshot {snapshot.id} expired while it was read ({error.path or error.message} is gone): read again, or keep "
-            "snapshots longer (snapshot.time-retained, snapshot.num-retained.min and .max), or tag the one to read",
+            f"snapshot {snapshot.id} expired while it was read ({error.path or error.message} is gone); {have}: read again, or "
+            "keep snapshots longer (snapshot.time-retained, snapshot.num-retained.min and .max), or tag the one to read",
             path=metadata.paths.root,
             snapshot_id=snapshot.id,
         ) from error

@@ -16,6 +16,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.options.features import Use
 from lakeidx.predicate import TRUE, Predicate, project
+from lakeidx.table.expiration.overtaken import says_expired
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.metrics import LayerTrace
 from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan
@@ -63,21 +64,23 @@ def plan_incremental(
         producer = schema.table_options.changelog_producer
         mode = IncrementalMode.DELTA if producer == "none" else IncrementalMode.CHANGELOG
     matches = partition_matcher(project(predicate, schema.partition_keys), schema)
-    seen, kept = [], []
+    seen, kept, outlives = [], [], _keeps(schema, mode)
+    first: Snapshot | None = None
     last: Snapshot | None = None
     for snapshot_id in range(after + 1, upto + 1):
         last = _commit(metadata, schema, snapshot_id, mode)
-        for entry in _entries(metadata, last, mode):
-            seen.append(entry)
-            if entry.kind is FileKind.ADD and matches(entry.partition):
-                kept.append(entry)
+        first = first or last
+        with says_expired(metadata, last, by_changelog=outlives):
+            entries = _entries(metadata, last, mode)
+        seen += entries
+        kept += [e for e in entries if e.kind is FileKind.ADD and matches(e.partition)]
     buckets = tuple(BucketFiles(e.partition, e.bucket, e.total_buckets, (((e.file,),),), merge=False) for e in kept)
     trace = LayerTrace(
         str(mode.value), "files", len(seen), len(kept),
         sum(e.file.file_size for e in seen), sum(e.file.file_size for e in kept), time.monotonic() - started,
     )  # fmt: skip
     # Value statistics and indexes work as ever when files are read: no version of a key hides another here.
-    return ScanPlan(last, schema, predicate, buckets, (trace,), PlanOptions())
+    return ScanPlan(last, schema, predicate, buckets, (trace,), PlanOptions(), first, outlives)
 
 
 def _commit(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, mode: IncrementalMode) -> Snapshot:

@@ -27,11 +27,13 @@ from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import Predicate, filter_table, project
+from lakeidx.table.expiration.overtaken import says_expired
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.layout import ROW_KIND
-from lakeidx.table.scan.plan import BucketFiles, ScanPlan, plan_scan
+from lakeidx.table.scan.plan import BucketFiles, ScanPlan
 from lakeidx.table.scan.section_read import SectionReader
 from lakeidx.table.scan.states import State
 from lakeidx.table.scan.table_scan import TableScan
@@ -62,12 +64,14 @@ class DiffPlan:
     plan        of the later state, without its files
     predicate   rows of the later state to give, when they are new
     older       metadata of the earlier state, when that is in another branch
+    before      snapshot of the earlier state; None = the empty table
     """
 
     plan: ScanPlan
     predicate: Predicate
     units: tuple[DiffUnit, ...]
     older: TableMetadata | None = None
+    before: Snapshot | None = None
 
 
 def plan_diff(schema: TableSchema, before: State, after: State, predicate: Predicate) -> DiffPlan:
@@ -88,7 +92,7 @@ def plan_diff(schema: TableSchema, before: State, after: State, predicate: Predi
         _check_columns(before.metadata, metadata)
     # Both states must be pruned alike, and by nothing that an update can change.
     by_key = project(predicate, tuple({*schema.primary_keys, *schema.partition_keys}))
-    old, new = (plan_scan(state.metadata, state.snapshot(), schema, by_key) for state in (before, after))
+    old, new = (state.plan(schema, by_key) for state in (before, after))
     totals: dict[bytes, set[int]] = defaultdict(set)
     for bucket in (*old.buckets, *new.buckets):
         totals[bucket.partition].add(bucket.total_buckets)
@@ -99,7 +103,7 @@ def plan_diff(schema: TableSchema, before: State, after: State, predicate: Predi
             grouped.setdefault((bucket.partition, number), ([], []))[side].append(bucket)
     units = tuple(DiffUnit(tuple(b), tuple(a)) for b, a in grouped.values() if _state(b) != _state(a))
     older = None if same_branch else before.metadata
-    return DiffPlan(replace(new, buckets=(), trace=()), predicate, units, older)
+    return DiffPlan(replace(new, buckets=(), trace=()), predicate, units, older, old.snapshot)
 
 
 def _check_columns(one: TableMetadata, other: TableMetadata) -> None:
@@ -133,6 +137,14 @@ def read_changes(metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, column
               before in front of after; rows that the filter does not select are left out, each by its own values
     memory    the keys of files that only one state has, and the rows of `SLICE_KEYS` of them in both states
     """
+    older = metadata if plan.older is None else plan.older
+    with says_expired(older, plan.before), says_expired(metadata, plan.plan.snapshot):
+        yield from _read_changes(metadata, plan, unit, columns)
+
+
+def _read_changes(
+    metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, columns: Sequence[str]
+) -> Iterator[pa.Table]:
     sequence = SEQUENCE_NUMBER in columns
     scan = TableScan(metadata, plan.plan, keep_sequence=sequence)
     older = scan if plan.older is None else TableScan(plan.older, plan.plan, keep_sequence=sequence)

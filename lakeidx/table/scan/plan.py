@@ -69,6 +69,8 @@ class ScanPlan:
     buckets     what to read
     trace       one entry per layer, in order
     layers      layers that take part, those of reading included
+    first       of a range of commits that is read: the oldest, which is the first to expire
+    outlives    what is read of the commits outlives their snapshots as changelogs
     """
 
     snapshot: Snapshot | None
@@ -77,6 +79,8 @@ class ScanPlan:
     buckets: tuple[BucketFiles, ...]
     trace: tuple[LayerTrace, ...]
     layers: PlanOptions = field(default_factory=lambda: PlanOptions())
+    first: Snapshot | None = None
+    outlives: bool = False
 
 
 #: Makes a test of files by their bucket from (predicate, live index entries, buckets in question); None: it cannot tell.

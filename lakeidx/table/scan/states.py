@@ -7,8 +7,12 @@ from typing import TypeAlias
 
 from lakeidx import arguments
 from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.predicate import TRUE, Predicate
+from lakeidx.table.expiration.overtaken import says_expired
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.plan import ScanPlan, plan_scan
 from lakeidx.table.times import epoch_ms
 
 _BRANCH = "branch:"
@@ -33,6 +37,12 @@ class State:
             return self.known
         return self.metadata.past_snapshot(self.number)
 
+    def plan(self, schema: TableSchema, predicate: Predicate = TRUE, *, least_level: int | None = None) -> ScanPlan:
+        """Plan a scan of the state; see `plan_scan`. NotFoundError says that it has expired, when it has."""
+        snapshot = self.snapshot()
+        with says_expired(self.metadata, snapshot):
+            return plan_scan(self.metadata, snapshot, schema, predicate, least_level=least_level)
+
 
 #: How callers name a state.
 StateName: TypeAlias = int | str | State
@@ -52,7 +62,7 @@ def find_state(metadata: TableMetadata, name: StateName) -> State:
     if text.startswith(_BRANCH):
         branch, at, state = text.removeprefix(_BRANCH).partition("@")
         there = _branch(metadata, branch)
-        return find_state(there, state) if at else newest_state(there)
+        return find_state(there, state) if at else state_of(there, there.latest_snapshot())
     tags = metadata.tag_names()
     if text in tags:
         tag = metadata.tag(text)
@@ -104,14 +114,14 @@ def check_range(metadata: TableMetadata, after: int, upto: int) -> None:
         metadata.past_snapshot(strays[0])
 
 
-def newest_state(metadata: TableMetadata) -> State:
-    """Find the newest state; the empty table when there is no snapshot."""
-    newest = metadata.latest_snapshot()
-    return State(metadata, 0) if newest is None else State(metadata, newest.id, newest)
+def state_of(metadata: TableMetadata, snapshot: Snapshot | None) -> State:
+    """Return the state of a snapshot; the empty table for None."""
+    return State(metadata, 0) if snapshot is None else State(metadata, snapshot.id, snapshot)
 
 
-def find_range(metadata: TableMetadata, text: str) -> tuple[State, State]:
-    """Find the ends of a range in its text form: ``A..B``; ``A..`` ends at the newest state, ``..B`` begins with the empty table.
+def find_range(metadata: TableMetadata, text: str) -> tuple[State, State | None]:
+    """Find the ends of a range in its text form: ``A..B``; ``A..`` ends at the newest state (None), ``..B`` begins with the empty
+    table.
 
     errors   InvalidInputError for another form
     """
@@ -119,7 +129,7 @@ def find_range(metadata: TableMetadata, text: str) -> tuple[State, State]:
     if not dots:
         raise InvalidInputError(f"{text!r}: write a range as A..B, with snapshot ids, tags or ISO times")
     after = find_state(metadata, first) if first.strip() else State(metadata, 0)
-    return after, find_state(metadata, last) if last.strip() else newest_state(metadata)
+    return after, find_state(metadata, last) if last.strip() else None
 
 
 def branch_names(metadata: TableMetadata) -> list[str]:

@@ -169,7 +169,7 @@ class TableScan:
         """Yield merged and filtered rows of one section."""
         reader = self.section_reader(bucket, only=only)
         try:
-            with says_expired(self.metadata, self.plan.snapshot):
+            with says_expired(self.metadata, self.plan.first or self.plan.snapshot, by_changelog=self.plan.outlives):
                 yield from reader.read(section)
         finally:
             with self._lock:

@@ -44,13 +44,13 @@ def test_times_without_zone_are_utc(table: Table) -> None:
 
 
 def test_ranges_are_parsed_to_states(table: Table) -> None:
-    def ends(text: str) -> tuple[int, int]:
+    def ends(text: str) -> tuple[int, int | None]:
         after, upto = find_range(table.metadata, text)
-        return after.number, upto.number
+        return after.number, None if upto is None else upto.number
 
     assert ends("1..second") == (1, 2)
     assert ends("..2") == (0, 2)
-    assert ends("second..") == (2, 3)
+    assert ends("second..") == (2, None)
     with pytest.raises(InvalidInputError, match=r"write a range as A\.\.B"):
         find_range(table.metadata, "2")
 
