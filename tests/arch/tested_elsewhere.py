@@ -205,7 +205,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.key_index.hbase.rows": ("golden_tests/test_hudi.py",),
     "lakeidx.key_index.keys.codes": ("unit/key_index/keys/test_sets.py", "unit/key_index/bloom/test_bloom_index.py",),
     "lakeidx.key_index.keys.file_ranges": ("unit/key_index/bloom/test_bloom_index.py",),
-    "lakeidx.key_index.keys.parquet_keys": ("unit/key_index/test_table_view.py",),
     "lakeidx.key_index.keys.range_tree": ("unit/key_index/keys/test_ranges.py",),
     "lakeidx.key_index.keys.reader": ("unit/key_index/test_table_view.py",),
     "lakeidx.key_index.keys.record_key": ("unit/key_index/test_record_order.py",),

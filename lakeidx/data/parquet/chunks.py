@@ -80,6 +80,8 @@ class FooterChunks:
         at = _walk_footer(frozen(np.frombuffer(footer, np.uint8)), self._table)
         if at >= 0:
             raise CorruptFileError("the Parquet footer is damaged", path=path, offset=at)
+        #: Version and schema, as the footer has them: alike in files that one writer wrote in one schema.
+        self.schema = bytes(footer[: -1 - at])
 
     def compressed_bytes(self, group: int, column: int) -> int:
         """Return the bytes of a chunk in the file."""
@@ -237,16 +239,19 @@ def _row_group(data: Any, at: Any, out: Any) -> Any:
 
 @small_kernel
 def _walk_footer(data: Any, out: Any) -> Any:
-    """Fill out int64[groups, columns, 15] (see the names above); the position near which the footer is damaged, or -1."""
+    """Fill out int64[groups, columns, 15] (see the names above).
+
+    returns   the position near which the footer is damaged; or -1 less the position where the schema ends
+    """
     out[:] = -1
-    at, last = np.int64(0), np.int64(0)
+    at, last, schema = np.int64(0), np.int64(0), np.int64(0)
     while True:
         begin = at
         last, kind, at = read_field(data, at, last)
         if at < 0:
             return begin
         if kind == 0:
-            return np.int64(-1)
+            return -1 - schema
         if last == 4 and kind == 9:
             count, inner, at = read_list(data, at)
             if at < 0 or inner != 12 or count != out.shape[0]:
@@ -259,6 +264,8 @@ def _walk_footer(data: Any, out: Any) -> Any:
             at = skip(data, at, kind)
             if at < 0:
                 return begin
+            if last == 2:
+                schema = at
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ source   org.apache.paimon.io.KeyValueDataFileWriter, KeyValueThinDataFileWriter
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ _FIELD_ID = b"PARQUET:field_id"
 
 #: Reads a file of another format: table of ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, key and order columns.
 ReadOther = Callable[[LiveFile], pa.Table]
+#: Names of the key columns in a file, and of the order columns that it has.
+_Names = tuple[tuple[str, ...], tuple[str | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class ParquetKeyReader:
     key_fields: tuple[Field, ...]
     read_other: ReadOther
     order_fields: tuple[Field, ...] = ()
+    _found: dict[bytes, _Names] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def key_types(self) -> tuple[DataType, ...]:
@@ -57,7 +60,7 @@ class ParquetKeyReader:
         if not file.path.endswith(".parquet"):
             return _Other(file, self.key_fields, self.order_fields, self.read_other)
         opened = open_key_file(self.store, file.path, file.meta.file_size)
-        return _Parquet(opened, self.key_fields, self.order_fields)
+        return _Parquet(opened, self.key_fields, self.order_fields, self._found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,14 @@ class _Parquet:
     file: KeyFile
     key_fields: tuple[Field, ...]
     order_fields: tuple[Field, ...]
+    found: dict[bytes, _Names]
 
     def footer(self) -> KeyFooter:
         return parse_footer(self.file.metadata.metadata, self.file.path)
 
     def read(self, wanted: KeyCodes | None, metrics: IndexMetrics, *, versions: bool = False) -> KeyRows:
-        by_id, present = self._columns()
-        names = [self._find(f, by_id, present) for f in self.key_fields]
-        order = [by_id.get(f.id) or (f.name if f.name in present else None) for f in self.order_fields if versions]
+        names, order = self._names()
+        order = order if versions else ()
         groups = list(range(self.file.metadata.num_row_groups))
         if wanted is not None and len(self.key_fields) == 1 and _prunable(self.key_fields[0]):
             groups = groups_that_may_hold(self.file, names[0], wanted)
@@ -87,6 +90,16 @@ class _Parquet:
             keys,
             tuple(_order(table, n, f) for n, f in zip(order, self.order_fields, strict=False)),
         )
+
+    def _names(self) -> _Names:
+        # The files of a table have few schemas.
+        schema = self.file.chunks.schema
+        if schema not in self.found:
+            by_id, present = self._columns()
+            keys = tuple(self._find(f, by_id, present) for f in self.key_fields)
+            order = tuple(by_id.get(f.id) or (f.name if f.name in present else None) for f in self.order_fields)
+            self.found[schema] = keys, order
+        return self.found[schema]
 
     def _columns(self) -> tuple[dict[int, str], set[str]]:
         by_id: dict[int, str] = {}
