@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from lakeidx.errors import CorruptFileError, NotFoundError
-from lakeidx.format.consumer import decode_consumer
+from lakeidx.format.consumer import decode_consumer, decode_consumer_position
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.snapshot import Snapshot
@@ -136,8 +136,10 @@ def read_tags(metadata: TableMetadata) -> dict[str, Tag]:
 
 
 def read_consumers(metadata: TableMetadata) -> Mapping[str, tuple[int, int]]:
-    """Read the consumers: id -> (first snapshot not read, modification time of the file in epoch ms).
+    """Read the consumers: id -> (first snapshot that must stay, modification time of the file in epoch ms).
 
+    That is the first one not read. Where another snapshot has come into the place of the last one read, by a rollback, it is that
+    one: once it had expired, nothing would tell the consumer that what it has read is no history any more.
     errors   CorruptFileError
     """
     prefix = "consumer-"
@@ -145,7 +147,17 @@ def read_consumers(metadata: TableMetadata) -> Mapping[str, tuple[int, int]]:
     for file in metadata.store.list(metadata.paths.consumer_dir):
         if file.name.startswith(prefix) and not file.is_dir:
             path = file.path
-            progress = _or_missing(lambda path=path: decode_consumer(metadata.store.get(path), path))  # type: ignore[misc]
-            if progress is not None:
-                out[file.name[len(prefix) :]] = (progress, file.mtime_ms)
+            data = _or_missing(lambda path=path: metadata.store.get(path))  # type: ignore[misc]
+            if data is not None:
+                out[file.name[len(prefix) :]] = (_first_kept(metadata, data, path), file.mtime_ms)
     return out
+
+
+def _first_kept(metadata: TableMetadata, data: bytes, path: str) -> int:
+    first, position = decode_consumer(data, path), decode_consumer_position(data, path) or {}
+    number, identity = position.get("snapshot"), position.get("identity")
+    if isinstance(number, int) and number < first and isinstance(identity, str):
+        there = _or_missing(lambda: metadata.snapshot(number))
+        if there is not None and there.identity != identity:
+            return number
+    return first

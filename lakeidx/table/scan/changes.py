@@ -19,13 +19,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from functools import partial
+from itertools import chain, pairwise
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.predicate import TRUE, Predicate
 from lakeidx.results import Listing
@@ -33,6 +35,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit, count_differing, plan_diff, read_changes, read_diff
 from lakeidx.table.scan.layout import ROW_KIND, Layout
+from lakeidx.table.scan.moved_keys import gone_first, only_deletes
 from lakeidx.table.scan.plan import ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State
@@ -80,15 +83,19 @@ class ChangeScan:
         return self.layout.arrow_schema(self.schema, self.columns)
 
     def batches(self) -> Iterator[pa.Table]:
-        """Yield rows in tables of bounded size, commit after commit; order of changes of one key is kept."""
+        """Yield rows in tables of bounded size, commit after commit; order of changes of one key is kept.
+
+        Of a key that one commit moves to another bucket the delete comes before the new row.
+        """
         arrow_schema, left = self.arrow_schema, self.limit
-        readers = [unit_reader(self.metadata, p, self.columns, self.layout, as_new=self.as_new) for p in self.plans]
-        work = [(read, unit) for read, plan in zip(readers, self.plans, strict=True) for unit in units_of(plan)]
         threads = available_cores() if left is None else 1
-        found = run_ordered(
-            work, lambda w: w[0](w[1]), lambda rows: rows.nbytes, threads=threads, budget_bytes=_READY_BYTES
+        found = (
+            run_ordered(
+                work, lambda w: w[0](w[1]), lambda rows: rows.nbytes, threads=threads, budget_bytes=_READY_BYTES
+            )
+            for work in self._work()
         )
-        for rows in found:
+        for rows in chain.from_iterable(found):
             if left is not None:
                 rows = rows.slice(0, left)
                 left -= rows.num_rows
@@ -96,6 +103,37 @@ class ChangeScan:
                 yield rows.cast(arrow_schema)
             if left is not None and left <= 0:
                 return
+
+    def _work(self) -> Iterator[list[tuple[Callable[[Any], Iterator[pa.Table]], ChangeUnit]]]:
+        """Yield units with what reads them, in the order of the rows; those that one list has are read side by side."""
+        work: list[tuple[Callable[[Any], Iterator[pa.Table]], ChangeUnit]] = []
+        for plan in self.plans:
+            read = unit_reader(self.metadata, plan, self.columns, self.layout, as_new=self.as_new)
+            units = units_of(plan)
+            if len(units) < 2 or not self._may_move(plan):
+                work += [(read, unit) for unit in units]
+            elif isinstance(plan, DiffPlan):
+                (kind,) = self.layout.kind_columns
+                work += [
+                    (partial(only_deletes, read, kind, others=others), u) for others in (False, True) for u in units
+                ]
+            else:
+                yield work
+                scan = _kinds_scan(self.metadata, plan, self.columns, self.layout)
+                work = [(partial(self._laid_out, some), unit) for some, unit in gone_first(self.metadata, plan, scan)]
+        yield work
+
+    def _laid_out(self, read: Callable[[Any], Iterator[pa.Table]], unit: ChangeUnit) -> Iterator[pa.Table]:
+        return self.layout.lay_out(map(_with_row_kind, read(unit)))
+
+    def _may_move(self, plan: ChangePlan) -> bool:
+        """Return True when a key may be gone from one bucket and new in another one."""
+        if self.as_new or self.layout is Layout.PLAIN:
+            return False
+        if isinstance(plan, DiffPlan):
+            return plan.moves or self.schema.bucket_mode is BucketMode.KEY_DYNAMIC
+        # Rows of one state have one place each.
+        return self.schema.bucket_mode is BucketMode.KEY_DYNAMIC and not any(b.merge for b in plan.buckets)
 
     def stat(self) -> Listing:
         """Read all rows, and count them: rows by what became of them, then changed values by column, most first.
@@ -183,7 +221,10 @@ def scan_changes(
     elif mode is IncrementalMode.DERIVED:
         plans = tuple(_derived(schema, after, upto, predicate))
     else:
-        plans = (plan_incremental(metadata, schema, after.number, upto.number, predicate, mode=mode),)
+        # Where keys move, the records of each commit have an order of their own.
+        alone = schema.bucket_mode is BucketMode.KEY_DYNAMIC and layout is not Layout.PLAIN
+        numbers = [*range(after.number, upto.number), upto.number] if alone else [after.number, upto.number]
+        plans = tuple(plan_incremental(metadata, schema, a, b, predicate, mode=mode) for a, b in pairwise(numbers))
     return ChangeScan(metadata, schema, names, plans, layout, limit)
 
 
@@ -214,14 +255,20 @@ def unit_reader(
         return lambda unit: layout.lay_out(compare(metadata, plan, unit, columns))  # type: ignore[arg-type]
     # Rows of a table without a primary key are stored without kinds: all are +I.
     kinds = layout is not Layout.PLAIN and not as_new and bool(plan.schema.primary_keys)
-    numbers = bool(layout.numbers(plan.schema))
-    scan = TableScan(metadata, plan, columns=columns, keep_deletes=kinds, keep_sequence=numbers)
+    scan = _kinds_scan(metadata, plan, columns, layout, kinds=kinds)
 
     def read(unit: ChangeUnit) -> Iterator[pa.Table]:
         rows = scan.read_section(*unit)  # type: ignore[misc]
         return rows if layout is Layout.PLAIN else layout.lay_out(map(_with_row_kind, rows))
 
     return read
+
+
+def _kinds_scan(
+    metadata: TableMetadata, plan: ScanPlan, columns: Sequence[str], layout: Layout, *, kinds: bool = True
+) -> TableScan:
+    numbers = bool(layout.numbers(plan.schema))
+    return TableScan(metadata, plan, columns=columns, keep_deletes=kinds, keep_sequence=numbers)
 
 
 def _with_row_kind(rows: pa.Table) -> pa.Table:
@@ -244,5 +291,6 @@ def _derived(schema: TableSchema, after: State, upto: State, predicate: Predicat
         snapshot = metadata.snapshot(number)
         state = State(metadata, number, snapshot)
         if snapshot.commit_kind is not CommitKind.COMPACT or by_compaction:
-            yield plan_diff(schema, before, state, predicate)
+            overwritten = snapshot.commit_kind is CommitKind.OVERWRITE and schema.bucket == -1
+            yield replace(plan_diff(schema, before, state, predicate), moves=overwritten)
         before = state

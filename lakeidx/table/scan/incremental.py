@@ -6,6 +6,7 @@ source   org.apache.paimon.table.source.snapshot.IncrementalDeltaStartingScanner
 
 from __future__ import annotations
 
+import logging
 import time
 from enum import StrEnum
 
@@ -21,6 +22,8 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.metrics import LayerTrace
 from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan
 from lakeidx.table.scan.prune import partition_matcher
+
+log = logging.getLogger(__name__)
 
 
 class IncrementalMode(StrEnum):
@@ -64,16 +67,23 @@ def plan_incremental(
         producer = schema.table_options.changelog_producer
         mode = IncrementalMode.DELTA if producer == "none" else IncrementalMode.CHANGELOG
     matches = partition_matcher(project(predicate, schema.partition_keys), schema)
-    seen, kept, outlives = [], [], _keeps(schema, mode)
+    seen, kept, without, outlives = [], [], [], _keeps(schema, mode)
     first: Snapshot | None = None
     last: Snapshot | None = None
     for snapshot_id in range(after + 1, upto + 1):
         last = _commit(metadata, schema, snapshot_id, mode)
         first = first or last
+        if mode is IncrementalMode.CHANGELOG and _had_no_producer(metadata, last):
+            without.append(snapshot_id)
         with says_expired(metadata, last, by_changelog=outlives):
             entries = _entries(metadata, last, mode)
         seen += entries
         kept += [e for e in entries if e.kind is FileKind.ADD and matches(e.partition)]
+    if without:
+        log.warning(
+            "%s: snapshots from %d to %d came before the table had a changelog producer; only modes delta and derived return "
+            "their rows", metadata.paths.root, without[0], without[-1],
+        )  # fmt: skip
     buckets = tuple(BucketFiles(e.partition, e.bucket, e.total_buckets, (((e.file,),),), merge=False) for e in kept)
     trace = LayerTrace(
         str(mode.value), "files", len(seen), len(kept),
@@ -97,6 +107,13 @@ def _commit(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, mode
             raise
     what = "changelog" if mode is IncrementalMode.CHANGELOG else "commit"
     raise NotFoundError(f"the {what} of snapshot {snapshot_id} has expired; those after {left - 1} are left", path=path)
+
+
+def _had_no_producer(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    if snapshot.commit_kind is not CommitKind.APPEND or snapshot.changelog_manifest_list is not None:
+        return False
+    options = metadata.schema(snapshot.schema_id).table_options
+    return bool(snapshot.delta_record_count) and options.changelog_producer == "none"
 
 
 def _keeps(schema: TableSchema, mode: IncrementalMode) -> bool:

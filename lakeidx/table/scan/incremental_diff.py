@@ -65,6 +65,7 @@ class DiffPlan:
     predicate   rows of the later state to give, when they are new
     older       metadata of the earlier state, when that is in another branch
     before      snapshot of the earlier state; None = the empty table
+    moves       keys may have left a bucket for another one of their partition
     """
 
     plan: ScanPlan
@@ -72,6 +73,7 @@ class DiffPlan:
     units: tuple[DiffUnit, ...]
     older: TableMetadata | None = None
     before: Snapshot | None = None
+    moves: bool = False
 
 
 def plan_diff(schema: TableSchema, before: State, after: State, predicate: Predicate) -> DiffPlan:

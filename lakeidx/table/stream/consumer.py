@@ -83,11 +83,14 @@ class StreamConsumer:
 
         start             for streams without a consumer that has progress
         ignore_progress   begin at `start` all the same
-        errors            as for `Start.position`; CorruptFileError for a consumer file
+        errors            as for `Start.position`; CorruptFileError for a consumer file; NotFoundError when the state that the first
+                          commit is compared with has expired
         """
         known = None if ignore_progress else self.position()
         for _ in range(_BEGINNINGS):
             position = known or start.position(self._metadata)
+            if known is None and self._keeps_state:
+                self._check_state(position.snapshot)
             self.record(position)
             # An expiry that began before the file was put names what goes in EARLIEST first, and looks at consumers again.
             kept, earliest = self._kept(position), self._metadata.earliest_hint() or 0
@@ -117,6 +120,15 @@ class StreamConsumer:
             self._thread.join()
         if self._lease and self._content is not None:
             self._metadata.store.delete(self._path)
+
+    def _check_state(self, number: int) -> None:
+        earliest = self._metadata.earliest_snapshot_id() or 0
+        if 0 < number < earliest:
+            raise NotFoundError(
+                f"the stream is to begin with snapshot {number + 1}, but snapshot {number}, which mode derived compares it with, "
+                f"has expired: begin with latest-full, or with snapshot {earliest + 1}",
+                path=self._metadata.paths.snapshot(number),
+            )
 
     def _has_changelog(self, changelog_id: int) -> bool:
         return self._metadata.store.exists(self._metadata.paths.changelog(changelog_id))

@@ -67,6 +67,30 @@ def test_a_stream_that_compares_states_keeps_the_one_before(table: Table) -> Non
     assert [s.snapshot.id for s in table.follow(consumer="c", mode="derived")] == [6]
 
 
+def test_a_stream_that_compares_states_begins_where_the_one_before_is_left(table: Table) -> None:
+    table.expire(retain_min=1, retain_max=3)
+    for start in ("earliest", "1", "3"):
+        with pytest.raises(
+            NotFoundError, match=r"with snapshot 3, but snapshot 2, .* begin with latest-full, or with snapshot 4"
+        ):
+            next(table.follow(start, mode="derived", consumer="c"))
+    assert files(table) == {}
+    assert [s.snapshot.id for s in table.follow("4", mode="derived", consumer="c")] == [4, 5]
+
+
+def test_a_consumer_hears_of_a_rollback_after_the_new_history_has_expired(table: Table) -> None:
+    table.create_tag("two", snapshot=2)
+    assert [s.snapshot.id for s in table.follow("earliest", consumer="c")] == [1, 2, 3, 4, 5]
+    table.rollback(tag="two")
+    for k in range(5):
+        table.upsert(pa.table({"k": [10 + k]}))
+    assert expire(table) == (1, 2, 3, 4)
+    with pytest.raises(InvalidInputError, match="read up to snapshot 5, which was rolled back or replaced"):
+        list(table.follow(consumer="c"))
+    assert [s.snapshot.id for s in table.follow("latest", consumer="c", ignore_progress=True)] == []
+    assert expire(table) == (5, 6)
+
+
 def test_a_consumer_that_java_wrote_is_followed_and_the_other_way_round(table: Table) -> None:
     (Path(table.uri) / "consumer").mkdir()
     (Path(table.uri) / "consumer/consumer-c").write_text('{"nextSnapshot" : 4}')

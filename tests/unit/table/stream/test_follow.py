@@ -187,6 +187,26 @@ def test_the_state_a_stream_begins_with_has_no_deletes(tmp_path: Path) -> None:
     assert steps == [[{"k": 2, "v": "c", "_rowkind": "+I"}]]
 
 
+def test_commits_before_a_changelog_producer_are_said_to_be_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make(tmp_path)
+    write(table, {1: "a"})
+    write(table, {2: "a"})
+    table.alter(set={"changelog-producer": "input"})
+    write(table, {3: "a"})
+    assert table.changes(0).to_arrow()["k"].to_pylist() == [3]
+    said = [m for r in caplog.records if "came before the table had a changelog producer" in (m := r.getMessage())]
+    assert said == [
+        f"{table.uri}: snapshots from 1 to 2 came before the table had a changelog producer; only modes delta and derived return "
+        "their rows"
+    ]
+    caplog.clear()
+    assert table.changes(0, mode="delta").to_arrow()["k"].to_pylist() == [1, 2, 3]
+    assert table.changes(2).to_arrow()["k"].to_pylist() == [3]
+    assert not caplog.records
+
+
 def test_an_overwrite_is_said_to_be_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = make(tmp_path)
     write(table, {1: "a"})
