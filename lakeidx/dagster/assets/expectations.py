@@ -23,8 +23,10 @@ from lakeidx.dagster.metadata.reports import records_table
 from lakeidx.dagster.names import LANDED_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
 from lakeidx.dagster.resources import StoreResource, TableResource
 from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import ExpectationConfig
+from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.handle import TableHandle
 
 Where = Literal["landed", "table", "batches"]
@@ -96,12 +98,17 @@ def table_expectation_results(
 ) -> Iterator[dg.AssetCheckResult]:
     """Judge all rows of the table."""
     expected = expectations_on(config, "table")
-    if expected:
+
+    def judged(_: Snapshot | None) -> list[dg.AssetCheckResult]:
         scan = table.scan(columns=_columns(config, expected))
         # An empty table is judged, too: by how many rows it should have.
         pieces = chain([scan.arrow_schema.empty_table()], scan.batches())
-        name = "table" if table.snapshot is None else f"table-snapshot-{table.snapshot.id}"
-        yield from _expectation_results(config, asset, expected, pieces, DocsPage(store, name))
+        snapshot = scan.plan.snapshot
+        name = "table" if snapshot is None else f"table-snapshot-{snapshot.id}"
+        return list(_expectation_results(config, asset, expected, pieces, DocsPage(store, name)))
+
+    if expected:
+        yield from on_newest(table.metadata, judged)
 
 
 def batches_expectation_results(

@@ -42,8 +42,8 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality import BucketId, RuleResult, check_orphans
 from lakeidx.quality.whole_table import Verified
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
+from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import Progress
 
 
@@ -229,7 +229,7 @@ def build_verification_asset(
             docs = _rules_page(pipeline, store, table, found, VERIFICATION)
             results = list(check_results(pipeline, VERIFICATION, found.results, docs))
             results += table_expectation_results(pipeline, VERIFICATION, table, store)
-            seconds = time.monotonic() - started
+            seconds, view = time.monotonic() - started, load_newest(table.metadata)
             return dg.MaterializeResult(
                 check_results=results,
                 metadata={
@@ -239,9 +239,9 @@ def build_verification_asset(
                     "lakeidx/data_files": found.data_files,
                     "lakeidx/index_hashes": found.index_hashes,
                     "lakeidx/seconds": round(seconds, 3),
-                    **view_plots(load_view(table.metadata, table.snapshot)),
+                    **view_plots(view),
                     **hash_plot(found.hash_counts),
-                    **history_plot(table.metadata, table.snapshot),
+                    **history_plot(table.metadata, view.snapshot),
                 },
             )
 

@@ -16,8 +16,8 @@ from lakeidx.dagster.metadata.table_plots import history_plot, view_plots
 from lakeidx.dagster.names import LANDING, TABLE, asset_key
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import load_view
 
 #: Stages run when what is before them was materialized, of any partition, not of the newest alone; with the automation sensor on.
 FOLLOWS = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window())
@@ -62,12 +62,12 @@ def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
 
 def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Return the table as the newest snapshot has it, with pictures; its data version is that snapshot."""
-    snapshot, schema = batch.metadata.latest_snapshot(), batch.metadata.latest_schema()
-    view = load_view(batch.metadata, snapshot)
+    view, schema = load_newest(batch.metadata), batch.metadata.latest_schema()
+    snapshot = view.snapshot
     metadata = {
         **overview_metadata(batch.metadata, view),
         **table_metadata(pipeline.table, pipeline.uri, schema),
-        **state_metadata(batch.metadata, snapshot),
+        **state_metadata(batch.metadata, view),
         **consumer_metadata(batch.metadata, snapshot),
         "dagster/column_lineage": column_lineage(schema.field_names, asset_key(pipeline, LANDING)),
         "lakeidx/batch_id": batch.files.batch_id,
@@ -80,9 +80,8 @@ def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.Materializ
 
 def table_observation(pipeline: PipelineConfig, metadata: TableMetadata) -> dg.AssetObservation:
     """Return what is seen of the table when something else than its batches has made the newest snapshot."""
-    snapshot = metadata.latest_snapshot()
+    view = load_newest(metadata)
     facts = table_metadata(pipeline.table, pipeline.uri, metadata.latest_schema())
-    tags = {} if snapshot is None else {"dagster/data_version": snapshot.identity}
-    page = overview_metadata(metadata, load_view(metadata, snapshot))
-    state = {**page, **facts, **state_metadata(metadata, snapshot)}
+    tags = {} if view.snapshot is None else {"dagster/data_version": view.snapshot.identity}
+    state = {**overview_metadata(metadata, view), **facts, **state_metadata(metadata, view)}
     return dg.AssetObservation(asset_key(pipeline, TABLE), metadata=state, tags=tags)

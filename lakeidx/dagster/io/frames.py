@@ -6,6 +6,7 @@ Types are recognised by their names, so that no library is imported that the ass
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from lakeidx.api.table import Table
 from lakeidx.dagster.resources import SparkResource
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate import Predicate, and_, format_predicate
+from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.handle import bind_where
 
 #: Names of the types, for messages.
@@ -65,10 +67,10 @@ def load_rows(
     if name == "pyspark.DataFrame":
         text = None if condition is None else format_predicate(condition, table.schema.fields)
         return _spark_frame(table, spark, columns, text, state, storage_options or {})
-    scan = table.scan(where=condition, columns=columns, **state)
+    scan = partial(table.scan, where=condition, columns=columns, **state)
     if name == "pyarrow.RecordBatchReader":
-        return scan.to_reader()
-    rows = scan.to_arrow()
+        return scan().to_reader()
+    rows = scan().to_arrow() if state else on_newest(table.metadata, lambda _: scan().to_arrow())
     if name == "pyarrow.Table":
         return rows
     if name == "pandas.DataFrame":

@@ -21,7 +21,7 @@ from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.io.frames import is_spark_frame, load_rows, rows_of, schema_of
 from lakeidx.dagster.io.lineage import lineage_of
 from lakeidx.dagster.io.partitions import partition_condition
-from lakeidx.dagster.io.resources import data_version, metrics, table_facts
+from lakeidx.dagster.io.resources import metrics, table_facts
 from lakeidx.dagster.io.settings import InputSettings, OutputSettings, WriteMode
 from lakeidx.dagster.resources import SparkResource, StoreResource
 from lakeidx.errors import InvalidInputError, NotFoundError
@@ -63,8 +63,8 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
             where = _replaced(context, settings, mode, table.schema)
             done = self._write(table, rows, mode, where, batch_id=_batch_id(context, mode, table.schema))
             lineage = self._lineage(context, settings, table)
-            context.add_output_metadata({**table_facts(table), **lineage, "lakeidx/write_mode": mode, **metrics(done)})
-            version = data_version(table)
+            facts, version = table_facts(table)
+            context.add_output_metadata({**facts, **lineage, "lakeidx/write_mode": mode, **metrics(done)})
             if version is not None and context.has_asset_key:
                 context.step_context.set_data_version(context.asset_key, version)
 

@@ -14,7 +14,7 @@ from lakeidx.dagster.metadata.overview import overview_metadata
 from lakeidx.dagster.metadata.reports import state_metadata, table_metadata
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.results import Result
-from lakeidx.table.view import load_view
+from lakeidx.table.expiration.overtaken import load_newest
 
 
 class LakeIdxCatalog(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -51,25 +51,23 @@ class LakeIdxTable(dg.ConfigurableResource):  # type: ignore[type-arg]
         """
         table = self.open()
         key = None if asset_key is None else dg.AssetKey.from_coercible(asset_key)
-        metadata = {**table_facts(table), **metrics(done)}
-        return dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=data_version(table))
+        facts, version = table_facts(table)
+        return dg.MaterializeResult(asset_key=key, metadata={**facts, **metrics(done)}, data_version=version)
 
 
-def table_facts(table: Table) -> dict[str, Any]:
-    """Return what consumers of a table see: its name, URI, columns, newest snapshot, size and last snapshots."""
+def table_facts(table: Table) -> tuple[dict[str, Any], dg.DataVersion | None]:
+    """Return what consumers of a table see: its name, URI, columns, newest snapshot, size and last snapshots.
+
+    returns   with it the data version: that snapshot; None before the first
+    """
     database, name = table.uri.rstrip("/").rsplit("/", 2)[-2:]
-    snapshot = table.snapshot
-    return {
-        **overview_metadata(table.metadata, load_view(table.metadata, snapshot)),
+    view = load_newest(table.metadata)
+    facts = {
+        **overview_metadata(table.metadata, view),
         **table_metadata(f"{database.removesuffix('.db')}.{name}", table.uri, table.schema),
-        **state_metadata(table.metadata, snapshot),
+        **state_metadata(table.metadata, view),
     }
-
-
-def data_version(table: Table) -> dg.DataVersion | None:
-    """Return the data version of a table: its newest snapshot; None before the first."""
-    snapshot = table.snapshot
-    return None if snapshot is None else dg.DataVersion(snapshot.identity)
+    return facts, None if view.snapshot is None else dg.DataVersion(view.snapshot.identity)
 
 
 def metrics(done: Result | None) -> dict[str, Any]:

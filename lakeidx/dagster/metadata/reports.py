@@ -13,7 +13,7 @@ from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.storage import ObjectStore
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import HASH_INDEX
+from lakeidx.table.view import HASH_INDEX, SnapshotView
 
 #: Rejected rows and offenders that are shown.
 SAMPLE_ROWS = 10
@@ -133,12 +133,13 @@ def commit_metadata(
     return out
 
 
-def state_metadata(metadata: TableMetadata, snapshot: Snapshot | None) -> dict[str, Any]:
-    """Return the metrics of a state of the table, from the snapshot alone."""
+def state_metadata(metadata: TableMetadata, view: SnapshotView) -> dict[str, Any]:
+    """Return the metrics of a state of the table, from its snapshot and index alone."""
+    snapshot = view.snapshot
     if snapshot is None:
         return {}
     path = metadata.paths.snapshot(snapshot.id)
-    count = _row_count(metadata, snapshot)
+    count = _row_count(view, snapshot)
     return {
         **({} if count is None else {"dagster/row_count": count}),
         "lakeidx/snapshot_id": snapshot.id,
@@ -151,17 +152,15 @@ def state_metadata(metadata: TableMetadata, snapshot: Snapshot | None) -> dict[s
     }
 
 
-def _row_count(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
+def _row_count(view: SnapshotView, snapshot: Snapshot) -> int | None:
     """Count the rows of a state without reading them: those of an append table, the hashes of the hash index else; None when the
     table has another index, or deletion vectors only.
     """
-    schema = metadata.schema(snapshot.schema_id)
-    index = metadata.index_manifest(snapshot.index_manifest)
-    if not schema.primary_keys:
-        return None if index else snapshot.total_record_count
-    if schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+    if not view.schema.primary_keys:
+        return None if view.index else snapshot.total_record_count
+    if view.schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
         return None
-    hashes = [e.row_count for e in index if e.index_type == HASH_INDEX]
+    hashes = [e.row_count for e in view.index if e.index_type == HASH_INDEX]
     return sum(hashes) if hashes else None
 
 

@@ -13,6 +13,8 @@ from lakeidx.dagster.resources import TableResource
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.table.expiration.overtaken import on_newest
+from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 
 INTERVAL_SECONDS = 60
@@ -40,25 +42,32 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
         except LakeIdxError as error:
             return skip_or_raise(error, "the table cannot be read")
         try:
-            snapshot = table.snapshot
-            state = "" if snapshot is None else state_of(snapshot)
-            looked, _, found = (context.cursor or "").partition(" ")
-            if snapshot is None or state == looked:
-                return dg.SensorResult(skip_reason="no snapshot since the last look")
-            nothing_due = f"nothing due under schema {table.schema.id}"
-            clean = _snapshot_of(table.metadata, looked) if found == nothing_due else None
-            work = plan_due(table.metadata, table.schema, snapshot, clean=clean)
-            seen = table_observation(pipeline, table.metadata)
+            return on_newest(table.metadata, lambda newest: _look(pipeline, table, newest, context.cursor or ""))
         except LakeIdxError as error:
             return skip_or_raise(error, "the table cannot be read")
-        if not work:
-            reason = f"snapshot {snapshot.id} needs no compaction"
-            return dg.SensorResult(skip_reason=reason, cursor=f"{state} {nothing_due}", asset_events=[seen])
-        tags = {"lakeidx/table": pipeline.table, "lakeidx/buckets_to_compact": str(len(work))}
-        request = dg.RunRequest(run_key=f"compaction-of-snapshot-{state}", tags=tags)
-        return dg.SensorResult(run_requests=[request], cursor=state, asset_events=[seen])
 
     return compaction_sensor
+
+
+def _look(pipeline: PipelineConfig, table: TableHandle, snapshot: Snapshot | None, cursor: str) -> dg.SensorResult:
+    """Plan the compaction of the newest snapshot.
+
+    cursor   as the last look left it
+    """
+    state = "" if snapshot is None else state_of(snapshot)
+    looked, _, found = cursor.partition(" ")
+    if snapshot is None or state == looked:
+        return dg.SensorResult(skip_reason="no snapshot since the last look")
+    nothing_due = f"nothing due under schema {table.schema.id}"
+    clean = _snapshot_of(table.metadata, looked) if found == nothing_due else None
+    work = plan_due(table.metadata, table.schema, snapshot, clean=clean)
+    seen = table_observation(pipeline, table.metadata)
+    if not work:
+        reason = f"snapshot {snapshot.id} needs no compaction"
+        return dg.SensorResult(skip_reason=reason, cursor=f"{state} {nothing_due}", asset_events=[seen])
+    tags = {"lakeidx/table": pipeline.table, "lakeidx/buckets_to_compact": str(len(work))}
+    request = dg.RunRequest(run_key=f"compaction-of-snapshot-{state}", tags=tags)
+    return dg.SensorResult(run_requests=[request], cursor=state, asset_events=[seen])
 
 
 def state_of(snapshot: Snapshot) -> str:
