@@ -44,6 +44,7 @@ from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.bucket.bucket_index import has_rings
 from lakeidx.key_index.bucket.consistent_hashing import HashingMetadata, resize
 from lakeidx.key_index.bucket.rings import HashRings, Resize, plan_resizes
@@ -55,6 +56,7 @@ from lakeidx.key_index.table_view import make_tag_context
 from lakeidx.maintenance.ring_children import ChildBuckets, child_buckets
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
+from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.index_files import StoredVector, deletion_vectors, read_deletion_vector, write_hash_index
 from lakeidx.table.intervals import sections_of
 from lakeidx.table.metadata import TableMetadata
@@ -130,22 +132,44 @@ def run_ring_resize(
     errors         InvalidInputError for a table without rings, and for one whose compaction has yet to write changelog rows of
                    a bucket to resize; CommitConflictError when other writers were faster again and again
     """
-    started = time.monotonic()
-    for attempt in range(1, _MAX_ROUNDS + 1):
-        snapshot = metadata.latest_snapshot()
+    run = _Run(metadata, runner, index_dir, partitions, target_bytes, dry_run, sleep)
+    # Buckets whose files others have replaced, and whose snapshot has expired since, are planned again, too.
+    while (report := on_newest(metadata, run.once)) is None:
+        pass
+    return report
+
+
+@dataclass(slots=True)
+class _Run:
+    """A resize as it was asked for, and how often it was tried."""
+
+    metadata: TableMetadata
+    runner: Runner
+    index_dir: str
+    partitions: Collection[bytes] | None
+    target_bytes: int | None
+    dry_run: bool
+    sleep: Callable[[float], None]
+    started: float = field(default_factory=time.monotonic)
+    tries: int = 0
+
+    def once(self, snapshot: Snapshot | None) -> ResizeReport | None:
+        """Resize the buckets of a state; None when other writers were faster, and it may be tried again."""
+        self.tries += 1
+        metadata = self.metadata
         # After the snapshot: a file of a newer schema would lose its new columns.
         schema = metadata.latest_schema()
         _check_has_rings(schema)
         check_can_compact(schema)
-        wanted = target_bytes or schema.table_options.target_file_size or DEFAULT_TARGET_BYTES
-        context = make_tag_context(metadata, snapshot, index_dir=index_dir)
+        wanted = self.target_bytes or schema.table_options.target_file_size or DEFAULT_TARGET_BYTES
+        context = make_tag_context(metadata, snapshot, index_dir=self.index_dir)
         rings = HashRings(context)
-        view = load_view(metadata, snapshot, partitions=partitions)
+        view = load_view(metadata, snapshot, partitions=self.partitions)
         work = _plan_rewrites(metadata, schema, view, context, rings, target_bytes=wanted)
         _check_changelog_complete(schema, work)
-        if dry_run or not work:
-            return _report((), work, (), attempt, started, dry_run=dry_run)
-        done = runner.map(_rewrite_buckets, work, label=f"ring_resize: {metadata.paths.root}")
+        if self.dry_run or not work:
+            return _report((), work, (), self.tries, self.started, dry_run=self.dry_run)
+        done = self.runner.map(_rewrite_buckets, work, label=f"ring_resize: {metadata.paths.root}")
         user = f"lakeidx-resize-{uuid.uuid4()}"
         commit = CommitInfo(instant=user, started_ms=int(time.time() * 1000))
         plans = [w.plan for w in work]
@@ -159,15 +183,14 @@ def run_ring_resize(
                 vectors={(w.partition, bucket, name): v for w in work for (bucket, name), v in w.vectors.items()},
                 schema=schema,
             )
-            result = commit_in_turn(metadata, request, sleep=sleep)
+            result = commit_in_turn(metadata, request, sleep=self.sleep)
         except CommitConflictError:
             rings.give_up(plans, commit)
-            if attempt == _MAX_ROUNDS:
+            if self.tries >= _MAX_ROUNDS:
                 raise
-            continue
+            return None
         rings.confirm(plans, commit)
-        return _report(result.snapshot_ids, work, done, attempt, started)
-    raise AssertionError("unreachable")
+        return _report(result.snapshot_ids, work, done, self.tries, self.started)
 
 
 def _check_has_rings(schema: TableSchema) -> None:

@@ -25,6 +25,13 @@ from lakeidx.testing.small_tables import memory_folder
 from tests.overtaking import Overtaken
 
 KEY = pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([2], pa.int64())})
+RINGS = {
+    "index.type": "bucket",
+    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+    "hoodie.bucket.index.num.buckets": "1",
+    "hoodie.bucket.index.min.num.buckets": "1",
+    "hoodie.bucket.index.max.num.buckets": "8",
+}
 #: One line that names what has expired; nothing else may come of it.
 SAYS = re.compile(
     r"expired while it was read \(.* is gone\); snapshots 7 to 7 exist: read again, or keep|"
@@ -51,7 +58,8 @@ def tables() -> Iterator[dict[str, Overtaken]]:
     """One with each changelog producer that is used here."""
     not_null = {"alter-column-null-to-not-null.disabled": "false"}
     with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
-        yield {n: Overtaken(Path(folder, n), {**not_null, "changelog-producer": n}) for n in ("none", "lookup")}
+        made = {n: Overtaken(Path(folder, n), {**not_null, "changelog-producer": n}) for n in ("none", "lookup")}
+        yield {**made, "rings": Overtaken(Path(folder, "rings"), RINGS)}
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -103,6 +111,11 @@ def test_deletes_are_counted_and_columns_examined_on_the_newest_state(tables: di
     assert set(counted) == {"1"}
     not_null = SchemaEdits(nullable={"v": False})
     assert set(table.each_call(lambda uri: alter_table(Table.open(uri), not_null, dry_run=True).changed)) == {"True"}
+
+
+def test_a_resize_of_rings_is_planned_again(tables: dict[str, Overtaken]) -> None:
+    found = tables["rings"].each_call(lambda uri: type(Table.open(uri).resize_rings(target_size=10)).__name__)
+    assert set(found) == {"ResizeReport"}
 
 
 def test_rules_judge_one_state_or_say_that_it_has_expired(tables: dict[str, Overtaken]) -> None:
