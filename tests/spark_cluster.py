@@ -115,7 +115,12 @@ class SparkCluster:
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master, *conf]
         command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
         self._run("connect", command, memory="700m")
-        self._wait("connect", re.compile("Spark Connect server started"), 1)
+        try:
+            self._wait("connect", re.compile("Spark Connect server started"), 1)
+        except RuntimeError:
+            # It may be slow only, and would have the cluster's cores for as long as it lives.
+            self.kill("connect")
+            raise
         return f"sc://{address}:{port}"
 
     def mend(self) -> None:

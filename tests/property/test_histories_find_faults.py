@@ -30,9 +30,9 @@ from lakeidx.batch.stages.commit import run_commit
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakeidx.format.manifest import FileKind
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, encode_tag
 from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.lookup.point import table_lookup
 from lakeidx.table.commit.conflicts import index_identity
 from lakeidx.table.commit.manifest_write import combine_index
 from lakeidx.table.metadata import TableMetadata
@@ -114,7 +114,7 @@ def _snapshots_by_id(patch: pytest.MonkeyPatch) -> None:
 
 
 def _lookups_by_id(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(table_lookup, "_identity", lambda snapshot: None if snapshot is None else snapshot.id)
+    patch.setattr(Snapshot, "__eq__", lambda one, other: isinstance(other, Snapshot) and one.id == other.id)
 
 
 def _tables_without_identity(patch: pytest.MonkeyPatch) -> None:
