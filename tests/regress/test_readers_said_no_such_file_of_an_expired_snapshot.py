@@ -21,7 +21,10 @@ from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.quality.changelog_agrees import check_changelog_agrees
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
-from lakeidx.testing.small_tables import memory_folder
+from lakeidx.table.expiration.rollback import roll_back
+from lakeidx.table.handle import TableHandle
+from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.small_tables import make_table, memory_folder, upsert
 from tests.overtaking import Overtaken
 
 KEY = pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([2], pa.int64())})
@@ -132,3 +135,19 @@ def test_rules_judge_one_state_or_say_that_it_has_expired(tables: dict[str, Over
     # At its beginning others may leave one snapshot: nothing has changed since.
     assert found["(True, True)"] > 20
     assert set(found) <= {"(True, True)", "(True, False)"}
+
+
+def test_a_snapshot_of_the_same_id_after_a_rollback_is_asked_anew(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    upsert(table, [(1, 2, "a")])
+    upsert(table, [(1, 2, "gone")])
+    store = FaultStore(table.store)
+
+    def meanwhile(*_: str) -> None:
+        there = TableHandle.open(table.uri)
+        roll_back(there.metadata, there.schema, snapshot_id=1)
+        upsert(TableHandle.open(table.uri), [(1, 2, "b")])
+
+    store.fail("open_input", "data-", act=meanwhile)
+    answer = TableLookup(TableHandle(store, table.paths).metadata).lookup(KEY)
+    assert answer.rows["v"].to_pylist() == ["b"]

@@ -170,7 +170,7 @@ class TableLookup:
         """Ask, and again when the snapshot has expired meanwhile; one that is pinned is not exchanged for another."""
         if self._pinned:
             return ask(keys)
-        return until_newest(self._metadata, lambda: ask(keys), lambda: self.snapshot_id)
+        return until_newest(self._metadata, lambda: ask(keys), lambda: self._state.snapshot if self._state else None)
 
     # -- state -------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ def load_newest(metadata: TableMetadata, *, partitions: Collection[bytes] | None
     return on_newest(metadata, lambda snapshot: load_view(metadata, snapshot, partitions=partitions))
 
 
-def until_newest(metadata: TableMetadata, ask: Callable[[], T], answered_by: Callable[[], int | None]) -> T:
+def until_newest(metadata: TableMetadata, ask: Callable[[], T], answered_by: Callable[[], Snapshot | None]) -> T:
     """Ask what looks for the newest snapshot itself; again when a file was missing and there is a newer one.
 
     answered_by   the snapshot that was asked last
@@ -51,7 +51,8 @@ def until_newest(metadata: TableMetadata, ask: Callable[[], T], answered_by: Cal
         try:
             return ask()
         except NotFoundError:
-            if answered_by() == metadata.latest_snapshot_id():
+            asked, newest = answered_by(), metadata.latest_snapshot()
+            if (asked and asked.identity) == (newest and newest.identity):
                 raise
     return ask()
 
