@@ -9,8 +9,9 @@ What Dagster runs lives in `lakeidx.dagster`, what spark-submit runs in `jobs`.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lakeidx.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from lakeidx.api import SystemTable as SystemTable
@@ -68,12 +69,7 @@ _PLACES = {
 }
 __all__ = ["__version__", *_PLACES]
 
-
-def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name)
-    if place is None:
-        raise AttributeError(f"module 'lakeidx' has no attribute {name!r}")
-    return getattr(import_module(place), name)
+__getattr__ = lazy_names(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:

@@ -7,8 +7,9 @@ where there is no table.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lakeidx.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from lakeidx.api.system_table import SystemTable as SystemTable
@@ -23,12 +24,7 @@ _PLACES = {
 }
 __all__ = list(_PLACES)
 
-
-def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name)
-    if place is None:
-        raise AttributeError(f"module 'lakeidx.api' has no attribute {name!r}")
-    return getattr(import_module(place), name)
+__getattr__ = lazy_names(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:

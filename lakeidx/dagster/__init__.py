@@ -8,8 +8,9 @@ not belong here: they are in ``pipelines/`` and ``dagster_project/``, which no w
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lakeidx.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from lakeidx.dagster.components.found_tables import TableMaintenance as TableMaintenance
@@ -30,17 +31,7 @@ _PLACES = {
 }
 __all__ = list(_PLACES)
 
-
-def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name)
-    if place is None:
-        raise AttributeError(f"module 'lakeidx.dagster' has no attribute {name!r}")
-    try:
-        return getattr(import_module(place), name)
-    except ModuleNotFoundError as error:
-        if error.name != "dagster":
-            raise
-        raise ModuleNotFoundError("needs Dagster: pip install 'lakeidx[dagster]'", name=error.name) from error
+__getattr__ = lazy_names(__name__, _PLACES, needs=("dagster", "needs Dagster: pip install 'lakeidx[dagster]'"))
 
 
 def __dir__() -> list[str]:

@@ -7,8 +7,9 @@ Names are loaded when they are requested: a worker that only reads starts withou
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lakeidx.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from lakeidx.spark.datasource import read_table, register
@@ -17,16 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["lookup_join", "read_table", "register", "upsert"]
 
-_HOMES = {"lookup_join": "joins", "read_table": "datasource", "register": "datasource", "upsert": "frame_upsert"}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != "pyspark":
-            raise
-        raise ModuleNotFoundError("Spark needs pyspark: pip install 'lakeidx[spark]'", name=error.name) from error
+_PLACES = {
+    "lookup_join": "lakeidx.spark.joins",
+    "read_table": "lakeidx.spark.datasource",
+    "register": "lakeidx.spark.datasource",
+    "upsert": "lakeidx.spark.frame_upsert",
+}
+__getattr__ = lazy_names(__name__, _PLACES, needs=("pyspark", "Spark needs pyspark: pip install 'lakeidx[spark]'"))

@@ -22,22 +22,30 @@ from lakeidx.table.view import data_file_path, load_view
 log = logging.getLogger(__name__)
 
 
-def _find_committed(
+def committed_id(
     metadata: TableMetadata, request: CommitRequest, latest: Snapshot | None, kind: CommitKind | None = None
-) -> Snapshot | None:
-    """Find the snapshot an earlier try of this commit has put, from the newest back to the base of the batch.
+) -> int | None:
+    """Return the id of the snapshot that an earlier try of this commit has put, None when no try has.
 
-    One that the table's history did not continue from (a put on an expired id, whose writer died before it looked) is deleted.
+    They are looked at from the newest back to the base of the batch. One that the table's history did not continue from (a put on
+    an expired id, whose writer died before it looked) is deleted.
     latest   the newest snapshot
+    returns  for one that has expired the first id it can have had
     errors   CommitUnknownError
     """
     if latest is None:
         return None
-    for snapshot in _down_to(metadata, latest, request.base_snapshot_id or 0):
+    base, others = request.base_snapshot_id or 0, 0
+    for snapshot in _down_to(metadata, latest, base):
         same = snapshot.commit_user == request.commit_user and snapshot.commit_identifier == request.commit_identifier
         if same and (kind is None or snapshot.commit_kind == kind):
-            return None if _is_stray(metadata, snapshot, latest, request) else snapshot
-    return None
+            if not _is_stray(metadata, snapshot, latest, request):
+                return snapshot.id
+            break
+        others += 1
+    # None has expired when all since the base are there, and are others'.
+    missing = others < latest.id - base
+    return base + 1 if missing and _committed_and_expired(metadata, request) else None
 
 
 def _down_to(metadata: TableMetadata, latest: Snapshot, base: int) -> Iterator[Snapshot]:
@@ -53,16 +61,6 @@ def _down_to(metadata: TableMetadata, latest: Snapshot, base: int) -> Iterator[S
     for left in reversed([i for i in metadata.listed_snapshot_ids() if base < i < snapshot_id]):
         with contextlib.suppress(NotFoundError):
             yield metadata.snapshot(left)
-
-
-def _reads_to_base(metadata: TableMetadata, latest: Snapshot, base: int) -> bool:
-    """Return True when all snapshots after the base could be read: most of them were a moment ago, so there is no request."""
-    try:
-        for snapshot_id in range(latest.id, base, -1):
-            metadata.earlier_snapshot(snapshot_id)
-    except NotFoundError:
-        return False
-    return True
 
 
 def _is_stray(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot, request: CommitRequest) -> bool:
@@ -94,31 +92,15 @@ def was_committed(metadata: TableMetadata, request: CommitRequest) -> bool:
     return committed_id(metadata, request, metadata.latest_snapshot()) is not None
 
 
-def committed_id(
-    metadata: TableMetadata, request: CommitRequest, latest: Snapshot | None, kind: CommitKind | None = None
-) -> int | None:
-    """Return the id of the snapshot of an earlier try of this commit, None when no try has put one.
-
-    latest   the newest snapshot
-    returns  for one that has expired the first id it can have had
-    errors   CommitUnknownError
-    """
-    found = _find_committed(metadata, request, latest, kind)
-    if found is not None:
-        return found.id
-    return (request.base_snapshot_id or 0) + 1 if _committed_and_expired(metadata, request, latest) else None
-
-
-def _committed_and_expired(metadata: TableMetadata, request: CommitRequest, latest: Snapshot | None) -> bool:
+def _committed_and_expired(metadata: TableMetadata, request: CommitRequest) -> bool:
     """Return True when the batch must have been committed by a snapshot that is expired by now.
 
     Snapshots since the batch's base may be gone, so the files tell: a new file of the batch is referenced by a state that
     is still there, or was removed from the store, which only expiry of a committed file does (orphan cleaning leaves the
     files of staged batches alone). Cleaners of other programs do not know batches, and spare only files of the last day.
-    latest   the newest snapshot, from which on `_find_committed` has found none
     errors   CommitUnknownError when the files are gone and older than that, and no state refers to one
     """
-    if not request.tried_before or latest is None or _reads_to_base(metadata, latest, request.base_snapshot_id or 0):
+    if not request.tried_before:
         return False
     # A hint may name a snapshot that was put on the expired id of the one it meant.
     earliest = next(iter(metadata.snapshot_ids()), None)

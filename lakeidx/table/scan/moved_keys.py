@@ -38,6 +38,7 @@ def gone_first(metadata: TableMetadata, plan: ScanPlan, scan: TableScan) -> list
     buckets: dict[tuple[bytes, int], list[BucketFiles]] = {}
     for bucket in plan.buckets:
         buckets.setdefault((bucket.partition, bucket.bucket), []).append(bucket)
+    names, wider = scan.arrow_schema.names, _with_keys(scan)
     first: list[Work] = []
     then: list[Work] = []
     for files in buckets.values():
@@ -46,8 +47,8 @@ def gone_first(metadata: TableMetadata, plan: ScanPlan, scan: TableScan) -> list
         if gone is None or not len(gone):
             then += [(lambda unit: scan.read_section(*unit), unit) for unit in units]
             continue
-        first += [(partial(_some, scan, gone, among=True), unit) for unit in units]
-        then += [(partial(_some, scan, gone, among=False), unit) for unit in units]
+        first += [(partial(_some, wider, names, gone, among=True), unit) for unit in units]
+        then += [(partial(_some, wider, names, gone, among=False), unit) for unit in units]
     return [*first, *then]
 
 
@@ -66,19 +67,25 @@ def _gone(metadata: TableMetadata, plan: ScanPlan, units: Sequence[ScanUnit]) ->
     return found.dictionary.filter(pa.array(retracts))
 
 
-def _some(scan: TableScan, keys: pa.Array, unit: ScanUnit, *, among: bool) -> Iterator[pa.Table]:
-    """Read the rows of a unit whose keys are, or are not, among some."""
-    names, schema = scan.arrow_schema.names, scan.plan.schema
-    missing = [n for n in schema.trimmed_primary_keys if n not in names]
-    wider = TableScan(
+def _with_keys(scan: TableScan) -> TableScan:
+    """Return the scan with the key columns that it leaves out."""
+    missing = [n for n in scan.plan.schema.trimmed_primary_keys if n not in scan.arrow_schema.names]
+    return TableScan(
         scan.metadata,
         scan.plan,
         columns=[*scan.columns, *missing],
         keep_deletes=scan.keep_deletes,
         keep_sequence=scan.keep_sequence,
     )
-    for rows in wider.read_section(*unit):
-        mine = pc.is_in(_encoded(rows, schema), value_set=keys)
+
+
+def _some(scan: TableScan, names: Sequence[str], keys: pa.Array, unit: ScanUnit, *, among: bool) -> Iterator[pa.Table]:
+    """Read the rows of a unit whose keys are, or are not, among some.
+
+    names   of the columns wanted; the scan has those of the key besides
+    """
+    for rows in scan.read_section(*unit):
+        mine = pc.is_in(_encoded(rows, scan.plan.schema), value_set=keys)
         yield rows.filter(mine if among else pc.invert(mine)).select(names)
 
 
