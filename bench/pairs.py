@@ -38,7 +38,9 @@ if not found.startswith(os.environ["BENCH_TREE"]):
 """
 #: Counts that tell figures apart, beside all texts but those of the surroundings.
 SIZES = frozenset({"rows", "keys", "columns", "hashes", "files", "batch", "table_rows"})
-SURROUNDINGS = frozenset({"machine", "processor", "python", "numpy", "pyarrow", "pandas", "limit", "note", "notes"})
+SURROUNDINGS = frozenset(
+    {"machine", "processor", "python", "numpy", "pyarrow", "pandas", "limit", "note", "notes", "advised_for"}
+)
 _TIME = re.compile(r"(^|_)(seconds|ms|microseconds|us)$")
 _RATE = re.compile(r"per_s(econd)?$")
 

@@ -25,6 +25,11 @@ def test_processor_time_counts_before_time_by_the_clock_and_rates_become_times()
     }
 
 
+def test_what_a_benchmark_concludes_does_not_tell_figures_apart() -> None:
+    one, other = (pairs.times([{"case": "a", "type": "state", "advised_for": t, "ms": 1}]) for t in ("keys move", ""))
+    assert one == other == {("a", "state", "ms"): 1.0}
+
+
 def test_the_least_of_rounds_is_compared_and_what_is_worse_gets_more_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = Path("before"), Path("after")
     taken: list[Path] = []
