@@ -75,7 +75,23 @@ class RowBytes:
 
     def take(self, rows: npt.NDArray[np.int64]) -> RowBytes:
         """Take some strings, in this order, packed again."""
+        width = self._width()
+        if width:
+            data = self.flat.reshape(-1, width).take(rows, axis=0)
+            return RowBytes(data.reshape(-1), self._even_offsets(len(rows), width))
         return RowBytes.from_arrow(self.to_arrow().take(pa.array(rows)))
+
+    def _even_offsets(self, n: int, width: int) -> npt.NDArray[np.int64]:
+        """Return the offsets of n strings of one length, which that of ours is: the same array where it will do."""
+        if n <= len(self) and self.offsets[0] == 0:
+            return self.offsets[: n + 1]
+        return np.arange(n + 1, dtype=np.int64) * width
+
+    def _width(self) -> int:
+        """Return the length of all strings; 0 when it is that, or they differ, or there is none."""
+        n = len(self)
+        width, rest = divmod(self.nbytes, n) if n else (0, 0)
+        return 0 if rest or not width or not bool((self.lengths == width).all()) else width
 
     def to_arrow(self) -> pa.Array:
         """Convert to Arrow binary (large_binary above 2 GiB), without copying the bytes."""

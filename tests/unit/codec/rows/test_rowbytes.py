@@ -27,8 +27,12 @@ def test_list_arrow_and_slices_agree(rows: list[bytes], start: int, stop: int) -
     assert part.to_arrow().to_pylist() == rows[start:stop]
 
 
+ROWS = st.lists(st.binary(max_size=9), max_size=20)
+ROWS_OF_ONE_LENGTH = st.integers(0, 9).flatmap(lambda n: st.lists(st.binary(min_size=n, max_size=n), max_size=20))
+
+
 @settings(deadline=None)
-@given(st.lists(st.binary(max_size=9), max_size=20), st.data())
+@given(ROWS | ROWS_OF_ONE_LENGTH, st.data())
 def test_rows_are_taken_in_any_order(rows: list[bytes], data: st.DataObject) -> None:
     order = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=20)) if rows else []
     start = data.draw(st.integers(0, len(rows)))
