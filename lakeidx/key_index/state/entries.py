@@ -114,22 +114,36 @@ def merge_runs(runs: Sequence[Entries], *, expire_before: int, drop_gone: bool) 
     drop_gone      drop keys that were removed (there is no older run that they must hide)
     """
     joined = join_entries(runs)
-    rows = newest_rows(joined.hashes, joined.keys) if len(runs) > 1 else np.arange(len(joined))
-    keep = joined.written[rows] >= expire_before
+    drop = joined.written < expire_before
     if drop_gone:
-        keep &= joined.partition[rows] != GONE
-    return joined if len(runs) == 1 and keep.all() else joined.take(rows[keep])
+        drop |= joined.partition == GONE
+    dropped = bool(drop.any())
+    if len(runs) == 1 and not dropped:
+        return joined
+    rows = _merged_rows(joined, [len(run) for run in runs])
+    return joined.take(rows[~drop[rows]] if dropped else rows)
+
+
+def _merged_rows(joined: Entries, sizes: Sequence[int]) -> Ints:
+    """Return the last row of each distinct key, ascending by hash, of runs that are so, one after another."""
+    rows = np.empty(len(joined), np.int64)
+    ends = np.cumsum(sizes)
+    heads = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    keys = joined.keys
+    count = _merge_rows(frozen(joined.hashes), frozen(keys.data), frozen(keys.offsets), frozen(ends), heads, rows)
+    return rows[:count]
 
 
 def newest_rows(hashes: Hashes, keys: RowBytes) -> Ints:
     """Return the last row of each distinct key, ascending by hash."""
     order = hash_order(hashes)
     ordered = hashes[order]
-    if not (ordered[1:] == ordered[:-1]).any():
+    first = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if not len(first):
         return order
-    keep = np.empty(len(hashes), np.bool_)
-    _keep_newest(frozen(hashes), frozen(keys.data), frozen(keys.offsets), frozen(order), keep)
-    rows: Ints = order[keep[order]]
+    keep = np.ones(len(hashes), np.bool_)
+    _keep_newest(frozen(keys.data), frozen(keys.offsets), frozen(order), frozen(first), keep)
+    rows: Ints = order[keep]
     return rows
 
 
@@ -157,21 +171,69 @@ def _prefix(data: Any, offsets: Any, prefix: Any, out_offsets: Any, out: Any) ->
 
 
 @kernel
-def _keep_newest(hashes: Any, data: Any, offsets: Any, order: Any, keep: Any) -> None:
-    """Set keep[i] when no later entry has the key; stable, so that equal hashes keep the order of their runs."""
-    n = len(order)
+def _merge_rows(hashes: Any, data: Any, offsets: Any, ends: Any, heads: Any, rows: Any) -> Any:
+    """Merge runs, older ones first: of equal keys the last row stays.
+
+    ends, heads  int64[runs] where each run ends, and where it begins; the latter are moved on
+    rows         int64[n], filled in
+    returns      how many
+    """
+    count, first = 0, 0
+    last = np.uint64(0)
+    while True:
+        # Of equal hashes those of older runs come first.
+        best, other = -1, np.uint64(0xFFFFFFFFFFFFFFFF)
+        least = other
+        for run in range(len(ends)):
+            if heads[run] < ends[run]:
+                h = hashes[heads[run]]
+                if best < 0 or h < least:
+                    best, least, other = run, h, least
+                elif h < other:
+                    other = h
+        if best < 0:
+            return count
+        row, end = heads[best], ends[best]
+        while True:
+            if least != last:
+                first, last = count, least
+            length = offsets[row + 1] - offsets[row]
+            for i in range(first, count):
+                a = rows[i]
+                if offsets[a + 1] - offsets[a] == length and same_span(data, offsets[a], data, offsets[row], length):
+                    for j in range(i + 1, count):
+                        rows[j - 1] = rows[j]
+                    count -= 1
+                    break
+            rows[count] = row
+            count += 1
+            row += 1
+            if row == end or hashes[row] >= other:
+                break
+            least = hashes[row]
+        heads[best] = row
+
+
+@kernel
+def _keep_newest(data: Any, offsets: Any, order: Any, first: Any, keep: Any) -> None:
+    """Clear keep[i] of places in `order` whose key is also at a later place with the same hash.
+
+    first  int64[] places, ascending, that the next one shares its hash with
+    keep   bool[n], all set
+    """
+    n = len(first)
     at = 0
     while at < n:
         stop = at + 1
-        while stop < n and hashes[order[stop]] == hashes[order[at]]:
+        while stop < n and first[stop] == first[stop - 1] + 1:
             stop += 1
-        for i in range(at, stop):
+        last = first[stop - 1] + 1
+        for i in range(first[at], last):
             a = order[i]
             length = offsets[a + 1] - offsets[a]
-            keep[a] = True
-            for j in range(i + 1, stop):
+            for j in range(i + 1, last + 1):
                 b = order[j]
                 if offsets[b + 1] - offsets[b] == length and same_span(data, offsets[a], data, offsets[b], length):
-                    keep[a] = False
+                    keep[i] = False
                     break
         at = stop

@@ -18,7 +18,9 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import xxhash
 
@@ -150,7 +152,7 @@ class StateFolder:
         found: set[str] = set()
         for file in manifests:
             try:
-                found |= decode_manifest(self._store.get(file.path), file.path).files
+                found |= decode_file_names(self._store.get(file.path), file.path)
             except (NotFoundError, CorruptFileError):
                 return None
         return found
@@ -180,17 +182,10 @@ def decode_manifest(data: bytes, path: str | None = None) -> StateManifest:
 
     errors   CorruptFileError; a manifest of another version is one, too
     """
-    try:
-        raw = json.loads(unseal(data, path))
-        if raw["version"] != _VERSION:
-            raise ValueError(f"version {raw['version']}")
-        files = [str(name) for name in raw["files"]]
-        # They become paths below the state's folder.
-        for name in files:
-            plain_name(name)
+    with _reading(path):
+        raw, files = _unsealed(data, path)
         shards = tuple(
-            tuple(SegmentRef(files[int(number)], *(int(v) for v in rest)) for number, *rest in runs)
-            for runs in raw["shards"]
+            tuple(SegmentRef(files[int(number)], *map(int, rest)) for number, *rest in runs) for runs in raw["shards"]
         )
         bits, snapshot_id, token = int(raw["bits"]), raw["snapshot_id"], raw["token"]
         if len(shards) != 1 << bits:
@@ -206,5 +201,33 @@ def decode_manifest(data: bytes, path: str | None = None) -> StateManifest:
             shards=shards,
             counts={(int(p), int(b)): int(n) for p, b, n in zip(*raw["counts"], strict=True)},
         )
+
+
+def decode_file_names(data: bytes, path: str | None = None) -> set[str]:
+    """Read the names of a manifest's files, and nothing else of it.
+
+    errors   as `decode_manifest`
+    """
+    with _reading(path):
+        return set(_unsealed(data, path)[1])
+
+
+def _unsealed(data: bytes, path: str | None) -> tuple[dict[str, Any], list[str]]:
+    """Return the content of a manifest, and the names of its files."""
+    raw = json.loads(unseal(data, path))
+    if raw["version"] != _VERSION:
+        raise ValueError(f"version {raw['version']}")
+    files = [str(name) for name in raw["files"]]
+    # They become paths below the state's folder.
+    for name in files:
+        plain_name(name)
+    return raw, files
+
+
+@contextmanager
+def _reading(path: str | None) -> Iterator[None]:
+    """Turn what goes wrong with the content into a CorruptFileError."""
+    try:
+        yield
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise CorruptFileError(f"not a manifest of key state: {error}", path=path) from error

@@ -13,6 +13,8 @@ from lakeidx.storage.base import FileInfo, name_of, parent_of
 class MemoryStore:
     """Files by their paths; safe for threads."""
 
+    waits = False
+
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
         self._lock = threading.Lock()

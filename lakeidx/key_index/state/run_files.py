@@ -17,17 +17,24 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.key_index.state.entries import Entries
 from lakeidx.key_index.state.segments import COLUMN_BYTES, Segment, SegmentHead, decode_entries, decode_head
 from lakeidx.storage.base import FileInfo, join
-from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.in_parallel import REQUESTS, in_parallel
 
 RUN_PREFIX, RUN_SUFFIX = "run-", ".keys"
 # Two stretches with less between them are one request: as long as a request takes, so many bytes can come instead.
 _GAP_BYTES = 64 << 10
 # A request grows by joining up to here.
 _JOINED_BYTES = 4 << 20
+# Below so many bytes, of a store of this machine, threads take longer to start than their requests.
+_FEW_BYTES = 4 << 20
 
 
 class StateStore(Protocol):
     """What of `lakeidx.storage.base.ObjectStore` a key state needs."""
+
+    @property
+    def waits(self) -> bool:
+        """True when a request waits for another machine."""
+        ...
 
     def get(self, path: str) -> bytes:
         """Read the whole file."""
@@ -150,11 +157,12 @@ class RunFiles:
         errors   NotFoundError, CorruptFileError
         """
         heads = self.heads(refs)
-        keys = self.fetch([Stretch(r.file, r.keys_at, r.keys_bytes) for r in refs])
-        columns = self.fetch([Stretch(r.file, r.columns_at, COLUMN_BYTES * r.entries) for r in refs])
+        keys = [Stretch(r.file, r.keys_at, r.keys_bytes) for r in refs]
+        columns = [Stretch(r.file, r.columns_at, COLUMN_BYTES * r.entries) for r in refs]
+        read = self.fetch([*keys, *columns])
         return [
-            decode_entries(h, bytes(k), bytes(c), self.path(r.file))
-            for r, h, k, c in zip(refs, heads, keys, columns, strict=True)
+            decode_entries(h, k, c, self.path(r.file))
+            for r, h, k, c in zip(refs, heads, read[: len(refs)], read[len(refs) :], strict=True)
         ]
 
     def fetch(self, wanted: Sequence[Stretch]) -> list[memoryview]:
@@ -174,9 +182,11 @@ class RunFiles:
             else:
                 joined.append(want)
             of[i] = len(joined) - 1
-        read = in_parallel(self._read, joined)
+        size = sum(s.length for s in joined)
+        alone = len(joined) < 2 or (size < _FEW_BYTES and not self._store.waits)
+        read = in_parallel(self._read, joined, threads=1 if alone else REQUESTS)
         self.requests += len(joined)
-        self.bytes_read += sum(s.length for s in joined)
+        self.bytes_read += size
         out = []
         for i, want in enumerate(wanted):
             start = want.offset - joined[of[i]].offset

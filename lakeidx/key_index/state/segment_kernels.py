@@ -173,8 +173,13 @@ def unpack_keys(raw: Any, ends: Any, offsets: Any, out: Any) -> Any:
             offsets[i + 1] = at
         if at - first != ends[g] - body or at > len(out):
             return False
-        for b in range(at - first):
+        b = np.int64(0)
+        while b + 8 <= at - first:
+            store_u64(out, first + b, load_u64(raw, body + b))
+            b += 8
+        while b < at - first:
             out[first + b] = raw[body + b]
+            b += 1
         start = ends[g]
     return at == len(out)
 

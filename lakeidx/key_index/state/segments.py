@@ -203,13 +203,13 @@ def first_head(data: bytes, path: str | None = None) -> SegmentHead:
     return decode_head(data[: _HEAD.size + 8 * places + 12 * blocks + 12 * groups], path)
 
 
-def decode_entries(head: SegmentHead, keys: bytes, columns: bytes, path: str | None = None) -> Entries:
+def decode_entries(head: SegmentHead, keys: memoryview, columns: memoryview, path: str | None = None) -> Entries:
     """Read the entries of a segment.
 
     errors   CorruptFileError when a checksum or a length differs
     """
     n = head.entries
-    groups = crc32_ranges(memoryview(keys), head.group_ends[:-1].tolist(), head.group_ends[1:].tolist())
+    groups = crc32_ranges(keys, head.group_ends[:-1].tolist(), head.group_ends[1:].tolist())
     if len(keys) != head.group_ends[-1] or not np.array_equal(groups, head.group_crcs):
         raise CorruptFileError("the keys of a segment of key state differ from their checksums", path=path)
     if len(columns) != COLUMN_BYTES * n or crc32(columns) != head.columns_crc:

@@ -26,7 +26,7 @@ from lakeidx.key_index.state.entries import (
     with_prefix,
 )
 from lakeidx.key_index.state.key_state import KeyState
-from lakeidx.key_index.state.manifest import StateManifest, decode_manifest, encode_manifest
+from lakeidx.key_index.state.manifest import StateManifest, decode_file_names, decode_manifest, encode_manifest
 from lakeidx.key_index.state.memory_store import MemoryStore
 from lakeidx.key_index.state.run_files import RunFiles
 from lakeidx.key_index.state.shard_runs import MAX_RUNS, merged_from
@@ -70,6 +70,7 @@ def _again(state: KeyState) -> KeyState:
     """The state as another process finds it."""
     written = decode_manifest(encode_manifest(state.manifest(7, "token")))
     assert (written.snapshot_id, written.token) == (7, "token")
+    assert decode_file_names(encode_manifest(written)) == written.files
     return KeyState(state.files, written, is_global=state.is_global)
 
 
@@ -314,14 +315,45 @@ def test_keys_of_one_hash_are_distinguished_when_merged() -> None:
     }  # fmt: skip
 
 
+_KEYS = st.dictionaries(
+    st.sampled_from([b"%d" % k for k in range(9)] + [b"x" * k for k in range(9)]), st.integers(-1, 2)
+)
+
+
+@given(st.lists(_KEYS, min_size=1, max_size=5), st.sampled_from([1, 3, 1 << 20]), st.booleans(), st.integers(0, 3))
+def test_merged_runs_have_the_last_of_each_key(
+    contents: list[dict[bytes, int]], kinds: int, drop_gone: bool, expire_before: int
+) -> None:
+    """Against a dictionary, with hashes that many keys share, the least and the greatest among them."""
+    runs: list[Entries] = []
+    last: dict[bytes, tuple[int, int]] = {}
+    for now, content in enumerate(contents):
+        packed = RowBytes.from_list(list(content))
+        step = ((1 << 64) - 1) // max(1, kinds - 1)
+        hashes = np.array([zlib.crc32(k) % kinds * step for k in content], np.uint64)
+        place = _ints(list(content.values()))
+        run = Entries(hashes, packed, place, place, np.full(len(content), now, np.uint32))
+        runs.append(run.take(newest_rows(run.hashes, run.keys)))
+        last |= {key: (place, now) for key, place in content.items()}
+    merged = merge_runs(runs, expire_before=expire_before, drop_gone=drop_gone)
+    wanted = {k: (p, now) for k, (p, now) in last.items() if now >= expire_before and not (drop_gone and p == GONE)}
+    found = zip(merged.keys.to_list(), merged.partition.tolist(), merged.written.tolist(), strict=True)
+    assert {k: (p, now) for k, p, now in found} == wanted
+    assert len(merged) == len(wanted)
+    assert (merged.hashes[1:] >= merged.hashes[:-1]).all()
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', '{"version": 2, "files": ["../x"]}'])
 def test_manifests_that_are_none(text: str) -> None:
     with pytest.raises(CorruptFileError):
         decode_manifest(text.encode(), "c")
+    with pytest.raises(CorruptFileError):
+        decode_file_names(text.encode(), "c")
 
 
 def test_manifests_of_wrong_shape() -> None:
     good = encode_manifest(StateManifest(table_id="t", scope="s", bits=1, shards=((), ())))
     assert decode_manifest(good).bits == 1
+    assert decode_file_names(good) == set()
     with pytest.raises(CorruptFileError):
         decode_manifest(good.replace(b'"bits":1', b'"bits":2'))
