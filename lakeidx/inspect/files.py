@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakeidx.codec.containers import avro
+from lakeidx.codec.containers.avro_head import MAGIC
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.file_index import container
 from lakeidx.format.file_names import NameKind, parse_file_name
@@ -97,7 +97,7 @@ def _is_json(file: Inspected) -> bool:
 
 
 def _is_avro(file: Inspected) -> bool:
-    return file.head.startswith(avro.MAGIC)
+    return file.head.startswith(MAGIC)
 
 
 def _is_deletion_vectors(file: Inspected) -> bool:

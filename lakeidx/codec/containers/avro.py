@@ -26,7 +26,7 @@ import functools
 import io
 import json
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -37,16 +37,12 @@ from lakeidx.codec.containers.avro_codecs import (
     DECODE_ERRORS,
     INFLATE_ERRORS,
     Unpack,
-    codec_name,
     compressor,
     inflate_of,
 )
-from lakeidx.codec.containers.checksum import crc32
+from lakeidx.codec.containers.avro_head import SYNC_SIZE, encode_long, file_head, read_head
 from lakeidx.codec.cursor import Cursor
 
-MAGIC = b"Obj\x01"
-SYNC_SIZE = 16
-_SCHEMA, _CODEC, _CHECKSUM = "avro.schema", "avro.codec", "lakeidx.crc32"
 # The Java writer closes a block once this many uncompressed bytes are in it.
 BLOCK_BYTES = 64_000
 _MAX_SCHEMA_DEPTH = 32
@@ -99,18 +95,6 @@ def encode_container(
     return b"".join((file_head(schema.text, codec, marker, out), *out))
 
 
-def file_head(schema: str, codec: str, sync: bytes, blocks: Iterable[bytes | memoryview]) -> bytes:
-    """Return the bytes before the blocks of a file; their number does not depend on the blocks."""
-    name = codec_name(codec)
-    checksum = _checksum((schema.encode(), name.encode(), sync, *blocks))
-    texts = (_SCHEMA, schema, _CODEC, name, _CHECKSUM, checksum)
-    return b"".join((MAGIC, encode_long(len(texts) // 2), *map(_encode_string, texts), b"\x00", sync))
-
-
-def _checksum(parts: Iterable[bytes | memoryview]) -> str:
-    return f"{crc32(*parts):08x}"
-
-
 def decode_container(data: bytes, path: str | None = None) -> list[Record]:
     """Read all records of an Avro object container file, by the schema in its header.
 
@@ -134,22 +118,9 @@ def open_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[l
     errors   as `decode_container`; those of the header at once
     """
     cursor = Cursor(data, path)
-    text, sync, codec = _read_head(cursor)
+    text, sync, codec = read_head(cursor)
     schema = _read_schema(text, cursor)
     return text, _blocks(cursor, schema, sync, inflate_of(codec, cursor))
-
-
-def _read_head(cursor: Cursor) -> tuple[bytes, bytes, bytes]:
-    """Read the writer's schema, the sync marker and the codec."""
-    found = bytes(cursor.view(min(4, len(cursor))))
-    if found != MAGIC:
-        raise cursor.error(f"not an Avro file: expected {MAGIC!r}, found {found!r}", at=0)
-    meta = _read_meta(cursor)
-    sync = cursor.bytes(SYNC_SIZE)
-    schema, codec, wanted = meta.get(_SCHEMA, b""), meta.get(_CODEC, b"null"), meta.get(_CHECKSUM)
-    if wanted is not None and _checksum((schema, codec, sync, cursor.rest())).encode() != wanted:
-        raise cursor.error(f"the header's checksum does not match: the file was changed, or cut at {len(cursor)} bytes")
-    return schema, sync, codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +142,7 @@ def packed_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator
     errors   as `decode_container`, but nothing is decompressed
     """
     cursor = Cursor(data, path)
-    text, sync, codec = _read_head(cursor)
+    text, sync, codec = read_head(cursor)
     unpack = inflate_of(codec, cursor)
     return text, (PackedBlock(count, packed, unpack) for count, packed, _ in _packed(cursor, sync))
 
@@ -181,7 +152,7 @@ def codec_of(data: bytes, path: str | None = None) -> str:
 
     errors   CorruptFileError
     """
-    return _read_head(Cursor(data, path))[2].decode("utf-8", "replace")
+    return read_head(Cursor(data, path))[2].decode("utf-8", "replace")
 
 
 def decode_records(writer: bytes, records: Sequence[bytes], path: str | None = None) -> list[Record]:
@@ -241,7 +212,7 @@ def header_schema(data: bytes, path: str | None = None) -> dict[str, Any]:
     errors   CorruptFileError
     """
     cursor = Cursor(data, path)
-    text = _read_head(cursor)[0]
+    text = read_head(cursor)[0]
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as e:
@@ -260,18 +231,6 @@ def _decode_block(schema: Any, count: int, body: bytes, cursor: Cursor, at: int)
     if not isinstance(records, list) or len(records) != count or stream.read(1):
         raise cursor.error(f"the block does not hold exactly {count} records", at=at)
     return records
-
-
-def _read_meta(cursor: Cursor) -> dict[str, bytes]:
-    meta: dict[str, bytes] = {}
-    while (count := cursor.zigzag()) != 0:
-        if count < 0:
-            count = -count
-            cursor.zigzag()
-        for _ in range(count):
-            key = cursor.bytes(cursor.zigzag())
-            meta[key.decode("utf-8", "replace")] = cursor.bytes(cursor.zigzag())
-    return meta
 
 
 def _read_schema(text: bytes, cursor: Cursor) -> Any:
@@ -309,20 +268,3 @@ def _plain(node: Any, depth: int) -> Any:
         fields = [{"name": f["name"], "type": _plain(f["type"], depth + 1)} for f in node["fields"]]
         return {"type": "record", "name": node["name"], "fields": fields}
     raise ValueError(f"Paimon files have no type {kind!r}")
-
-
-def encode_long(value: int) -> bytes:
-    """Encode a long as Avro does."""
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _encode_string(text: str) -> bytes:
-    """Encode a text as Avro does."""
-    raw = text.encode()
-    return encode_long(len(raw)) + raw

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 
-from lakeidx.codec.containers.avro import BLOCK_BYTES, SYNC_SIZE, PackedBlock, encode_long, file_head
+from lakeidx.codec.containers.avro import BLOCK_BYTES, PackedBlock
 from lakeidx.codec.containers.avro_codecs import compressor
+from lakeidx.codec.containers.avro_head import SYNC_SIZE, encode_long, file_head
 
 
 class RecordCopier:
