@@ -88,6 +88,9 @@ class Cursor:
     def varint(self) -> int:
         """Return unsigned LEB128 of at most 64 bits."""
         start, value = self.pos, 0
+        if start < len(self._data) and (byte := self._data[start]) < 0x80:
+            self.pos = start + 1
+            return byte
         for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
             byte = self.u8()
             value |= (byte & 0x7F) << shift

@@ -35,8 +35,8 @@ import pyarrow.compute as pc
 from lakeidx.codec.containers.avro import (
     BLOCK_BYTES,
     Record,
-    codec_of,
     decode_records,
+    encode_blocks,
     encode_container,
     open_blocks,
     packed_blocks,
@@ -153,6 +153,7 @@ _INDEX_MANIFEST_SCHEMA = record_schema(
 
 
 _KINDS = (FileKind.ADD, FileKind.DELETE)
+_PLACE = ((("_PARTITION",), "bytes"), (("_BUCKET",), "value"))
 _RANGES_PATH: Path = ("_DELETIONS_VECTORS_RANGES",)
 _GLOBAL_PATH: Path = ("_GLOBAL_INDEX",)
 
@@ -209,9 +210,9 @@ def update_index_manifest(
     returns   None for a file that cannot be copied from: of another codec, or with fields this release does not know or write
     errors    CorruptFileError; what `combine` raises
     """
-    writer, blocks = packed_blocks(data, path)
-    walk = compiled(writer, ((("_PARTITION",), "bytes"), (("_BUCKET",), "value")))
-    if codec_of(data, path) != codec_name(codec) or not same_records(writer, _INDEX_MANIFEST_SCHEMA):
+    writer, written, blocks = packed_blocks(data, path)
+    walk = compiled(writer, _PLACE)
+    if written != codec_name(codec) or not same_records(writer, _INDEX_MANIFEST_SCHEMA):
         return None
     copier = RecordCopier(_INDEX_MANIFEST_SCHEMA.text, codec=codec, level=level)
     taken: list[bytes] = []
@@ -226,7 +227,7 @@ def update_index_manifest(
         change = _in_places(raw, slots[walk.first[("_PARTITION",)] :], places)
         # Small blocks are made anew, or each commit would leave one.
         if not change.any() and len(raw) >= BLOCK_BYTES // 2:
-            copier.add_block(block)
+            copier.add_block(block.count, block.packed)
             continue
         for (start, end), changes in zip(slots[:2].T.tolist(), change.tolist(), strict=True):
             if changes:
@@ -236,8 +237,8 @@ def update_index_manifest(
     entries = combine([_from_record(r, path, {}) for r in decode_records(writer, taken, path)])
     if any(unknown for _, unknown in _unknown_in(entries)):
         return None
-    for block in packed_blocks(encode_index_manifest(entries, codec=codec, level=level))[1]:
-        copier.add_block(block)
+    for count, body in encode_blocks(entries, _INDEX_MANIFEST_SCHEMA, _to_record, codec=codec, level=level):
+        copier.add_block(count, body)
     return copier.finish()
 
 
@@ -257,8 +258,8 @@ def _in_places(
 
 def _records_of(data: bytes, path: str | None, partitions: Collection[bytes]) -> list[bytes] | None:
     """Cut the records of some partitions out of an index manifest; None when a walk cannot read it."""
-    writer, blocks = packed_blocks(data, path)
-    walk = compiled(writer, ((("_PARTITION",), "bytes"),))
+    writer, _, blocks = packed_blocks(data, path)
+    walk = compiled(writer, _PLACE[:1])
     first = walk.first[("_PARTITION",)]
     wanted = pa.array(sorted(partitions), pa.binary())
     found: list[bytes] = []

@@ -6,6 +6,7 @@ out of it where that is less.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
 
@@ -17,7 +18,7 @@ from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS
 from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, gather, slots_of
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
+from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest, encode_manifest_blocks
 from lakeidx.table.entries import COLUMNS, Block, Entries, KeepPartitions, joined, no_entries
 from lakeidx.table.entry_kernels import hash_identities, sound_entries
 
@@ -75,6 +76,8 @@ _SAME_PIECES = np.array(
         (_EXTERNAL, 0),
     ]
 )
+#: Raised by a walk over what it does not take.
+_NOT_WALKED = (ValueError, KeyError, *INFLATE_ERRORS)
 #: So few byte strings are told apart one by one: to ask Arrow takes longer.
 _FEW = 64
 
@@ -84,7 +87,15 @@ def entries_of(entries: Iterable[ManifestEntry]) -> Entries:
     if isinstance(entries, Entries):
         return entries
     objects = list(entries)
-    return decode_entries(encode_manifest(objects, codec="null")).keeping(objects) if objects else no_entries()
+    if not objects:
+        return no_entries()
+    writer, blocks = encode_manifest_blocks(objects)
+    with contextlib.suppress(*_NOT_WALKED):
+        packed = (PackedBlock(count, memoryview(raw), bytes) for count, raw in blocks)
+        found = _walked(writer, packed, None, None, True, None)
+        if found is not None:
+            return found.keeping(objects)
+    return decode_entries(encode_manifest(objects, codec="null")).keeping(objects)
 
 
 def decode_entries(
@@ -105,26 +116,38 @@ def decode_entries(
                it releases the interpreter lock for most of them
     """
     try:
-        found = _walked(data, path, keep, hold, external)
-    except (ValueError, KeyError, *INFLATE_ERRORS):
+        found = _walked_file(data, path, keep, hold, external)
+    except _NOT_WALKED:
         found = None
     if found is None:
         # What the walk does not take: the decoder of objects says what is wrong, or reads it.
         objects = decode_manifest(data, path)
-        found = _walked(encode_manifest(objects, codec="null"), path, keep, hold, external) if objects else no_entries()
+        written = encode_manifest(objects, codec="null")
+        found = _walked_file(written, path, keep, hold, external) if objects else no_entries()
         if found is None:
             raise CorruptFileError("the entries of the manifest cannot be read", path=path)
     return found
 
 
-def _walked(
+def _walked_file(
     data: bytes,
     path: str | None,
     keep: KeepPartitions | None,
     hold: bool,
     external: Callable[[list[str]], None] | None,
 ) -> Entries | None:
-    writer, packed = packed_blocks(data, path)
+    writer, _, packed = packed_blocks(data, path)
+    return _walked(writer, packed, path, keep, hold, external)
+
+
+def _walked(
+    writer: bytes,
+    packed: Iterable[PackedBlock],
+    path: str | None,
+    keep: KeepPartitions | None,
+    hold: bool,
+    external: Callable[[list[str]], None] | None,
+) -> Entries | None:
     parts: list[Entries] = []
     blocks: list[tuple[PackedBlock, bytes]] = []
     size = 0

@@ -79,20 +79,27 @@ def encode_container(
     errors      InvalidInputError for another codec
     """
     marker = secrets.token_bytes(SYNC_SIZE) if sync is None else sync
+    out = list[bytes]()
+    for count, body in encode_blocks(items, schema, to_record, codec=codec, level=level):
+        out += [encode_long(count), encode_long(len(body)), body, marker]
+    return b"".join((file_head(schema.text, codec, marker, out), *out))
+
+
+def encode_blocks(
+    items: Sequence[T], schema: RecordSchema, to_record: Callable[[T], Record], *, codec: str, level: int = 1
+) -> Iterator[tuple[int, bytes]]:
+    """Encode the blocks of a file: of each the number of records, and these, compressed; arguments of `encode_container`."""
     compress = compressor(codec, level)
-    out, start, step = list[bytes](), 0, 64
+    start, step = 0, 64
     while start < len(items):
         chunk = [to_record(item) for item in items[start : start + step]]
         buffer = io.BytesIO()
         schemaless_writer(buffer, schema.array, chunk)
         raw = buffer.getbuffer()
-        count = encode_long(len(chunk))
         # An array is its count, its items and a closing 0; a block wants the items alone.
-        body = compress(raw[len(count) : -1])
-        out += [count, encode_long(len(body)), body, marker]
+        yield len(chunk), compress(raw[len(encode_long(len(chunk))) : -1])
         start += step
         step = max(1, BLOCK_BYTES * len(chunk) // len(raw))
-    return b"".join((file_head(schema.text, codec, marker, out), *out))
 
 
 def decode_container(data: bytes, path: str | None = None) -> list[Record]:
@@ -136,23 +143,16 @@ class PackedBlock:
     unpack: Unpack
 
 
-def packed_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[PackedBlock]]:
-    """Return the JSON text of the writer's schema, and the blocks as stored, for walks over them.
+def packed_blocks(data: bytes, path: str | None = None) -> tuple[bytes, str, Iterator[PackedBlock]]:
+    """Return the JSON text of the writer's schema, the codec, and the blocks as stored, for walks over them.
 
     errors   as `decode_container`, but nothing is decompressed
     """
     cursor = Cursor(data, path)
     text, sync, codec = read_head(cursor)
     unpack = inflate_of(codec, cursor)
-    return text, (PackedBlock(count, packed, unpack) for count, packed, _ in _packed(cursor, sync))
-
-
-def codec_of(data: bytes, path: str | None = None) -> str:
-    """Return the codec that a file's header names.
-
-    errors   CorruptFileError
-    """
-    return read_head(Cursor(data, path))[2].decode("utf-8", "replace")
+    blocks = (PackedBlock(count, packed, unpack) for count, packed, _ in _packed(cursor, sync))
+    return text, codec.decode(), blocks
 
 
 def decode_records(writer: bytes, records: Sequence[bytes], path: str | None = None) -> list[Record]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 
-from lakeidx.codec.containers.avro import BLOCK_BYTES, PackedBlock
+from lakeidx.codec.containers.avro import BLOCK_BYTES
 from lakeidx.codec.containers.avro_codecs import compressor
-from lakeidx.codec.containers.avro_head import SYNC_SIZE, encode_long, file_head
+from lakeidx.codec.containers.avro_head import SYNC_SIZE, encode_long, file_head, head_size
 
 
 class RecordCopier:
@@ -24,7 +24,7 @@ class RecordCopier:
         self._blocks: list[bytes | memoryview] = []
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self.size = len(self._head())
+        self.size = head_size(schema, codec)
 
     def add(self, record: bytes) -> bool:
         """Add a record; True when it closed a block, so that `size` has changed."""
@@ -35,24 +35,18 @@ class RecordCopier:
         self._close_block()
         return True
 
-    def add_block(self, block: PackedBlock) -> None:
-        """Add a block as it is in another file of the same codec; records that wait for their own block follow it."""
-        self._put_block(block.count, block.packed)
+    def add_block(self, count: int, body: bytes | memoryview) -> None:
+        """Add a block of the same codec as it is, of so many records; records that wait for their own block follow it."""
+        parts = (encode_long(count), encode_long(len(body)), body, self._sync)
+        self._blocks += parts
+        self.size += sum(map(len, parts))
 
     def finish(self) -> bytes:
         """Return the file."""
         if self._pending:
             self._close_block()
-        return b"".join((self._head(), *self._blocks))
-
-    def _head(self) -> bytes:
-        return file_head(self._schema, self._codec, self._sync, self._blocks)
+        return b"".join((file_head(self._schema, self._codec, self._sync, self._blocks), *self._blocks))
 
     def _close_block(self) -> None:
-        self._put_block(len(self._pending), self._compress(b"".join(self._pending)))
+        self.add_block(len(self._pending), self._compress(b"".join(self._pending)))
         self._pending, self._pending_bytes = [], 0
-
-    def _put_block(self, count: int, body: bytes | memoryview) -> None:
-        parts = (encode_long(count), encode_long(len(body)), body, self._sync)
-        self._blocks += parts
-        self.size += sum(map(len, parts))

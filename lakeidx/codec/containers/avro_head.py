@@ -6,6 +6,8 @@ What the bytes are is said in `lakeidx.codec.containers.avro`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
 
 from lakeidx.codec.containers.avro_codecs import codec_name
 from lakeidx.codec.containers.checksum import crc32
@@ -13,43 +15,107 @@ from lakeidx.codec.cursor import Cursor
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
-_SCHEMA, _CODEC, _CHECKSUM = "avro.schema", "avro.codec", "lakeidx.crc32"
+_SCHEMA, _CODEC, _CHECKSUM = b"avro.schema", b"avro.codec", b"lakeidx.crc32"
+#: Digits of a checksum, and their number as Avro writes it.
+_DIGITS, _DIGITS_LENGTH = 8, b"\x10"
+_AFTER_PREFIX = _DIGITS + 1 + SYNC_SIZE
+#: Bytes in which heads mostly differ: they end with the length of the first text, which is the schema.
+_TELLING = 20
+_MOST_KNOWN = 64
+
+
+@lru_cache(maxsize=64)
+def _prefix(schema: str, codec: str) -> tuple[bytes, int]:
+    """Return the head up to its checksum, and the checksum of schema and codec."""
+    raw, name = schema.encode(), codec_name(codec).encode()
+    texts = (_SCHEMA, raw, _CODEC, name, _CHECKSUM)
+    written = b"".join((MAGIC, encode_long(len(texts) // 2 + 1), *map(_encode_bytes, texts), _DIGITS_LENGTH))
+    return written, crc32(raw, name)
+
+
+def head_size(schema: str, codec: str) -> int:
+    """Return the bytes of `file_head`."""
+    return len(_prefix(schema, codec)[0]) + _AFTER_PREFIX
 
 
 def file_head(schema: str, codec: str, sync: bytes, blocks: Iterable[bytes | memoryview]) -> bytes:
     """Return the bytes before the blocks of a file; their number does not depend on the blocks."""
-    name = codec_name(codec)
-    checksum = _checksum((schema.encode(), name.encode(), sync, *blocks))
-    texts = (_SCHEMA, schema, _CODEC, name, _CHECKSUM, checksum)
-    return b"".join((MAGIC, encode_long(len(texts) // 2), *map(_encode_string, texts), b"\x00", sync))
+    prefix, start = _prefix(schema, codec)
+    return b"%b%08x\x00%b" % (prefix, crc32(sync, *blocks, start=start), sync)
 
 
-def _checksum(parts: Iterable[bytes | memoryview]) -> str:
-    return f"{crc32(*parts):08x}"
+class _Known(NamedTuple):
+    """What stands at the beginning of heads that were read, up to their checksum, or their sync marker when they have none."""
+
+    begin: bytes
+    schema: bytes
+    codec: bytes
+    start: int | None
+
+
+#: Heads by their first bytes. Those of one writer's manifests differ in checksum and sync marker alone, and have 2 KB.
+_KNOWN: dict[bytes, _Known] = {}
 
 
 def read_head(cursor: Cursor) -> tuple[bytes, bytes, bytes]:
-    """Read the writer's schema, the sync marker and the codec."""
+    """Read the writer's schema, the sync marker and the codec.
+
+    returns  one object for the schema of all files whose heads begin alike
+    errors   CorruptFileError
+    """
+    data = cursor.rest()
+    known = _KNOWN.get(bytes(data[:_TELLING]))
+    if known is None or bytes(data[: len(known.begin)]) != known.begin:
+        return _read_anew(cursor)
+    wanted = None
+    cursor.skip(len(known.begin))
+    if known.start is not None:
+        wanted = cursor.bytes(_DIGITS)
+        if cursor.u8():
+            cursor.seek(0)
+            return _read_anew(cursor)
+    sync = cursor.bytes(SYNC_SIZE)
+    if known.start is not None:
+        _check(cursor, wanted, crc32(sync, cursor.rest(), start=known.start))
+    return known.schema, sync, known.codec
+
+
+def _read_anew(cursor: Cursor) -> tuple[bytes, bytes, bytes]:
+    """Walk through a head; the twin of `read_head` that knows none."""
+    whole = cursor.rest()
     found = bytes(cursor.view(min(4, len(cursor))))
     if found != MAGIC:
         raise cursor.error(f"not an Avro file: expected {MAGIC!r}, found {found!r}", at=0)
     meta = _read_meta(cursor)
+    end = cursor.pos
     sync = cursor.bytes(SYNC_SIZE)
     schema, codec, wanted = meta.get(_SCHEMA, b""), meta.get(_CODEC, b"null"), meta.get(_CHECKSUM)
-    if wanted is not None and _checksum((schema, codec, sync, cursor.rest())).encode() != wanted:
-        raise cursor.error(f"the header's checksum does not match: the file was changed, or cut at {len(cursor)} bytes")
+    start = None
+    if wanted is not None:
+        start = crc32(schema, codec)
+        _check(cursor, wanted, crc32(sync, cursor.rest(), start=start))
+        end -= _DIGITS + 1
+    if wanted is None or whole[end - 1 : end + _DIGITS] == _DIGITS_LENGTH + wanted:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[bytes(whole[:_TELLING])] = _Known(bytes(whole[:end]), schema, codec, start)
     return schema, sync, codec
 
 
-def _read_meta(cursor: Cursor) -> dict[str, bytes]:
-    meta: dict[str, bytes] = {}
+def _check(cursor: Cursor, wanted: bytes | None, found: int) -> None:
+    if wanted != b"%08x" % found:
+        raise cursor.error(f"the header's checksum does not match: the file was changed, or cut at {len(cursor)} bytes")
+
+
+def _read_meta(cursor: Cursor) -> dict[bytes, bytes]:
+    meta: dict[bytes, bytes] = {}
     while (count := cursor.zigzag()) != 0:
         if count < 0:
             count = -count
             cursor.zigzag()
         for _ in range(count):
             key = cursor.bytes(cursor.zigzag())
-            meta[key.decode("utf-8", "replace")] = cursor.bytes(cursor.zigzag())
+            meta[key] = cursor.bytes(cursor.zigzag())
     return meta
 
 
@@ -64,7 +130,6 @@ def encode_long(value: int) -> bytes:
     return bytes(out)
 
 
-def _encode_string(text: str) -> bytes:
-    """Encode a text as Avro does."""
-    raw = text.encode()
+def _encode_bytes(raw: bytes) -> bytes:
+    """Encode a byte string as Avro does."""
     return encode_long(len(raw)) + raw

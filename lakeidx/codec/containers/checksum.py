@@ -14,9 +14,12 @@ from zlib_ng import zlib_ng
 Bytes = bytes | bytearray | memoryview
 
 
-def crc32(*parts: Bytes) -> int:
-    """Return the checksum of the concatenated parts: 0 .. 2**32 - 1."""
-    value = 0
+def crc32(*parts: Bytes, start: int = 0) -> int:
+    """Return the checksum of the concatenated parts: 0 .. 2**32 - 1.
+
+    start   that of what stands before them
+    """
+    value = start
     for part in parts:
         value = zlib_ng.crc32(part, value)
     return value

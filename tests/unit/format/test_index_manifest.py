@@ -52,7 +52,7 @@ def _place(entry: IndexEntry) -> Place:
 
 
 def _packed(data: bytes) -> list[bytes]:
-    return [bytes(b.packed) for b in packed_blocks(data)[1]]
+    return [bytes(b.packed) for b in packed_blocks(data)[2]]
 
 
 @pytest.mark.slow

@@ -85,3 +85,15 @@ def test_few_entries_and_many_are_numbered_alike(count: int) -> None:
     assert found.column("partition").tolist() == [i % 50 for i in range(count)]
     kept = decode_entries(encode_manifest(ENTRIES[:count]), keep=of_partitions({PARTITIONS[0]}))
     assert list(kept) == [e for e in ENTRIES[:count] if e.partition == PARTITIONS[0]]
+
+
+@pytest.mark.parametrize("mine", [0, 1, 4, 5, 300])
+@pytest.mark.parametrize("others", [0, 1, 4, 5, 300])
+def test_identities_are_found_among_others_however_many_there_are(mine: int, others: int) -> None:
+    rng = np.random.default_rng(mine * 1000 + others)
+    # Halves that agree alone are no match.
+    high, low, other_high, other_low = (rng.integers(0, 9, n).astype(np.uint64) for n in (mine, mine, others, others))
+    there = set(zip(other_high.tolist(), other_low.tolist(), strict=True))
+    found = entry_kernels.found_in(high, low, other_high, other_low)
+    assert found.dtype == np.bool_
+    assert found.tolist() == [pair in there for pair in zip(high.tolist(), low.tolist(), strict=True)]
