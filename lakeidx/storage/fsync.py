@@ -4,24 +4,52 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 _THREADS = 8
+#: Descriptors that a call opens at a time.
+_MOST_OPEN = 64
+#: A descriptor, its number in the call, and where that and its error go.
+_Job = tuple[int, int, "SimpleQueue[tuple[int, BaseException | None]]"]
 
 
 class _Pool:
-    """Threads that are kept from call to call: starting some takes longer than a fast disk does."""
+    """Threads that are kept from call to call: starting some takes longer than a fast disk does, and so do futures."""
 
-    threads: ThreadPoolExecutor | None = None
+    jobs: SimpleQueue[_Job] | None = None
+
+    @classmethod
+    def started(cls) -> SimpleQueue[_Job]:
+        """Return where the threads look for descriptors to wait for."""
+        if cls.jobs is None:
+            cls.jobs = SimpleQueue()
+            for number in range(_THREADS):
+                threading.Thread(target=_work, args=(cls.jobs,), name=f"fsync_{number}", daemon=True).start()
+        return cls.jobs
 
     @classmethod
     def forget(cls) -> None:
         """Start with no threads in a forked process, which does not inherit them."""
-        cls.threads = None
+        cls.jobs = None
 
 
 os.register_at_fork(after_in_child=_Pool.forget)
+
+
+def _work(jobs: SimpleQueue[_Job]) -> None:
+    while True:
+        descriptor, number, done = jobs.get()
+        done.put((number, _error_of(descriptor)))
+
+
+def _error_of(descriptor: int) -> BaseException | None:
+    try:
+        os.fsync(descriptor)
+    except BaseException as error:
+        return error
+    return None
 
 
 def sync_files(paths: Sequence[str]) -> None:
@@ -31,29 +59,31 @@ def sync_files(paths: Sequence[str]) -> None:
     """
     if not paths:
         return
-    threads = _Pool.threads
-    if threads is None:
-        threads = _Pool.threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="fsync")
     directories = sorted({os.path.dirname(path) or "." for path in paths})
-    waiting = [
-        *(threads.submit(_sync_file, path) for path in paths[1:]),
-        *(threads.submit(sync_directory, path) for path in directories),
-    ]
-    try:
-        _sync_file(paths[0])
-    finally:
-        errors = [one.exception() for one in waiting]
-    for error in errors:
-        if error is not None:
-            raise error
+    waiting = [*paths, *directories]
+    errors: list[BaseException] = []
+    for first in range(0, len(waiting), _MOST_OPEN):
+        found = _sync_together(waiting[first : first + _MOST_OPEN])
+        # Not all file systems can wait for a directory.
+        errors += [error for n, error in found if first + n < len(paths) or not isinstance(error, OSError)]
+    if errors:
+        raise errors[0]
 
 
-def _sync_file(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def _sync_together(paths: Sequence[str]) -> list[tuple[int, BaseException]]:
+    """Wait for some files and directories; return the number and the error of those that failed."""
+    jobs, done = _Pool.started(), SimpleQueue[tuple[int, BaseException | None]]()
+    descriptors: list[int] = []
     try:
-        os.fsync(descriptor)
+        for path in paths:
+            descriptors.append(os.open(path, os.O_RDONLY))
+        for number, descriptor in enumerate(descriptors[1:], 1):
+            jobs.put((descriptor, number, done))
+        found = [(0, _error_of(descriptors[0])), *(done.get() for _ in descriptors[1:])]
+        return sorted((number, error) for number, error in found if error is not None)
     finally:
-        os.close(descriptor)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def sync_directory(path: str) -> None:

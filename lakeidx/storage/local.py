@@ -362,8 +362,8 @@ class LocalOutput(WriteOnly):
 
 def _open_temp(target: str, *, sync: bool) -> tuple[str, int]:
     """Open a new file beside a target, under a name of its own; `sync`: wait until new directories are on the disk."""
-    parent, name = os.path.split(target)
-    temp = os.path.join(parent, f".{name}.{uuid.uuid4()}.tmp")
+    parent, slash, name = target.rpartition("/")
+    temp = f"{parent}{slash}.{name}.{uuid.uuid4()}.tmp"
     return temp, _open_new(temp, os.O_EXCL, sync=sync)
 
 

@@ -69,6 +69,24 @@ def test_the_error_of_one_is_raised_when_all_have_ended(tmp_path: Path, monkeypa
     assert synced == [str(tmp_path)]
 
 
+def test_many_files_are_opened_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, most, synced = files_in(tmp_path, 200), [0], list[str]()
+
+    def fsync(descriptor: int) -> None:
+        most.append(len(os.listdir("/proc/self/fd")))
+        synced.append(name_of(descriptor))
+        if synced[-1] == files[150]:
+            raise ValueError("not of the system")
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(ValueError, match="not of the system"):
+        sync_files(files)
+    assert sorted(synced) == sorted([*files, str(tmp_path)])
+    assert max(most) < before + 80
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
     assert sync_some(tmp_path) == 5
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
